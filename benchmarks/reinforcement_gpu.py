@@ -117,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", required=True)
     parser.add_argument("--choice", required=True, type=Path, help="the file for what was chosen")
-    parser.add_argument("--scale", default="full", choices=("quick", "full"))
+    parser.add_argument("--scale", default="gpu", choices=("quick", "gpu"))
     parser.add_argument("--model", default="", help="a folder or hub id instead of SmolLM2")
     parser.add_argument("--seconds", type=float, default=360, help="time for everything")
     parser.add_argument(

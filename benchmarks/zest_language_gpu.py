@@ -1,4 +1,4 @@
-"""One job of the studies of ZEST at full scale on a GPU: fine-tune on one part of the input, and
+"""One job of the studies of ZEST at the scale `gpu`: fine-tune on one part of the input, and
 write the answers.
 
     python benchmarks/zest_language_gpu.py --part both --seed 0 --store runs/zest --scores
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, default="both")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--splits", nargs="+", default=["dev", "test"])
-    parser.add_argument("--scale", choices=("quick", "full"), default="full")
+    parser.add_argument("--scale", choices=("quick", "gpu"), default="gpu")
     parser.add_argument("--model", default="", help="a folder or hub id instead of SmolLM2")
     parser.add_argument("--set", default="{}", help="other settings of the learner, as JSON")
     parser.add_argument("--fields", default="{}", help="other fields of the recipe, as JSON")

@@ -17,7 +17,7 @@ from taskloom.analysis import STUDIES
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.published_numbers import paper, paper_names
 from taskloom.analysis.reproduction import Reproduced, analyse, experiments_of
-from taskloom.analysis.study import find_study, quick_costs
+from taskloom.analysis.study import SCALES, find_study, quick_costs
 from taskloom.analysis.verdict import AGREES, DISAGREES, OPEN, OTHER
 from tests.slow import slow_except
 
@@ -171,8 +171,8 @@ file of scores does not have.
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
-    for scale in ("quick", "full"):
+def test_the_experiments_of_every_scale_can_be_read(name: str) -> None:
+    for scale in SCALES:
         assert experiments_of(find_study(name), scale)
 
 
@@ -192,7 +192,7 @@ place.
     "name", [name for name in TRAINED if not name.startswith(FROM_SCRATCH_ALONE)]
 )
 def test_any_pretrained_model_takes_the_place_of_a_studys_own(name: str) -> None:
-    for scale in ("quick", "full"):
+    for scale in SCALES:
         learners = [
             learner
             for experiment in experiments_of(find_study(name), scale, "some/model")

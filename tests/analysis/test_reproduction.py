@@ -93,7 +93,7 @@ def test_a_study_of_a_file_is_reproduced(
         (["study", "ctlpp/table1", "nowhere"], "there is no folder nowhere"),
         (
             ["reproduce", "ctlpp/table1", "--scale", "huge"],
-            "--scale must be quick or full, not 'huge'",
+            "--scale must be quick, gpu or paper, not 'huge'",
         ),
         (["reproduce", "ctlpp/table1", "--model", "gpt"], "--model must be one of"),
         (["reproduce", "ctlpp/draws", "--model", "gpt"], "--model must be one of"),
@@ -103,7 +103,7 @@ def test_a_study_of_a_file_is_reproduced(
         ),
         (["reproduce", "ctlp"], "no study is called 'ctlp'; did you mean 'ctlpp'"),
         (["reproduce", "zest", "--dry-run"], "--dry-run is for one study"),
-        (["reproduce", "zest", "--scale", "full"], "--scale is for one study"),
+        (["reproduce", "zest", "--scale", "gpu"], "--scale is for one study"),
         (["reproduce", "-o", "out"], "--out is for one study"),
         (["study", "zest"], "'zest' is a paper; name one of its tables or figures"),
         (
@@ -433,9 +433,7 @@ def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(
     assert "CPU-seconds when it was measured" in out
     assert "further runs continue these" in out
     assert (
-        run(
-            ["reproduce", "dyna-babi/figure7", "--dry-run", "--scale", "full", "--store", "nowhere"]
-        )
+        run(["reproduce", "dyna-babi/figure7", "--dry-run", "--scale", "gpu", "--store", "nowhere"])
         == 0
     )
     assert "CPU-seconds" not in capsys.readouterr().out
@@ -457,7 +455,7 @@ def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(
     assert run(["reproduce", "ctlpp/figure1", "--dry-run"]) == 0
     assert capsys.readouterr().out == "ctlpp/figure1 needs no runs: it is computed from recipes\n"
     assert run(["reproduce", "ctlpp/figure1", "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"cells": []}
+    assert json.loads(capsys.readouterr().out)["cells"] == []
 
 
 def test_a_plan_counts_tasks_and_does_not_repeat_long_lists(

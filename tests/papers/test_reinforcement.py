@@ -191,7 +191,7 @@ def test_runs_of_something_else_are_refused(tmp_path: Path) -> None:
         find_study("reinforcement")(runs)
 
 
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("scale", ["quick", "gpu", "paper"])
 def test_the_experiment_has_every_arm_for_every_seed(scale: str) -> None:
     [experiment] = experiments_of(find_study("reinforcement"), scale)
     cells = expand(experiment)

@@ -4,7 +4,8 @@ table or figure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,16 @@ from typing import Any
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import check_folder, write_findings
 from taskloom.analysis.published_numbers import paper, paper_names
-from taskloom.analysis.study import SCALES, STUDIES, Study, StudyError, find_study, quick_costs
+from taskloom.analysis.study import (
+    FORMER_SCALES,
+    SCALES,
+    STUDIES,
+    Study,
+    StudyError,
+    find_study,
+    joined_choices,
+    quick_costs,
+)
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
 from taskloom.core.registry import is_python
@@ -22,13 +32,21 @@ from taskloom.experiments.execute.driver import Watch
 from taskloom.experiments.execute.progress import given_progress, watching
 from taskloom.experiments.sources.score_files import open_runs
 from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import Experiment
 from taskloom.experiments.table import Runs
 
-QUICK = (
-    "Quick scale: small worlds and small networks, which show that the whole path works. These"
-    " numbers are not measured under the conditions of the papers."
-)
+NOTES = {
+    "quick": (
+        "Quick scale: small worlds and small networks, which show that the whole path works. These"
+        " numbers are not measured under the conditions of the papers."
+    ),
+    "gpu": (
+        "GPU scale: what was run on one GPU for the pages of results. 'taskloom reproduce STUDY"
+        " --scale gpu --dry-run' lists where it differs from the paper."
+    ),
+}
+"""Notes on scales that are not the paper's conditions."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,7 +55,7 @@ class Reproduced:
 
     Attributes:
         study: The study.
-        scale: `quick` or `full`.
+        scale: `quick`, `gpu` or `paper`.
         findings: What was found.
         page: The page that was written; None if none was wanted.
         runs: The runs that went in; None for studies that need none.
@@ -71,7 +89,25 @@ class Reproduced:
 
 def scale_note(study: Study, scale: str) -> str:
     """A note that numbers are not measured under the paper's conditions; empty if they are."""
-    return QUICK if scale == "quick" and not study.from_recipes else ""
+    return "" if study.from_recipes else NOTES.get(scale, "")
+
+
+def former_scale(scale: str) -> str:
+    """What replaces a former name of a scale."""
+    return (
+        f"the scale '{scale}' is now called '{FORMER_SCALES[scale]}'; 'gpu' is what the pages of"
+        " results were run with"
+    )
+
+
+def current_scale(scale: str) -> str:
+    """Check a scale and replace its former name by the current one."""
+    if scale in FORMER_SCALES:
+        warnings.warn(former_scale(scale), DeprecationWarning, stacklevel=3)
+        return FORMER_SCALES[scale]
+    if scale not in SCALES:
+        raise ParameterError("scale", f"must be {joined_choices(SCALES)}, not '{scale}'")
+    return scale
 
 
 def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[Experiment]:
@@ -79,11 +115,10 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
 
     Args:
         study: The study.
-        scale: `quick` or `full`.
+        scale: `quick`, `gpu` or `paper`.
         model: A learner or model instead of the study's own; empty: the study's own.
     """
-    if scale not in SCALES:
-        raise ParameterError("scale", f"must be {' or '.join(SCALES)}, not '{scale}'")
+    scale = current_scale(scale)
     if study.from_recipes:
         if model:
             raise ParameterError("model", f"is not for '{study.name}', which trains nothing")
@@ -96,6 +131,18 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
     given = study.experiment(scale, model)
     blocks = [given] if isinstance(given, Mapping) else given
     return [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
+
+
+def with_data(experiments: Sequence[Experiment]) -> tuple[list[Experiment], list[str]]:
+    """The experiments whose data are here, and for the others what is missing."""
+    here, missing = [], []
+    for experiment in experiments:
+        try:
+            expand(experiment)
+            here.append(experiment)
+        except TaskloomError as error:
+            missing.append(str(error))
+    return here, list(dict.fromkeys(missing))
 
 
 def find_existing(name: str) -> Study:
@@ -138,8 +185,8 @@ def reproduce(
 
     Args:
         name: A study: `ctlpp/table1`, or `mine.py::NAME`.
-        scale: `quick` (minutes on two cores; other conditions than the paper's) or `full` (the
-            paper's conditions).
+        scale: `quick` (minutes on two cores; other conditions than the paper's), `gpu` (what was
+            run on one GPU for the pages of results) or `paper` (the paper's conditions).
         model: A learner or model instead of the study's own.
         store: The folder of the runs; runs that are there are not repeated.
         out: The folder to write to; nothing is written by default.
@@ -154,6 +201,7 @@ def reproduce(
             "name", f"must be that of a study, e.g. 'runs/error-traits', not {echo(name)}"
         )
     study = find_existing(name)
+    scale = current_scale(scale)
     # Before hours of runs, not after them.
     study.checked(settings)
     if out is not None:
@@ -194,7 +242,7 @@ def _run(
 def analyse(
     name: str, runs: str | Path | Runs | None = None, **settings: Any
 ) -> tuple[Study, Runs | None, list[Finding]]:
-    """Apply a study to runs; to the recipes alone, at full scale, if it needs none.
+    """Apply a study to runs; to the recipes alone if it needs none.
 
     Args:
         name: The study.
@@ -208,7 +256,7 @@ def analyse(
             raise StudyError(
                 f"the study '{study.name}' is of recipes and needs no runs; leave them out"
             )
-        return study, None, study("full", **settings)
+        return study, None, study("paper", **settings)
     if runs is None:
         raise StudyError(
             f"the study '{study.name}' needs runs: name a run store or a file of scores"
@@ -223,7 +271,7 @@ def analyse(
 
 
 def write_study(
-    study: Study, findings: list[Finding], out: Path, runs: Runs | None, scale: str = "full"
+    study: Study, findings: list[Finding], out: Path, runs: Runs | None, scale: str = "paper"
 ) -> Path:
     """Write the findings of a study as a folder with a page."""
     lead = " ".join(

@@ -193,8 +193,13 @@ def check_split(runs: Runs, split: str) -> None:
         check_choice(runs, "split", split, (full.rpartition(":")[2] for full in runs.splits))
 
 
-SCALES = ("quick", "full")
-"""`quick`: minutes on two cores, to see the whole path work; `full`: the paper's conditions."""
+SCALES = ("quick", "gpu", "paper")
+"""`quick`: minutes on two cores, to see the whole path work. `gpu`: what was run on one GPU for the
+pages of results. `paper`: the paper's conditions.
+"""
+
+FORMER_SCALES = {"full": "paper"}
+"""Earlier names of scales. `full` was the paper's conditions for CTL++ and Dyna-bAbI only."""
 
 Findings: TypeAlias = "Finding | Sequence[Finding]"
 
@@ -220,7 +225,7 @@ class Study:
         describe: One line for lists.
         analyse: From runs to findings; from a scale if it needs no runs.
         place: The paper and the place of its table or figure; empty for our own questions.
-        experiment: From a scale (`quick`, `full`) and a model (empty: the study's own) to the
+        experiment: From a scale (one of `SCALES`) and a model (empty: the study's own) to the
             experiment that makes the runs, as its YAML file would have it, or to a list of
             experiments; None for studies of runs that the user makes.
         from_recipes: True if it needs no runs: `analyse` then takes the scale.
@@ -228,7 +233,7 @@ class Study:
             each example.
         follow: From the runs of `experiment` to further experiments that continue them; None where
             there are none.
-        needs: What full scale takes, for `taskloom reproduce`: `a pretrained model`; empty where
+        needs: What the scale `paper` takes, for `taskloom reproduce`: `a pretrained model`; empty where
             any runs do.
     """
 
@@ -265,7 +270,7 @@ class Study:
         """Findings of runs; of a scale if the study needs no runs.
 
         Args:
-            runs: The runs; for a study without runs, `quick` or `full`.
+            runs: The runs; for a study without runs, a scale.
             **settings: Settings of the study.
         """
         from taskloom.analysis.finding import Finding

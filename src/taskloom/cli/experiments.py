@@ -167,8 +167,8 @@ MOST_REASONS = 20
 """Reasons of failures that are printed."""
 
 
-def print_plan(plan: DryRun, as_json: bool) -> None:
-    """Print the plan of `taskloom run --dry-run`."""
+def print_plan(plan: DryRun, as_json: bool, further: Mapping[str, Any] | None = None) -> None:
+    """Print the plan of `taskloom run --dry-run`; `further` are keys of the JSON."""
     if as_json:
         rows = [
             {
@@ -179,7 +179,7 @@ def print_plan(plan: DryRun, as_json: bool) -> None:
             }
             for c in plan.cells
         ]
-        emit({"cells": rows, "estimate": asdict(plan.estimate)})
+        emit({"cells": rows, "estimate": asdict(plan.estimate), **(further or {})})
         return
     from taskloom.experiments.execute.progress import duration
 

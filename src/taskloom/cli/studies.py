@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -108,7 +109,10 @@ def reproduce(
         str,
         typer.Option(
             "--scale",
-            help="quick: minutes on two cores, not the paper's conditions; full: the paper's.",
+            help=(
+                "quick: minutes on two cores, not the paper's conditions; gpu: what the pages of"
+                " results were run with; paper: the paper's conditions."
+            ),
         ),
     ] = "quick",
     model: Annotated[
@@ -132,10 +136,11 @@ def reproduce(
       $ taskloom reproduce
       $ taskloom reproduce zest
       $ taskloom reproduce ctlpp/figure1 -o figure1
-      $ taskloom reproduce ctlpp/table1 --scale full --model bilstm --dry-run
+      $ taskloom reproduce ctlpp/table1 --scale paper --model bilstm --dry-run
     """
     from taskloom.analysis import reproduction
     from taskloom.analysis.published_numbers import paper_names
+    from taskloom.analysis.study import FORMER_SCALES
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
 
@@ -146,10 +151,14 @@ def reproduce(
         return
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)  # here as well: a key may be the name of a parameter below
+    if scale in FORMER_SCALES:
+        print(reproduction.former_scale(scale), file=sys.stderr)
+        scale = FORMER_SCALES[scale]
     if dry_run:
         experiments = reproduction.experiments_of(named, scale, model)
+        experiments, missing = reproduction.with_data(experiments)
         plan = api.dry_run(experiments, store) if experiments else None
-        print_dry_run(named, plan, own_cost=scale == "quick" and not model, as_json=as_json)
+        print_dry_run(named, plan, scale, missing, own_cost=not model, as_json=as_json)
         return
     result = reproduction.reproduce(
         name,
@@ -231,29 +240,53 @@ def _figures(names: Sequence[str]) -> str:
     return f"the figure {names[0]}" if len(names) == 1 else f"the figures {', '.join(names)}"
 
 
-def print_dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json: bool) -> None:
-    """Print what a reproduction would run, and what the study took where it was measured.
+def print_dry_run(
+    study: Study,
+    plan: DryRun | None,
+    scale: str,
+    missing: Sequence[str] = (),
+    *,
+    own_cost: bool,
+    as_json: bool,
+) -> None:
+    """Print what a reproduction would run, under which conditions, and its estimated cost.
 
     Args:
         study: The study.
-        plan: Of its runs; None where it needs none.
-        own_cost: Whether it is what was measured: the study's own models at quick scale.
-        as_json: Whether machines read it.
+        plan: Plan of its runs; None if it needs none, or if the data of all are missing.
+        scale: The scale.
+        missing: Why some runs cannot be planned here.
+        own_cost: True if the models are the study's own, whose cost at quick scale was measured.
+        as_json: True to print JSON.
     """
+    from taskloom.analysis.scales import gpu_hours, scale_statements, settings_lines
     from taskloom.analysis.study import quick_costs
 
-    if plan is None and as_json:
-        emit({"cells": []})
+    stated = scale_statements(study.name, scale)
+    if as_json:
+        further = {"missing": list(missing), "stated": stated}
+        if plan is None:
+            emit({"cells": [], **further})
+        else:
+            print_plan(plan, as_json, further)
         return
-    if plan is None:
+    if study.from_recipes:
         print(f"{study.name} needs no runs: it is computed from recipes")
         return
-    print_plan(plan, as_json)
-    if as_json:
-        return
+    if plan is not None:
+        print_plan(plan, as_json)
+        if scale != "quick":
+            print("\n" + "\n".join(settings_lines(plan.cells)) + "\n")
+    for reason in missing:
+        print(f"not planned: {reason}")
+    for line in stated:
+        print(f"- {line}")
+    if plan is not None and scale == "paper":
+        for line in gpu_hours(study.name, plan.cells):
+            print(line)
     if study.follow is not None:
         print("further runs continue these; they are known when these are done")
-    seconds = quick_costs().get(study.name) if own_cost else None
+    seconds = quick_costs().get(study.name) if own_cost and scale == "quick" else None
     if seconds is not None:
         print(
             f"the whole study took {seconds:,} CPU-seconds when it was measured, with none of its"
@@ -276,10 +309,10 @@ def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
             (r["study"], r["place"], r["shows"], r["needs"], cost)
             for r, cost in zip(own, costs, strict=True)
         ]
-        heads = ("study", "place", "what it shows", "full scale needs", "CPU time, quick")
+        heads = ("study", "place", "what it shows", "paper scale needs", "CPU time, quick")
         out.print(table(paper or "other studies", heads, lines), "")
     print(
-        "taskloom reproduce STUDY makes one, at quick scale unless --scale full: with small"
+        "taskloom reproduce STUDY makes one, at quick scale unless --scale gpu or paper: with small"
         " networks, most of them from scratch"
     )
     print("taskloom list STUDY shows its settings")

@@ -42,12 +42,12 @@ from taskloom.experiments.table import Runs
 CONDITIONS = ("iid", "ood")
 """Compositions that training has, on new words; and compositions that it lacks."""
 
-STARTS = {"quick": 2, "full": 40}
-"""Supervised steps of the start, by scale. Full: the first of 20, 40, … at which SmolLM2 got 0.3 of
+STARTS = {"quick": 2, "gpu": 40}
+"""Supervised steps of the start, by scale. GPU: the first of 20, 40, … at which SmolLM2 got 0.3 of
 the dev items right, in a training with another seed (benchmarks/reinforcement_gpu.py).
 """
 
-STEPS = {"quick": 2, "full": 28}
+STEPS = {"quick": 2, "gpu": 28}
 """Further steps after the start, supervised or by reinforcement. Reinforcement alone takes as
 many.
 """
@@ -59,7 +59,7 @@ first ended best on dev.
 
 REINFORCED: dict[str, dict[str, Any]] = {
     "quick": {"batch": 16, "generations": 8, "rate": 2e-5},
-    "full": {"batch": 256, "generations": 8, "rate": 1e-5},
+    "gpu": {"batch": 256, "generations": 8, "rate": 1e-5},
 }
 """Settings of every step of reinforcement. `batch` counts answers: 256 answers are 32 inputs. Of
 1e-5, 3e-5 and 1e-4 the first had the highest reward at the end of 24 steps.
@@ -104,7 +104,7 @@ SEQUENCES = {"length": 4, "kept": 2}
 
 ROWS = {
     "quick": {"train": 40, "dev": 4, "test": 4},
-    "full": {"train": 640, "dev": 20, "test": 60},
+    "gpu": {"train": 640, "dev": 20, "test": 60},
 }
 """Sequences of each filter, by scale and split."""
 
@@ -112,7 +112,7 @@ SHARED = {"join": "\nAnswer:", "longest_answer": 10}
 """Settings of every arm: how the model is asked."""
 
 
-def recipe(scale: str = "full") -> dict[str, Any]:
+def recipe(scale: str = "gpu") -> dict[str, Any]:
     """Recipe of the filters, with three compositions withheld from training."""
     withheld = [f"taskbench/filter({predicate})" for predicate in UNSEEN]
     fields = {
@@ -149,14 +149,15 @@ def _named(model: str) -> dict[str, Any]:
 
 
 def experiment(scale: str, model: str) -> Mapping[str, Any]:
-    """All arms as one experiment."""
+    """All arms as one experiment. It is our own question, so `paper` is what we ran."""
+    scale = "quick" if scale == "quick" else "gpu"
     lengths = (STARTS[scale], STARTS[scale] + STEPS[scale])
     supervised_arms = [supervised(steps, model) for steps in lengths]
     arms = [*reinforced(scale, model), *supervised_arms, untrained(model)]
     return {
         "recipes": [recipe(scale)],
         "learners": arms,
-        "seeds": {"quick": 2, "full": 3}[scale],
+        "seeds": {"quick": 2, "gpu": 3}[scale],
         "evaluate": ["test"],
         # Reinforcement of this model took up to 29 GB of a GPU's 140.
         "resources": {"gpus": 0.25, "stack": 1},

@@ -43,8 +43,17 @@ SMALL_LEARNERS: dict[str, dict[str, Any]] = {
     },
 }
 
-PAPER_SEEDS = {"bilstm": 25, "transformer": 50, "ndr": 25}
-"""Seeds at full scale. The paper trains 50 Transformers and counts the first 25 that converge."""
+SEEDS = {
+    "paper": {"bilstm": 25, "transformer": 50, "ndr": 25},
+    "gpu": {"bilstm": 25, "transformer": 5, "ndr": 10},
+}
+"""Seeds of Table 1. The paper trains 50 Transformers and counts the first 25 that converge."""
+
+
+def preset_learner(scale: str, name: str, preset: str = "ctlpp") -> dict[str, Any]:
+    """A learner at the scale `gpu` or `paper`. The page of results was run in bf16."""
+    rounded = {"precision": "bf16"} if scale == "gpu" else {}
+    return {"learner": name, "preset": preset, **rounded}
 
 
 def models(model: str) -> list[str]:
@@ -69,9 +78,9 @@ def table_experiments(scale: str, model: str) -> Experiments:
     return [
         {
             "recipes": ["ctl/A", "ctl/R"],
-            "learners": [{"learner": name, "preset": "ctlpp"}],
+            "learners": [preset_learner(scale, name)],
             "evaluate": ["iid", "ood"],
-            "seeds": PAPER_SEEDS[name],
+            "seeds": SEEDS[scale][name],
         }
         for name in models(model)
     ]
@@ -94,8 +103,8 @@ def similarity_experiments(variant: str) -> Callable[[str, str], Experiments]:
                     "keep": keep,
                 }
             ]
-        learners = [{"learner": name, "preset": "ctlpp"}]
-        seeds = {"seeds": PAPER_SEEDS[name], "keep": keep, "evaluate": ["iid", "ood"]}
+        learners = [preset_learner(scale, name)]
+        seeds = {"seeds": SEEDS[scale][name], "keep": keep, "evaluate": ["iid", "ood"]}
         return [{"recipes": [f"ctl/{variant}"], "learners": learners, **seeds}]
 
     return experiments
@@ -153,7 +162,7 @@ groups.
 
 def function_table_experiments(scale: str, model: str) -> Experiments:
     """Experiments on the function table; everything else is as in Table 1, with data of 8 processes
-    at full scale.
+    except at quick scale.
     """
     if scale == "quick":
         return [
@@ -238,7 +247,7 @@ def staged_experiments(learner: str) -> Callable[[str, str], Experiments]:
                 {"recipes": [recipe], "learners": [SMALL_LEARNERS[name]], "seeds": 2, "grid": grid}
             ]
         grid = {"recipe.overlap": [4, 8, 12, 16], "recipe.shared_symbols": [2, 3, 4, 5, 6]}
-        learners = [{"learner": name, "preset": "ctlpp-s"}]
+        learners = [preset_learner(scale, name, "ctlpp-s")]
         return [
             {
                 "recipes": ["ctl/S"],

@@ -1,5 +1,5 @@
-"""The experiments behind the studies of Dyna-bAbI: the paper's conditions, and small stories that
-two cores learn in minutes.
+"""The experiments behind the studies of Dyna-bAbI: the paper's conditions, what the page of results
+was run with, and small stories that two cores learn in minutes.
 """
 
 from __future__ import annotations
@@ -63,17 +63,73 @@ SMALL_LEARNERS: dict[str, Block] = {
 READERS = ("rasor", "document-reader", "qanet", "mnemonic-reader", "fusionnet")
 """Readers of passages that the paper compares beside BiDAF, none of them pretrained."""
 
-FULL_LEARNERS: dict[str, Block] = {
+PRETRAINED = {
+    "bert": "bert-base-uncased",
+    "bert-large": "bert-large-uncased",
+    "bert-large-wwm": "bert-large-uncased-whole-word-masking",
+    "albert": "albert-base-v1",
+    "albert-xxlarge": "albert-xxlarge-v1",
+    "roberta": "roberta-base",
+    "roberta-large": "roberta-large",
+    "electra": "google/electra-base-discriminator",
+    "spanbert": "SpanBERT/spanbert-base-cased",
+    "spanbert-large": "SpanBERT/spanbert-large-cased",
+}
+"""The pretrained readers of Table 8, with their ids on the hub."""
+
+PAPER_LEARNERS: dict[str, Block] = {
     "entnet": {"learner": "entnet", "preset": "dyna-babi"},
     "stm": {"learner": "stm", "preset": "dyna-babi"},
-    "bidaf": {"learner": "bidaf"},
-    **{name: {"learner": name} for name in READERS},
+    **{name: {"learner": name, "preset": "dyna-babi"} for name in ("bidaf", *READERS)},
     "t5": {"learner": "fine-tune", "preset": "dyna-babi"},
     "smollm2": {"learner": "fine-tune", "preset": "dyna-babi", "model": "smollm2"},
-    "roberta": {"learner": "extractive", "model": "roberta-base"},
+    **{
+        name: {"learner": "extractive", "preset": "dyna-babi", "model": model}
+        for name, model in PRETRAINED.items()
+    },
 }
 
-EXTRACTIVE = ("bidaf", *READERS, "roberta")
+_GPU_LOOP = {"compile": False, "evaluate_every": 0, "checkpoint_every": 100_000}
+_GPU_NETS: dict[str, Block] = {
+    "entnet": {"steps": 2_500, "batch": 128, "rate": 0.01, "halve_every": 500},
+    "stm": {
+        "steps": 8_000,
+        "batch": 64,
+        "rate": 1e-3,
+        "decay": "linear",
+        "state": 48,
+        "hidden": 64,
+        "slots": 12,
+    },
+    "bidaf": {"steps": 600, "batch": 256, "rate": 3e-3, "graphs": False},
+}
+GPU_LEARNERS: dict[str, Block] = {
+    **{name: {"learner": name, **own, **_GPU_LOOP} for name, own in _GPU_NETS.items()},
+    "smollm2": {
+        "learner": "fine-tune",
+        "model": "smollm2",
+        "steps": 700,
+        "batch": 64,
+        "rate": 5e-4,
+        "warmup": 50,
+        "decay": "linear",
+        "clip": 1.0,
+        "precision": "bf16",
+        "longest_answer": 8,
+        "device": "auto",
+        **_GPU_LOOP,
+    },
+}
+"""Learners of the page of results, as benchmarks/dyna_babi/further.yaml trained them."""
+
+LEARNERS = {"quick": SMALL_LEARNERS, "gpu": GPU_LEARNERS, "paper": PAPER_LEARNERS}
+
+GPU_SEEDS = {"entnet": 5, "stm": 3, "bidaf": 3, "smollm2": 3}
+
+GPU_TESTS = {"T2": (1_000, None), "T7": (3_000, 1_050), "T12": (2_000, 1_800)}
+"""Maximum questions of a split on the GPU, and questions of concat's test; None: all of them."""
+
+EXTRACTIVE = ("bidaf", *READERS, *PRETRAINED)
 """Models that point at the answer in the text, which T12 does not always have."""
 
 BEST_OF = {"entnet": 10, "stm": 10}
@@ -92,7 +148,7 @@ def learner(scale: str, name: str) -> Block:
     """A learner's block for a scale. A hub id or a folder of weights is fine-tuned with the
     settings of SmolLM2.
     """
-    known = SMALL_LEARNERS if scale == "quick" else FULL_LEARNERS
+    known = LEARNERS[scale]
     if name in known:
         return dict(known[name])
     if "/" in name or Path(name).is_dir():
@@ -140,7 +196,12 @@ def evaluated(scale: str, part: str, probes: bool = False) -> list[Any]:
         ]
         double: Any = {"recipe": "babi/double-disjunctions", "set": {"splits.probe.n": 60}}
         return [concat, mix, *([*pairs, double] if probes else [])]
-    named = [f"babi/concat-{part}:test", f"babi/mix-{part}"]
+    if scale == "gpu" and (tests := GPU_TESTS[part][1]) is not None:
+        few = {"splits.train.n": SIZES[part], "splits.dev.n": SIZES[part], "splits.test.n": tests}
+        own: Any = {"recipe": f"babi/concat-{part}", "set": few, "only": ["test"]}
+    else:
+        own = f"babi/concat-{part}:test"
+    named = [own, f"babi/mix-{part}"]
     extra = ["babi/phrasing-T12", "babi/phrasing-T12-where", "babi/double-disjunctions"]
     return [*named, *(extra if probes else [])]
 
@@ -163,8 +224,11 @@ def block(
         "evaluate": evaluated(scale, part, probes),
         **(more or {}),
     }
-    if scale == "full" and name in BEST_OF:
+    if scale == "paper" and name in BEST_OF:
         experiment["best_of"] = BEST_OF[name]
+    if scale == "gpu":
+        experiment["limit"] = GPU_TESTS[part][0]
+        experiment["seeds"] = GPU_SEEDS.get(name, 1)
     return experiment
 
 
@@ -176,13 +240,17 @@ def models(scale: str, model: str, default: Sequence[str]) -> list[str]:
     return names
 
 
+LANGUAGE = {"quick": "entnet", "gpu": "smollm2", "paper": "t5"}
+"""The model of the tables and figures of T5."""
+
+
 def table3_experiments(scale: str, model: str) -> list[Block]:
     """Experiments of Table 3."""
-    own = (
-        ("entnet", "stm", "bidaf")
-        if scale == "quick"
-        else ("entnet", "stm", "bidaf", "roberta", "t5")
-    )
+    own = {
+        "quick": ("entnet", "stm", "bidaf"),
+        "gpu": ("entnet", "stm", "bidaf", "smollm2"),
+        "paper": ("entnet", "stm", "bidaf", "roberta", "t5"),
+    }[scale]
     parts = ("T2", "T7") if scale == "quick" else PARTS
     blocks = []
     for name in models(scale, model, own):
@@ -194,7 +262,7 @@ def table3_experiments(scale: str, model: str) -> list[Block]:
 
 def enriched_experiments(scale: str, model: str) -> list[Block]:
     """Experiments of Table 4: concat, inject and diverse, on T7 and T12."""
-    (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
+    (name,) = models(scale, model, [LANGUAGE[scale]])
     parts = ("T7",) if scale == "quick" else ("T7", "T12")
     return [
         block(scale, name, data, part) for part in parts for data in ("concat", "inject", "diverse")
@@ -203,13 +271,17 @@ def enriched_experiments(scale: str, model: str) -> list[Block]:
 
 def gift_experiments(scale: str, model: str) -> list[Block]:
     """Experiments of Table 9: models trained on concat(T7)."""
-    own = ("entnet",) if scale == "quick" else ("bidaf", "roberta", "t5")
+    own = {
+        "quick": ("entnet",),
+        "gpu": ("bidaf", "smollm2"),
+        "paper": ("bidaf", "roberta", "t5"),
+    }[scale]
     return [block(scale, name, "concat", "T7") for name in models(scale, model, own)]
 
 
 def map_experiments(scale: str, model: str) -> list[Block]:
     """Experiments of Figure 3."""
-    (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
+    (name,) = models(scale, model, [LANGUAGE[scale]])
     return [block(scale, name, "diverse", "T7" if scale == "quick" else "T12")]
 
 
@@ -217,21 +289,23 @@ def probe_experiments(scale: str, model: str) -> list[Block]:
     """Experiments of Table 10 and Figures 4 and 8: a model trained on diverse(T12) answers the
     probes.
     """
-    (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
+    (name,) = models(scale, model, [LANGUAGE[scale]])
     return [block(scale, name, "diverse", "T12", probes=True)]
 
 
 def concurrence_experiments(scale: str, model: str) -> list[Block]:
-    """Experiments of Figure 2: several models on concat(T7), and those that point at
-    answers on SQuAD where its files are here.
+    """Experiments of Figure 2: several models on concat(T7), and those that point at answers on
+    SQuAD if its files are here. The paper's own scores of 20 readers are data of Table 8.
     """
-    own: tuple[str, ...] = ("entnet", "stm", "bidaf", *READERS)
-    if scale != "quick":
-        own = (*own, "roberta", "t5")
-    names = models(scale, model, own)
+    own: dict[str, tuple[str, ...]] = {
+        "quick": ("entnet", "stm", "bidaf", *READERS),
+        "gpu": ("entnet", "stm", "bidaf", "smollm2"),
+        "paper": ("entnet", "stm", "t5", *EXTRACTIVE),
+    }
+    names = models(scale, model, own[scale])
     blocks = [block(scale, name, "concat", "T7") for name in names]
     squad = SQUAD_FILES.find()
-    if squad is not None and scale != "quick":
+    if squad is not None and scale == "paper":
         blocks += [
             {"recipes": [str(squad)], "learners": [learner(scale, name)], "evaluate": ["dev"]}
             for name in names
@@ -247,22 +321,30 @@ SQUAD_FILES = Resource(
 )
 
 
-DOSES = {"quick": (10, 40), "full": (10, 50, 100, 250, 500)}
+DOSES = {"quick": (10, 40), "gpu": (10, 100, 500), "paper": (10, 50, 100, 250, 500)}
 """Examples of each kind of question; the paper's text names 500."""
 
 
 def inoculation_experiments(scale: str, model: str) -> list[Block]:
     """First experiments of Figure 7: models that learn concat and are kept."""
-    (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
+    (name,) = models(scale, model, [LANGUAGE[scale]])
     parts = ("T7",) if scale == "quick" else ("T7", "T12")
     return [block(scale, name, "concat", part, more={"keep": {"model": True}}) for part in parts]
 
 
 def dose_learner(scale: str, model: str) -> Block:
     """The learner that continues with a dose."""
-    (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
-    short = {"steps": 60} if scale == "quick" else {"epochs": 12}
-    return {**learner(scale, name), **short}
+    (name,) = models(scale, model, [LANGUAGE[scale]])
+    lengths: dict[str, Block] = {
+        "quick": {"steps": 60},
+        "gpu": {"epochs": 12, "batch": 32, "rate": 1e-4, "warmup": 5},
+        "paper": {"epochs": 12},
+    }
+    short = lengths[scale]
+    own = learner(scale, name)
+    if "epochs" in short:
+        own.pop("steps", None)
+    return {**own, **short}
 
 
 def continued(block: Block, folder: str) -> Block:

@@ -125,7 +125,7 @@ def table6(scale: str, *, names: bool = False) -> Finding:
     """Count the composed word-level tasks; with `names`, list them.
 
     Args:
-        scale: `quick` or `full`; the tasks are the same.
+        scale: Any; the tasks are the same.
         names: Whether to list the tasks by name.
     """
     return composed(6, WORD_LEVEL, names)
@@ -141,7 +141,7 @@ def table7(scale: str, *, names: bool = False) -> Finding:
     """Count the mapped tasks; with `names`, list them.
 
     Args:
-        scale: `quick` or `full`; the tasks are the same.
+        scale: Any; the tasks are the same.
         names: Whether to list the tasks by name.
     """
     finding = composed(7, ("map",), names)
@@ -163,7 +163,7 @@ def table8(scale: str, *, names: bool = False) -> Finding:
     `names`, list the former.
 
     Args:
-        scale: `quick` or `full`; the tasks are the same.
+        scale: Any; the tasks are the same.
         names: Whether to list the filters and maps by name.
     """
     finding = composed(8, SEQUENTIAL, names)

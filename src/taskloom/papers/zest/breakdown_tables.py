@@ -14,9 +14,14 @@ from taskloom.analysis.seed_scores import seeds_caption
 from taskloom.analysis.study import check_split, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
-from taskloom.papers.zest.competence_tables import EXPERIMENT, TABLE3, beside, measured, notes_of
+from taskloom.papers.zest.competence_tables import TABLE3, beside, measured, notes_of
 from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
-from taskloom.papers.zest.experiments import KEPT_TRAITS, PARTS, description_experiments
+from taskloom.papers.zest.experiments import (
+    KEPT_TRAITS,
+    PARTS,
+    description_experiments,
+    table_experiments,
+)
 from taskloom.papers.zest.runs import (
     SCORES,
     SPLITS,
@@ -194,7 +199,7 @@ def unreadable(report: ScoreReport) -> float | None:
     "zest/table6",
     describe="Categories of errors: n/a for an answer, an answer for n/a, parts of a list, others",
     place="ZEST, Table 6 and section 5.3",
-    experiment=EXPERIMENT,
+    experiment=table_experiments("table6"),
     traits=KEPT_TRAITS,
 )
 def table6(runs: Runs, *, mode: Mode = "official", split: str = "") -> Finding:

@@ -19,7 +19,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_task_differences, welch
 from taskloom.experiments.table import Runs
 from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
-from taskloom.papers.zest.experiments import KEPT_TRAITS, description_experiments
+from taskloom.papers.zest.experiments import KEPT_TRAITS, table_experiments
 from taskloom.papers.zest.runs import (
     ALWAYS_YES,
     SCORES,
@@ -56,8 +56,6 @@ PAPER_MODELS = {
     "people": "people, estimated",
 }
 """The rows of Table 3."""
-
-EXPERIMENT = description_experiments(("both",))
 
 
 def measure_of(row: str, score: str) -> Measure:
@@ -127,7 +125,7 @@ TABLE3 = PaperTable(
     "zest/table3",
     describe="Mean F1, C@75 and C@90 over all tasks of ZEST, by model",
     place="ZEST, Table 3",
-    experiment=EXPERIMENT,
+    experiment=table_experiments("table3"),
     traits=KEPT_TRAITS,
 )
 def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
@@ -484,7 +482,7 @@ def _register(table: str) -> Callable[..., list[Finding]]:
         f"zest/{table}",
         describe=f"Scores by generalization type beside those of {BY_TYPE[table]}",
         place=f"ZEST, {place}",
-        experiment=EXPERIMENT,
+        experiment=table_experiments(table),
         traits=KEPT_TRAITS,
     )
     def analyse(runs: Runs, *, mode: Mode = "official") -> list[Finding]:

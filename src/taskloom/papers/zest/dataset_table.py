@@ -65,7 +65,7 @@ def split_statistics(plan: Plan) -> dict[str, Statistics]:
     from_recipes=True,
 )
 def table2(scale: str) -> Finding:
-    """Count all of `zest/synthetic`, seconds at either scale."""
+    """Count all of `zest/synthetic`, seconds at every scale."""
     return table2_finding(split_statistics(read(RECIPE).plan(SEED)))
 
 

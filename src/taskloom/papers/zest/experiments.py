@@ -1,9 +1,10 @@
-"""The experiments behind the studies of ZEST: a language model that is fine-tuned on
-`zest/synthetic`, on all or half of its input.
+"""The experiments behind the studies of ZEST: language models that are fine-tuned on tasks with
+descriptions, on all or half of the input, alone or together with other question answering.
 
-The paper fine-tunes T5-11B for 25,000 steps on a TPU pod. At full scale these studies fine-tune
-SmolLM2-135M for four passes over the same number of tasks, which a GPU does in minutes; `model`
-takes any other, and the learner's preset `zest` has the paper's settings.
+`gpu` fine-tunes SmolLM2-135M for four passes over `zest/synthetic`, which a GPU does in minutes, and
+one training serves all tables. `paper` has an arm for each row of the paper's Table 3: T5-11B on
+ZEST, T5-11B on ZEST and four other datasets, and BART-large, each with the paper's search. The
+studies choose among the runs of a search by dev (`papers/zest/runs.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from taskloom.core.registry import SUITES
+from taskloom.core.resources import Resource
+
 Experiments = list[dict[str, Any]]
 
 RECIPE = "zest/synthetic"
+PUBLISHED = "zest/real"
 
 PARTS = ("both", "question", "context")
 """The whole input, and the halves of the paper's Table 5."""
@@ -41,12 +46,12 @@ LONGEST_OF_OTHERS = 360
 than ours.
 """
 
-FULL_TASKS = {"tasks": {"test": 300}}
+GPU_TASKS = {"tasks": {"test": 300}}
 """The paper's sizes, but half of its test tasks: to answer all takes a model of this size longer
 than to learn.
 """
 
-FULL_LEARNER: dict[str, Any] = {
+GPU_LEARNER: dict[str, Any] = {
     "learner": "fine-tune",
     "steps": 680,
     "batch": 64,
@@ -66,7 +71,77 @@ paper's data.
 KEPT_TRAITS = ("generalization_type", "domain")
 """Traits that files of scores keep beside the answers; the rest is in the recipe."""
 
-SEEDS = {"quick": 2, "full": 3}
+SEEDS = {"quick": 2, "gpu": 3}
+
+RATES = [5e-4, 1e-3, 2e-3, 4e-3]
+"""Rates of T5 among which dev chooses (appendix C.1)."""
+
+BART_SEARCH = {"learner.rate": [3e-5, 5e-5], "learner.epochs": [3, 5, 10, 15, 20]}
+"""Rates and epochs of BART among which dev chooses (appendix C.2)."""
+
+OTHERS = ("boolq", "multirc", "record", "squad")
+"""Datasets that the multi-task arm learns beside ZEST, at equal rates (section 5.2)."""
+
+MULTITASK = Resource(
+    "multitask",
+    "BoolQ, MultiRC, ReCoRD and SQuAD as input and target (ZEST: multi-task arm)",
+    tuple(f"multitask/{name}/train.jsonl" for name in OTHERS),
+)
+
+T5: dict[str, Any] = {"learner": "fine-tune", "preset": "zest"}
+BART: dict[str, Any] = {"learner": "fine-tune", "preset": "zest-bart"}
+
+ARMS = {
+    "table3": ("t5", "multi-task", "bart"),
+    "table4": ("multi-task",),
+    "table6": ("t5",),
+    "table7": ("multi-task",),
+    "table8": ("t5",),
+    "table9": ("bart",),
+    "table10": ("t5",),
+}
+"""Arms of the scale `paper` behind each table. Tables 6 and 10 do not name the model that they put
+beside errors and people; it is taken for T5 on ZEST alone.
+"""
+
+
+def table_experiments(table: str) -> Callable[[str, str], Experiments]:
+    """Experiments of a table of whole inputs."""
+
+    def experiments(scale: str, model: str) -> Experiments:
+        if scale != "paper":
+            return description_experiments(("both",))(scale, model)
+        return [block for arm in ARMS[table] for block in arm_experiments(arm, model)]
+
+    return experiments
+
+
+def arm_experiments(arm: str, model: str = "") -> Experiments:
+    """Experiments of an arm at the paper's conditions: the generated tasks with all splits, and the
+    published files, whose test answers are not public, if they are here.
+
+    Args:
+        arm: `t5`, `multi-task` or `bart`.
+        model: Another size (`t5-base`) or other weights; empty: the paper's.
+    """
+    layout = {"layout": "bart"} if arm == "bart" else {}
+    sources = {RECIPE: ["dev", "test"]}
+    if "zest" in {one.name for one in SUITES.get("zest").resources if one.find() is not None}:
+        sources[PUBLISHED] = ["dev"]
+    learner = {**(BART if arm == "bart" else T5), **({"model": model} if model else {})}
+    search = BART_SEARCH if arm == "bart" else {"learner.rate": RATES}
+    blocks = []
+    for name, splits in sources.items():
+        recipe: dict[str, Any] = {"recipe": name, "set": layout} if layout else {"recipe": name}
+        if arm == "multi-task":
+            folder = MULTITASK.find()
+            others = [f"{folder or './multitask'}/{other}" for other in OTHERS]
+            recipe = {"mix": [name, *others], "rates": [1] * (1 + len(OTHERS))}
+            splits = [f"{name}:{split}" for split in splits]
+        blocks.append(
+            {"recipes": [recipe], "learners": [learner], "grid": search, "evaluate": splits}
+        )
+    return blocks
 
 
 def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Experiments]:
@@ -78,6 +153,8 @@ def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Expe
     """
 
     def experiments(scale: str, model: str) -> Experiments:
+        if scale == "paper":
+            return [block for part in parts for block in part_experiments(part, model)]
         seeds = range(SEEDS[scale])
         return [
             description_experiment(scale, model, part, splits_of(part), seed)
@@ -88,6 +165,18 @@ def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Expe
     return experiments
 
 
+def part_experiments(part: str, model: str) -> Experiments:
+    """Experiments of T5 on a part of the input at the paper's conditions."""
+    blocks = arm_experiments("t5", model)
+    if part == "both":
+        return blocks
+    recipes = [{**block["recipes"][0], "set": {"parts": part}} for block in blocks]
+    return [
+        {**block, "recipes": [recipe], "evaluate": ["dev"]}
+        for block, recipe in zip(blocks, recipes, strict=True)
+    ]
+
+
 def splits_of(part: str) -> tuple[str, ...]:
     """The splits that runs on a part of the input answer."""
     return ("dev", "test") if part == "both" else ("dev",)
@@ -96,15 +185,15 @@ def splits_of(part: str) -> tuple[str, ...]:
 def description_experiment(
     scale: str, model: str, part: str, splits: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
-    """Experiment of one seed on one part of the input."""
+    """Experiment of one seed on one part of the input, at the scale `quick` or `gpu`."""
     small = scale == "quick"
-    learner: dict[str, Any] = dict(SMALL_LEARNER if small else FULL_LEARNER)
+    learner: dict[str, Any] = dict(SMALL_LEARNER if small else GPU_LEARNER)
     if model:
         learner |= {"learner": "fine-tune", "model": model, "longest_answer": LONGEST_OF_OTHERS}
         for setting in ("state", "layers", "heads"):
             learner.pop(setting, None)
     fields = {
-        **(SMALL_TASKS if small else FULL_TASKS),
+        **(SMALL_TASKS if small else GPU_TASKS),
         **({} if part == "both" else {"parts": part}),
     }
     return {

@@ -139,8 +139,11 @@ def description_runs(
     for run in runs:
         kinds.setdefault(_kind(run), []).append(run.name)
     splits: dict[tuple[str, int, str], list[Example]] = {}
-    groups = [_group(runs, names, parts, mode, splits, totals) for names in kinds.values()]
-    chosen = [group for group in groups if group is not None]
+    chosen = []
+    for names in chosen_by_dev(runs, list(kinds.values())):
+        group = _group(runs, names, parts, mode, splits, totals)
+        if group is not None:
+            chosen.append(group)
     if not chosen:
         raise StudyError(
             f"{runs.path} has no runs on zest with {' or '.join(INPUTS[part] for part in parts)};"
@@ -149,6 +152,51 @@ def description_runs(
         )
     order = ("both", "question", "context")
     return sorted(chosen, key=lambda group: (group.model, order.index(group.part)))
+
+
+SEARCHED = ("learner.rate", "learner.epochs")
+"""Settings that the paper searches."""
+
+
+def chosen_by_dev(runs: Runs, kinds: Sequence[list[str]]) -> list[list[str]]:
+    """The runs of a preset that did best on dev among those that differ in searched settings alone.
+
+    Runs without a preset are all kept: their settings are the user's, and each is a row.
+
+    Args:
+        runs: The runs.
+        kinds: Names of runs, those that differ in the seed alone together.
+    """
+    searches: dict[str, list[list[str]]] = {}
+    for names in kinds:
+        run = runs[names[0]]
+        searched = SEARCHED if "learner.preset" in run.fields else ()
+        fields = {key: value for key, value in run.fields.items() if key not in searched}
+        same = json_digest([run.recipe, run.learner, fields, run.data])
+        searches.setdefault(same, []).append(names)
+    return [max(search, key=lambda names: _on_dev(runs, names)) for search in searches.values()]
+
+
+def _on_dev(runs: Runs, names: Sequence[str]) -> float:
+    """Mean score of the examples of dev; 0 if it was not answered."""
+    scores = [
+        result.score or 0.0
+        for name in names
+        for split, result in runs[name].splits.items()
+        if _plain(split) == "dev"
+    ]
+    return fmean(scores) if scores else 0.0
+
+
+def _plain(split: str) -> str:
+    """Name of a split of ZEST without its recipe, which splits of a mix have; empty if it is of
+    other data.
+
+    >>> _plain("dev"), _plain("zest/synthetic:dev"), _plain("squad:dev")
+    ('dev', 'dev', '')
+    """
+    recipe, colon, name = split.rpartition(":")
+    return name if not colon or recipe.startswith("zest/") else ""
 
 
 def _kind(run: Run) -> str:
@@ -174,6 +222,8 @@ def _group(
     conditions["recipe.data"] = "crowd-sourced" if files else "generated"
     learner = runs[names[0]].learner
     model = _model(learner, conditions)
+    if _learned_from_others(runs, names[0]):
+        model = f"{model}, multi-task"
     if not conditions.get("learner.model"):
         conditions["learner.model"] = (
             learner  # a network from scratch, or whatever made somebody else's predictions
@@ -237,9 +287,14 @@ def _answers(runs: Runs, run: str) -> dict[str, pa.Table]:
             " keep.predictions"
         )
     names = rows["split"].cast(pa.string())
-    return {
-        split: rows.filter(pc.equal(names, split)) for split in dict.fromkeys(names.to_pylist())
-    }
+    splits = {split: _plain(split) for split in dict.fromkeys(names.to_pylist())}
+    return {plain: rows.filter(pc.equal(names, split)) for split, plain in splits.items() if plain}
+
+
+def _learned_from_others(runs: Runs, run: str) -> bool:
+    """True if a run learned from a mix of ZEST and other data."""
+    block = parse(runs.config(run))["recipes"][0]
+    return isinstance(block, dict) and "mix" in block
 
 
 def _examples(
@@ -288,9 +343,11 @@ def _same(examples: Sequence[Example], answers: pa.Table) -> bool:
 
 def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
     """Totals of a split that were computed with the run, if it kept them."""
-    stored = runs[run].splits[split]
+    stored = runs[run].splits.get(split)
     prefix = "official " if mode == "official" else ""
-    if stored.score is None or not all(prefix + head in stored.further for head in SCORES.values()):
+    if stored is None or stored.score is None:
+        return None
+    if not all(prefix + head in stored.further for head in SCORES.values()):
         return None
     scores = {name: stored.further[prefix + head] for name, head in SCORES.items()}
     shown: Mode = "official" if mode == "official" else "corrected"

@@ -1,0 +1,157 @@
+"""`--scale paper` is what the papers state, and `--scale gpu` what the pages of results were run
+with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.analysis.reproduction import current_scale, experiments_of
+from taskloom.analysis.scales import scale_statements
+from taskloom.analysis.study import find_study
+from taskloom.cli import run
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments.spec.experiment import Experiment
+from taskloom.learners.config import read as read_learner
+from taskloom.papers.zest.experiments import OTHERS
+from taskloom.recipe.yaml_files import parse
+
+CONDITIONS = parse((Path(__file__).parent / "paper_conditions.yaml").read_text(encoding="utf-8"))
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def arms_of(study: str, scale: str) -> Iterator[dict[str, Any]]:
+    """Yield the settings of each learner of a study, once for each point of a search."""
+    for experiment in experiments_of(find_study(study), scale):
+        for block in experiment.learners:
+            for changes in grid_points(experiment):
+                assert isinstance(block, dict)
+                learner: Any = read_learner({**block, **changes}, "learners:")
+                settings = dataclasses.asdict(learner)
+                yield {
+                    **settings,
+                    **settings.pop("training", {}),
+                    "learner": block["learner"],
+                    "recipes": [recipe_name(recipe) for recipe in experiment.recipes],
+                    "seeds": len(experiment.seed_list),
+                    "best_of": experiment.best_of.seeds,
+                }
+
+
+def grid_points(experiment: Experiment) -> list[dict[str, Any]]:
+    points: list[dict[str, Any]] = [{}]
+    for key, values in experiment.grid.items():
+        if key.startswith("learner."):
+            name = key.removeprefix("learner.")
+            points = [{**point, name: value} for point in points for value in values]
+    return points
+
+
+def recipe_name(recipe: str | Mapping[str, Any]) -> str:
+    if isinstance(recipe, str):
+        return recipe
+    return "mix" if "mix" in recipe else str(recipe["recipe"])
+
+
+CASES = [(study, learner) for study, learners in CONDITIONS.items() for learner in learners]
+
+
+@pytest.mark.parametrize(("study", "learner"), CASES)
+def test_the_scale_paper_is_what_the_paper_states(study: str, learner: str) -> None:
+    stated = dict(CONDITIONS[study][learner])
+    expected = {**stated, **stated.pop("otherwise", {})}
+    expected.pop("otherwise", None)
+    arms = [arm for arm in arms_of(study, "paper") if arm["learner"] == learner]
+    assert arms
+    recipes = {recipe for arm in arms for recipe in arm["recipes"]}
+    assert set(expected.pop("recipes")) <= recipes
+    for name, value in expected.items():
+        values = value if isinstance(value, list) else [value]
+        assert {arm[name] for arm in arms} == set(values), name
+
+
+@pytest.mark.parametrize(("study", "learner"), CASES)
+def test_what_differs_from_the_text_is_stated(study: str, learner: str) -> None:
+    text = " ".join(scale_statements(study, "paper"))
+    for value in CONDITIONS[study][learner].get("otherwise", {}).values():
+        assert f"{value}" in text
+
+
+def test_the_multi_task_arm_mixes_five_datasets_at_equal_rates() -> None:
+    [first, *_] = experiments_of(find_study("zest/table7"), "paper")
+    [recipe] = first.recipes
+    assert isinstance(recipe, dict)
+    assert recipe["mix"][0] == "zest/synthetic"
+    assert [Path(name).name for name in recipe["mix"][1:]] == list(OTHERS)
+    assert recipe["rates"] == [1] * 5
+
+
+def test_the_tables_of_zest_are_experiments_of_their_own() -> None:
+    plans = {
+        table: str([one.model_dump() for one in experiments_of(find_study(table), "paper")])
+        for table in ("zest/table3", "zest/table7", "zest/table8", "zest/table9")
+    }
+    assert len(set(plans.values())) == len(plans)
+
+
+STORED = {
+    "ctlpp": ("ctlpp/table1",),
+    "dyna-babi": ("dyna-babi/table3", "dyna-babi/table4"),
+    "taskbench500": ("taskbench500/table1", "taskbench500/figure2", "taskbench500/figure4"),
+    "zest": ("zest/table5",),
+}
+"""Studies whose runs on a GPU are stored, by paper."""
+
+
+def stored_settings(paper: str, learners: Sequence[str]) -> Iterator[dict[str, Any]]:
+    groups = json.loads((RESULTS / paper / "scores.json").read_text(encoding="utf-8"))["groups"]
+    for group in groups:
+        fields = group["fields"]
+        own = {k.removeprefix("learner."): v for k, v in fields.items() if k.startswith("learner.")}
+        # Models that continue others, random twins and other draws are of other studies.
+        further = {"start_from", "pretrained"} & set(own) or "recipe.draw" in fields
+        if group["learner"] in learners and not further:
+            yield {"learner": group["learner"], **own}
+
+
+@pytest.mark.parametrize("paper", STORED)
+def test_the_scale_gpu_has_the_settings_of_the_stored_runs(paper: str) -> None:
+    arms = [arm for study in STORED[paper] for arm in arms_of(study, "gpu")]
+    learners = {arm["learner"] for arm in arms} - {"majority"}
+    stored = list(stored_settings(paper, sorted(learners)))
+    assert {one["learner"] for one in stored} == learners
+    for settings in stored:
+        settings.pop("preset", None)
+        assert any(settings.items() <= arm.items() for arm in arms), settings
+
+
+def test_full_is_an_earlier_name_of_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(DeprecationWarning, match="'paper'"):
+        assert current_scale("full") == "paper"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dry = ["reproduce", "ctlpp/table1", "--model", "bilstm", "--dry-run", "--store", "nowhere"]
+        assert run([*dry, "--scale", "full"]) == 0
+    said = capsys.readouterr()
+    assert "'paper'" in said.err
+    assert "GPU hours" in said.out
+    with pytest.raises(TaskloomError, match="huge"):
+        current_scale("huge")
+
+
+def test_a_dry_run_names_the_data_that_are_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TASKLOOM_DATA", str(tmp_path))
+    assert run(["reproduce", "zest/table7", "--scale", "paper", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "multitask/boolq" in out
+    assert "BoolQ, MultiRC, ReCoRD and SQuAD" in out
