@@ -6,6 +6,7 @@ from taskloom.papers.dyna_babi import (
     composition_map,
     concat_tables,
     data_tables,
+    example_tables,
     probe_tables,
     training_sets,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "composition_map",
     "concat_tables",
     "data_tables",
+    "example_tables",
     "probe_tables",
     "training_sets",
 ]

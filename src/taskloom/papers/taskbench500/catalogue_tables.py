@@ -10,6 +10,7 @@ of the world.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,11 @@ from taskloom.analysis.finding import Finding
 from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_number
+from taskloom.core.example import Example
+from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.result_table import ResultTable
+from taskloom.papers.taskbench500.experiments import quick_words
+from taskloom.recipe import read
 from taskloom.suites.taskbench.catalog import CatalogTask, catalog
 from taskloom.suites.taskbench.language import describe, parse, read_typed
 from taskloom.suites.taskbench.language.operators import OPERATORS
@@ -414,4 +419,48 @@ def table2(scale: str) -> Finding:
                 " (union_domain: common); the table, and our default, those of either."
             ),
         ),
+    )
+
+
+STAGES = {
+    "atomic task": "synonyms[eng]",
+    "atomic task, other family": "random0[eng]",
+    "composed task": "union(antonyms[eng], synonyms[eng])",
+    "sequence task": "map(synonyms[eng])",
+}
+"""Tasks that show the stages of the paper's Figure 1, all of them over the packaged lexicon."""
+
+
+@study(
+    "taskbench500/figure1",
+    describe="From atomic tasks by composition to datasets",
+    place="TaskBench500, Figure 1",
+    from_recipes=True,
+)
+def figure1(scale: str) -> Finding:
+    """Show a task of each stage of the task creation process, with the first row of its dataset."""
+    recipe = quick_words(tuple(STAGES.values()))
+    changes = [f"{key}={json.dumps(value)}" for key, value in recipe["set"].items()]
+    plan = read(recipe["recipe"], changes).plan(0)
+    train = next(split for split in plan.splits if split.name == "train")
+    first: dict[str, Example] = {}
+    rows_of = to_table(train.rows(0, train.n), 0, plan.traits)
+    for example in to_examples(rows_of):
+        first.setdefault(example.task.removeprefix("taskbench/"), example)
+    rows = [
+        {
+            "stage": stage,
+            "task": name,
+            "in English": describe(parse(name)),
+            "input": first[name].input,
+            "answer": first[name].target,
+        }
+        for stage, name in STAGES.items()
+        if name in first
+    ]
+    return Finding(
+        "TaskBench500 Figure 1",
+        "The paper's figure is a drawing: atomic tasks are combined by composition functions, a"
+        " dataset is made of each, and a model is adapted to each.",
+        ResultTable(("stage", "task", "in English", "input", "answer"), rows),
     )

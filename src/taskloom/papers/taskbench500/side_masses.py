@@ -14,6 +14,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from taskloom.analysis.claims import RULE, PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.finding import Finding
@@ -62,13 +63,20 @@ class TaskPair:
     harder_mass: float
 
 
-def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
-    """Mean mass on each side by run, from the log-probabilities that runs kept."""
+def kept_masses(runs: Runs, highest: bool = False) -> dict[str, dict[str, float]]:
+    """Mean mass on each side by run, from the log-probabilities that runs kept.
+
+    Args:
+        runs: The runs.
+        highest: True for the mass of the most probable answer of a side, as in appendix D, instead
+            of that of all its answers.
+    """
     sums: dict[str, dict[str, list[float]]] = {}
     for row in runs.predictions(columns=["traits", "logprobs"]).to_pylist():
         side = dict(row["traits"] or ()).get("side")
         if side and row["logprobs"] is not None:
-            mass = sum(math.exp(value) for value in row["logprobs"])
+            masses = [math.exp(value) for value in row["logprobs"]]
+            mass = max(masses, default=0.0) if highest else sum(masses)
             sums.setdefault(row["run"], {}).setdefault(side, []).append(mass)
     return {
         run: {side: statistics.fmean(own) for side, own in sides.items()}
@@ -76,12 +84,12 @@ def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
     }
 
 
-def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
+def task_pairs(runs: Runs, highest: bool = False) -> tuple[list[TaskPair], list[str]]:
     """Balanced unions with their masses, and notes on those that are left out; an error if there
-    are none.
+    are none. See `kept_masses`.
     """
     atomic = {(a.procedure, a.task): a.adaptability for a in _atomic(runs)}
-    kept = kept_masses(runs)
+    kept = kept_masses(runs, highest)
     pairs, without = [], []
     for one in adaptations(runs):
         if not one.balanced or not one.pretrained:
@@ -162,11 +170,17 @@ ONE_PAIR = PaperTable(paper="taskbench500", place="section 7")
     place="TaskBench500, Figure 4",
     experiment=balance_experiments,
 )
-def figure4(runs: Runs) -> list[Finding]:
+def figure4(runs: Runs, *, mass: Literal["all", "highest"] = "all") -> list[Finding]:
     """Average the mass on the easier and on the harder side over all pairs of tasks, under each
     procedure.
+
+    Args:
+        runs: The runs.
+        mass: `all`: of all acceptable answers of a side; `highest`: of the most probable one
+            (appendix D), which needs kept log-probabilities.
     """
-    pairs, notes = task_pairs(runs)
+    pairs, notes = task_pairs(runs, mass == "highest")
+    answers = "the most probable answer" if mass == "highest" else "all acceptable answers"
     names = procedures(pair.one for pair in pairs)
     groups = {name: [pair for pair in pairs if pair.one.procedure == name] for name in names}
     sides = (EASIER, HARDER) if any(pair.gap > 0 for pair in pairs) else UNORDERED
@@ -179,7 +193,7 @@ def figure4(runs: Runs) -> list[Finding]:
         cells,
         table=ResultTable(("procedure", "pairs", *sides, more), list(wide)),
         caption=(
-            f"Mean probability mass on all acceptable answers of the {sides[0]} and of the"
+            f"Mean probability mass on {answers} of the {sides[0]} and of the"
             f" {sides[1]} of balanced unions, over pairs of tasks ({counts}), with 95 % intervals"
             " (t over pairs); inputs that both sides know and training does not have."
         ),

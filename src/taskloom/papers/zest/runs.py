@@ -65,6 +65,7 @@ class DescriptionRuns:
         notes: What happened on the way.
         examples: The examples that were answered, by split; none for splits whose data this version
             makes otherwise.
+        predicted: The answers to these examples, by split and seed.
     """
 
     model: str
@@ -74,6 +75,7 @@ class DescriptionRuns:
     answered: dict[str, dict[int, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     examples: dict[str, list[Example]] = field(default_factory=dict, repr=False)
+    predicted: dict[str, dict[int, list[str]]] = field(default_factory=dict, repr=False)
 
     @property
     def by_script(self) -> bool:
@@ -251,6 +253,8 @@ def _group(
                 continue
             if stored is not None:
                 group.notes.append(f"{model}, {part}, {split}: {EARLIER}")
+            if stored is None:
+                group.predicted.setdefault(split, {})[seed] = texts
             report = evaluated(examples, texts, mode, group.notes) if stored is None else stored
             group.reports.setdefault(split, {})[seed] = report
             if files:  # which have their own number of tasks, whatever the recipe generates
