@@ -35,6 +35,7 @@ from taskloom.core import shards
 from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.files import sweep
 from taskloom.core.plan import Plan, Split
+from taskloom.core.progress import WorkCounter
 from taskloom.data.dataset import origin_of, shard_file
 from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import load_definitions
@@ -155,16 +156,6 @@ def refuse_while_importing_main() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeProgress:
-    """How far a `make` is: rows done of all rows, and the seconds it took."""
-
-    split: str
-    done: int
-    total: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """One shard to be made: rows start..stop of a split."""
 
@@ -174,27 +165,14 @@ class Piece:
     stop: int
 
     @property
+    def rows(self) -> int:
+        """Number of its rows."""
+        return self.stop - self.start
+
+    @property
     def file(self) -> str:
-        """Return its path inside the dataset's folder."""
+        """Its path inside the dataset's folder."""
         return shard_file(self.split, self.number)
-
-
-class RowCounter:
-    """Counts rows and passes them on."""
-
-    def __init__(self, total: int, progress: Callable[[MakeProgress], None] | None) -> None:
-        self.total = total
-        self.done = 0
-        self.start = time.monotonic()
-        self.progress = progress
-
-    def add(self, piece: Piece) -> None:
-        """Count a shard that is there."""
-        self.done += piece.stop - piece.start
-        if self.progress:
-            self.progress(
-                MakeProgress(piece.split, self.done, self.total, time.monotonic() - self.start)
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +191,7 @@ def make_shards(
     folder: Path,
     pieces: list[Piece],
     where: Where,
-    report: RowCounter,
+    report: WorkCounter,
 ) -> dict[str, shards.Stamp]:
     """Make shards into a folder and return their stamps by file."""
     if where.engine == "ray":
@@ -241,12 +219,12 @@ def _make_one(recipe: Recipe, seed: int, plan: Plan, folder: Path, piece: Piece)
 
 
 def _make_here(
-    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: RowCounter
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: WorkCounter
 ) -> dict[str, shards.Stamp]:
     stamps = {}
     for piece in pieces:
         stamps[piece.file] = _make_one(recipe, seed, plan, folder, piece)
-        report.add(piece)
+        report.add(piece.split, piece.rows)
     return stamps
 
 
@@ -300,7 +278,7 @@ def _make_in_processes(
     folder: Path,
     pieces: list[Piece],
     workers: int,
-    report: RowCounter,
+    report: WorkCounter,
 ) -> dict[str, shards.Stamp]:
     """Make shards in several processes.
 
@@ -325,12 +303,12 @@ def _make_in_processes(
     try:
         with forking():
             # Long pieces first: one that is left for the end keeps everybody waiting.
-            by_length = sorted(pieces, key=lambda piece: piece.start - piece.stop)
+            by_length = sorted(pieces, key=lambda piece: -piece.rows)
             futures = {pool.submit(_work, piece): piece for piece in by_length}
         for future in as_completed(futures):
             piece = futures[future]
             stamps[piece.file] = future.result()
-            report.add(piece)
+            report.add(piece.split, piece.rows)
     except BrokenProcessPool as error:
         raise DataError(
             f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,}"
@@ -357,7 +335,7 @@ def _planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Pla
 
 
 def _make_by_ray(
-    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: RowCounter
+    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: WorkCounter
 ) -> dict[str, shards.Stamp]:
     """Make shards by tasks on a Ray cluster; every node writes into the folder, so all of them must
     see it.
@@ -383,7 +361,7 @@ def _make_by_ray(
                     " all nodes see it"
                 )
             stamps[piece.file] = stamp
-            report.add(piece)
+            report.add(piece.split, piece.rows)
     finally:
         cluster.leave()
     return stamps
