@@ -14,7 +14,6 @@ import re
 import signal
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -32,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.core import shards
+from taskloom.core.child_process import end_with_parent
 from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.files import sweep
 from taskloom.core.plan import Plan, Split
@@ -44,9 +44,6 @@ FORKABLE_THREADS = ("rich.live",)
 """Modules of threads that may run beside a fork: the one that redraws the progress bar holds no
 lock that a worker takes.
 """
-
-WATCH = 0.5
-"""Seconds between two looks at whether the parent still lives."""
 
 _GUARD = re.compile(r"^if\s+__name__\b", re.MULTILINE)
 _swap = threading.Lock()
@@ -121,26 +118,6 @@ def forking() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*use of fork\\(\\).*", DeprecationWarning)
         yield
-
-
-def end_with_parent(stop: Connection | None = None) -> None:
-    """End this process when its parent has ended, which a process in the middle of its work would
-    not notice.
-
-    Args:
-        stop: End as soon as there is something to read here, too. Nobody reads it, so it is there
-            for all processes that wait for it.
-    """
-    threading.Thread(target=_watch, args=(os.getppid(), stop), daemon=True).start()
-
-
-def _watch(parent: int, stop: Connection | None) -> None:
-    while os.getppid() == parent:
-        if stop is None:
-            time.sleep(WATCH)
-        elif stop.poll(WATCH):
-            break
-    os._exit(1)
 
 
 def refuse_while_importing_main() -> None:

@@ -9,6 +9,7 @@ Pre-trained Language Models with 500 Tasks (NAACL 2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.offers import View
@@ -23,8 +24,19 @@ if TYPE_CHECKING:
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.atoms import atom as atom
+    from taskloom.suites.taskbench.plan import survey as survey
+    from taskloom.suites.taskbench.scorers import ReferencePositions as ReferencePositions
+    from taskloom.suites.taskbench.worlds import facts as facts
 
-__all__ = ["TaskbenchFields", "TaskbenchSuite", "atom"]
+_HOME = {
+    "ReferencePositions": "scorers",
+    "atom": "atoms",
+    "facts": "worlds",
+    "survey": "plan",
+}
+"""Public names, besides the modules `catalog` and `language`, and where they are."""
+
+__all__ = ["TaskbenchFields", "TaskbenchSuite", *_HOME]
 
 WIKIDATA = Resource(
     "wikidata",
@@ -34,12 +46,12 @@ WIKIDATA = Resource(
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy: listing the suites must not import the language, which only `atom` needs.
-    if name != "atom":
-        raise AttributeError(f"module 'taskloom.suites.taskbench' has no attribute '{name}'")
-    from taskloom.suites.taskbench.atoms import atom
-
-    return atom
+    # Lazy: listing the suites must not import the language.
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name == "facts":
+        return import_module(f"{__name__}.worlds.facts")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def _queries(fields: TaskbenchFields) -> dict[str, str]:

@@ -5,8 +5,9 @@ worlds of facts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taskloom.core.offers import Option
 from taskloom.core.registry import Suite, suite
@@ -19,7 +20,22 @@ if TYPE_CHECKING:
     from taskloom.core.pictures import FamilyPicture
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
+    from taskloom.suites.zest.dataset_statistics import statistics as statistics
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
+    from taskloom.suites.zest.task_files import problems as problems
+    from taskloom.suites.zest.task_files import read_tasks as read_tasks
+
+_HOME = {"problems": "task_files", "read_tasks": "task_files", "statistics": "dataset_statistics"}
+"""Public names, besides the package `evaluation`, and where they are."""
+
+__all__ = ["ZestFields", "ZestSuite", "zest", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy: listing the suites imports none of these.
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 @suite
