@@ -38,7 +38,7 @@ PUBLISHED = """paper: Their paper
 places:
   - {study: their-paper/table2, place: Table 2, shows: accuracy, needs: any runs}
 numbers:
-  - {place: Table 2, of: {model: majority, split: iid}, value: 0.13, sd: 0.01, n: 25}
+  - {place: Table 2, of: {model: bilstm, split: iid}, value: 0.13, sd: 0.01, n: 25}
 """
 
 PRESETS = """[their-settings]
@@ -74,7 +74,7 @@ def test_an_outside_paper_brings_its_numbers_presets_and_experiments(
     their_paper: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "their-paper" in paper_names()
-    assert [n.value for n in published("their-paper", "Table 2", model="majority")] == [0.13]
+    assert [n.value for n in published("their-paper", "Table 2", model="bilstm")] == [0.13]
     assert config.PRESETS.get("their-settings").settings == {"bilstm": {"state": 24}}
     assert packaged()["their-small"] == their_paper / "examples" / "their-small.yaml"
     assert run(["reproduce", "their-paper", "--json"]) == 0
@@ -83,10 +83,11 @@ def test_an_outside_paper_brings_its_numbers_presets_and_experiments(
 
 
 def test_its_table_judges_runs_against_its_numbers(their_paper: Path) -> None:
-    runs = made_up(their_paper, group("ctl/A", "majority", {"iid": spread(0.13, 0.01, 10)}))
+    runs = made_up(their_paper, group("ctl/A", "bilstm", {"iid": spread(0.13, 0.01, 10)}))
     [finding] = STUDIES.get("their-paper/table2")(runs)
     [judgement] = finding.judgements
-    assert (judgement.ours, judgement.published) == (pytest.approx(0.13), 0.13)
+    assert judgement.ours == pytest.approx(0.13)
+    assert (judgement.published, judgement.verdict) == (0.13, "agrees")
 
 
 def test_two_packages_with_one_paper_are_an_error(

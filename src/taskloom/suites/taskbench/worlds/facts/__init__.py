@@ -46,6 +46,7 @@ from taskloom.suites.taskbench.worlds.facts.set_operators import (
 )
 
 if TYPE_CHECKING:
+    from taskloom.suites.taskbench.worlds.facts.fact_functions import balanced as balanced
     from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs as WorldKnobs
     from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world as roomy_world
     from taskloom.suites.taskbench.worlds.facts.rdf import write_ntriples as write_ntriples
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "WorldKnobs": "invented_facts",
+    "balanced": "fact_functions",
     "roomy_world": "invented_facts",
     "task_query": "task_queries",
     "write_ntriples": "rdf",
