@@ -352,7 +352,7 @@ def _few(values: Sequence[str]) -> str:
 
 def resource_status(as_json: bool) -> None:
     """Print the table of `taskloom data status`."""
-    from taskloom.core.resources import resources
+    from taskloom.core.offers import resources
 
     rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in resources().values()]
     if as_json:

@@ -200,14 +200,14 @@ def data(
       $ taskloom data
       $ taskloom data status --json
     """
-    from taskloom.core import resources
+    from taskloom.core import offers
     from taskloom.core.output import emit
     from taskloom.display import resource_status
 
     if action == "status" and name is None:
         resource_status(as_json)
     elif action == "get" and name:
-        folder = resources.get(name)
+        folder = offers.get_resource(name)
         if as_json:
             emit({"name": name, "found": str(folder)})
         else:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Exporter,
         Option,
         PredictionReader,
+        Resource,
         RunScores,
         Solver,
         TaskForm,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     )
     from taskloom.core.pictures import PictureMaker
     from taskloom.core.plan import Plan
-    from taskloom.core.resources import Resource
     from taskloom.core.scoring import Scorer
     from taskloom.core.seeding import Key
     from taskloom.recipe.tasks import Task

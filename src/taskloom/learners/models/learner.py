@@ -15,17 +15,18 @@ from urllib.parse import urlsplit
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError
 from taskloom.core.extraction import boxed, divide_thinking, tagged, thought_marks
-from taskloom.learners.inputs import columns, texts
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     WithoutSteps,
+    columns,
     later_setting,
     noting,
     register_learner,
     report_answers,
+    texts,
 )
 from taskloom.learners.models.client import Limits, ModelClient, ModelReply, RequestForm
 from taskloom.learners.pretrained.in_context import (

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import DataError
-from taskloom.core.offers import Export, Option
+from taskloom.core.offers import Export, Option, Resource, download
 from taskloom.core.registry import Suite, suite
-from taskloom.core.resources import Resource, download
 from taskloom.suites.babi.fields import BabiFields
 
 if TYPE_CHECKING:

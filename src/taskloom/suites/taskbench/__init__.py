@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.offers import View
+from taskloom.core.offers import Resource, View
 from taskloom.core.registry import Suite, suite
-from taskloom.core.resources import Resource
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.worlds.words.corpora import NLTK_DATA
 

@@ -9,9 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.offers import Option
+from taskloom.core.offers import Option, Resource
 from taskloom.core.registry import Suite, suite
-from taskloom.core.resources import Resource
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.scorer import zest as zest
 
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from taskloom.core.pictures import FamilyPicture
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
-    from taskloom.suites.zest.dataset_statistics import statistics as statistics
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
     from taskloom.suites.zest.task_files import problems as problems
     from taskloom.suites.zest.task_files import read_tasks as read_tasks
+    from taskloom.suites.zest.task_files import statistics as statistics
 
 _HOME = {"problems": "task_files", "read_tasks": "task_files", "statistics": "dataset_statistics"}
 """Public names, besides the package `evaluation`, and where they are."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from taskloom.core import resources
+from taskloom.core import offers
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
 from taskloom.core.files import digest
 from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import Layout, Parts, described_in_input, layout
+from taskloom.suites.zest.fields import Layout, Parts, ZestFields, described_in_input, layout
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
 
@@ -91,7 +90,7 @@ def _find(given: str, path: Path) -> Path:
     """
     if path.is_file() or path.name != given:
         return path
-    folder = resources.get("zest")
+    folder = offers.get_resource("zest")
     return next(
         (f / given for f in (folder, folder / "zest") if (f / given).is_file()), folder / given
     )

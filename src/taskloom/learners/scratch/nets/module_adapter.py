@@ -26,8 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from taskloom.core.errors import raised_at
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.scratch.nets.dropout import DropoutKeys, call_key, drop
-from taskloom.learners.scratch.nets.ops import Weights, Wrap
+from taskloom.learners.scratch.nets.ops import DropoutKeys, Weights, Wrap, call_key, drop
 from taskloom.learners.scratch.tokens import Encoded
 
 TOLERANCE = 1e-3

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from taskloom.core.errors import DataError
 from taskloom.core.example import Answer, Example
+from taskloom.core.offers import resource
 from taskloom.core.plan import Source
-from taskloom.core.resources import resource
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.catalog import families
 from taskloom.suites.taskbench.evaluation.derivation_columns import Trace, WordPaths
