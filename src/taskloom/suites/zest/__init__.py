@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskloom.suites.zest.task_files import read_tasks as read_tasks
     from taskloom.suites.zest.task_files import statistics as statistics
 
-_HOME = {"problems": "task_files", "read_tasks": "task_files", "statistics": "dataset_statistics"}
+_HOME = {"problems": "task_files", "read_tasks": "task_files", "statistics": "task_files"}
 """Public names, besides the package `evaluation`, and where they are."""
 
 __all__ = ["ZestFields", "ZestSuite", "zest", *_HOME]
