@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from taskloom.core.example import Step as Step
     from taskloom.core.offers import Export as Export
     from taskloom.core.offers import Option as Option
-    from taskloom.core.offers import Resource as Resource
     from taskloom.core.offers import View as View
     from taskloom.core.plan import Plan as Plan
     from taskloom.core.plan import Split as Split
     from taskloom.core.plan import role_of as role_of
     from taskloom.core.registry import Suite as Suite
     from taskloom.core.registry import suite as suite
+    from taskloom.core.resources import Resource as Resource
     from taskloom.core.scoring import Scorer as Scorer
     from taskloom.core.scoring import any_of as any_of
     from taskloom.core.scoring import exact as exact
@@ -102,7 +102,7 @@ _HOME = {
     "learner": "learners.decorator",
     "Suite": "core.registry",
     "suite": "core.registry",
-    "Resource": "core.offers",
+    "Resource": "core.resources",
     "Scorer": "core.scoring",
     "any_of": "core.scoring",
     "exact": "core.scoring",

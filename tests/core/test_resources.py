@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.core import offers
+from taskloom.core import resources
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.suites import babi
 from taskloom.suites.taskbench.worlds.words.corpora import WANTED
@@ -52,27 +52,27 @@ def server() -> Iterator[str]:
 
 
 def test_download(server: str, tmp_path: Path) -> None:
-    offers.download(server + "/file", tmp_path / "x" / "file")
+    resources.download(server + "/file", tmp_path / "x" / "file")
     assert (tmp_path / "x" / "file").read_bytes() == BODY
     assert [p.name for p in (tmp_path / "x").iterdir()] == ["file"]
 
 
 def test_a_broken_download_goes_on(server: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="rerun the command to resume"):
-        offers.download(server + "/short", tmp_path / "file")
+        resources.download(server + "/short", tmp_path / "file")
     assert not (tmp_path / "file").exists()
     assert (tmp_path / "file.part").stat().st_size == 5000
-    offers.download(server + "/short", tmp_path / "file")
+    resources.download(server + "/short", tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == BODY
 
 
 def test_what_is_not_there(server: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="404"):
-        offers.download(server + "/gone", tmp_path / "file")
+        resources.download(server + "/gone", tmp_path / "file")
     with pytest.raises(DataError, match="cannot be fetched"):
-        offers.download("http://127.0.0.1:9/none", tmp_path / "file")
+        resources.download("http://127.0.0.1:9/none", tmp_path / "file")
     with pytest.raises(TaskloomError, match="did you mean 'nltk'"):
-        offers.get_resource("nltkk")
+        resources.get("nltkk")
 
 
 def test_fetching_babi_from_a_server(
@@ -89,9 +89,9 @@ def test_fetching_babi_from_a_server(
     monkeypatch.setattr(babi, "URL", server + "/babi.tar.gz")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     monkeypatch.delenv("TASKLOOM_DATA", raising=False)
-    found = offers.get_resource("babi")
+    found = resources.get("babi")
     assert [p.name for p in (found / "en").iterdir()] == ["qa1_train.txt"]
-    assert offers.get_resource("babi") == found
+    assert resources.get("babi") == found
 
 
 def test_a_damaged_archive(tmp_path: Path) -> None:
@@ -105,13 +105,13 @@ def test_folders_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TASKLOOM_DATA", raising=False)
     monkeypatch.delenv("NLTK_DATA", raising=False)
-    assert offers.resource("nltk").find() is None
+    assert resources.resource("nltk").find() is None
     monkeypatch.setenv("NLTK_DATA", str(tmp_path / "tree"))
     # A download that broke off in the middle is not the whole tree; a corpus may be a folder or a
     # zip file.
     first, *rest = WANTED
     (tmp_path / "tree" / "corpora" / first).mkdir()
-    assert offers.resource("nltk").find() is None
+    assert resources.resource("nltk").find() is None
     for corpus in rest:
         (tmp_path / "tree" / "corpora" / f"{corpus}.zip").touch()
-    assert offers.resource("nltk").find() == tmp_path / "tree"
+    assert resources.resource("nltk").find() == tmp_path / "tree"

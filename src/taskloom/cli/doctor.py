@@ -70,7 +70,7 @@ def _program() -> Iterator[DoctorLine]:
 
 def _folders() -> Iterator[DoctorLine]:
     from taskloom.core.files import cache_folder
-    from taskloom.core.offers import resources
+    from taskloom.core.resources import resources
 
     data = os.environ.get("TASKLOOM_DATA", "")
     there = bool(data) and Path(data).is_dir()

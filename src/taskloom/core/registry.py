@@ -37,8 +37,8 @@ if TYPE_CHECKING:
         Evaluator,
         Exporter,
         Option,
+        PlanScorer,
         PredictionReader,
-        Resource,
         RunScores,
         Solver,
         TaskForm,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from taskloom.core.pictures import PictureMaker
     from taskloom.core.plan import Plan
+    from taskloom.core.resources import Resource
     from taskloom.core.scoring import Scorer
     from taskloom.core.seeding import Key
     from taskloom.recipe.tasks import Task
@@ -233,6 +234,8 @@ class Suite:
             are scored task by task.
         run_scores: Scores a whole split in the suite's own way; runs have them as columns beside
             the mean score.
+        plan_scorers: Other scorers of its examples, by name, each made from a recipe's plan:
+            `taskloom runs rescore`.
         task_form: The form of a task, without its constants; the audit names test tasks that have
             the form of a training task.
         options: Options that the suite adds to commands.
@@ -241,6 +244,7 @@ class Suite:
             option.
         picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites
             without one show the derivation.
+        trait_words: What its traits are, in a few words, for people who read a report.
         predictions: Reads files of predictions that programs for this suite write: `taskloom
             study`; lines or records by default.
     """
@@ -259,9 +263,11 @@ class Suite:
     options: Sequence[Option] = ()
     resources: Sequence[Resource] = ()
     run_scores: RunScores | None = None
+    plan_scorers: Mapping[str, PlanScorer] = MappingProxyType({})
     task_form: TaskForm | None = None
     views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None
+    trait_words: Mapping[str, str] = MappingProxyType({})
     predictions: PredictionReader | None = None
 
     def weave(self, fields: Any, key: Key, /) -> Plan:

@@ -45,6 +45,9 @@ FORKABLE_THREADS = ("rich.live",)
 lock that a worker takes.
 """
 
+MOST_WORKERS = 10_000
+"""Maximum number of worker processes: more than any machine has cores."""
+
 _GUARD = re.compile(r"^if\s+__name__\b", re.MULTILINE)
 _swap = threading.Lock()
 

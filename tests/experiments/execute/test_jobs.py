@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from taskloom.core.child_process import exit_reason
+from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute import jobs as planning
 from taskloom.experiments.execute import predictions, worker
 from taskloom.experiments.execute.engines.local import LocalEngine, visible_gpus
@@ -225,3 +226,9 @@ def test_a_learner_without_steps_has_unknown_costs_on_other_data(
     block = {"recipes": ["ctl/A"], "learners": ["majority"], "seeds": [0], "evaluate": ["iid"]}
     cost = planning.estimate(lasting(store, {run: 10.0}, monkeypatch), expand(check(block, "x")))
     assert (cost.known, cost.unknown) == (0, 1)
+
+
+@pytest.mark.parametrize("workers", [0, 10_001, 10**26])
+def test_numbers_of_workers_have_limits(workers: int) -> None:
+    with pytest.raises(TaskloomError, match="workers must be at"):
+        LocalEngine(workers)

@@ -177,7 +177,7 @@ def test_missing_and_damaged_corpora(tree: Path, capsys: pytest.CaptureFixture[s
     assert "'brown'" in said
     assert "taskloom data get nltk" in said
     # A tree that lacks a corpus is not the whole resource.
-    from taskloom.core.offers import resource
+    from taskloom.core.resources import resource
 
     assert resource("nltk").find() is None
 

@@ -22,7 +22,6 @@ from taskloom.analysis.profile.panel import (
     ABSENT,
     BREAKS,
     CLEAN,
-    CLOSED,
     HOLDS,
     OPEN,
     SMALL,
@@ -40,6 +39,7 @@ from taskloom.analysis.report.page import Sentences
 from taskloom.analysis.seed_scores import count_range
 from taskloom.analysis.study import StudyError, study
 from taskloom.core.errors import DataError
+from taskloom.core.scoring import CLOSED
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks
 from taskloom.experiments.table import Runs

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import DataError
-from taskloom.core.offers import Export, Option, Resource, download
+from taskloom.core.offers import Export, Option
 from taskloom.core.registry import Suite, suite
+from taskloom.core.resources import Resource, download
 from taskloom.suites.babi.fields import BabiFields
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ def _export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -
 
     return export(kind, examples, fields)
 
+
+TRAIT_WORDS = {
+    "question": "the kind of question",
+    "support": "the number of supporting facts, which is the depth of reasoning",
+    "minimal": "the number of facts in the smallest support",
+    "supports": "the number of different supports",
+    "group": "kind of question and support",
+    "composition": "the events and wording that the answer depends on",
+    "concepts": "the events and wording of the whole story",
+    "sentences": "the length of the story in sentences",
+}
 
 EXPORTERS = {kind: partial(_export, kind) for kind in FORMATS}
 
@@ -117,6 +129,7 @@ class BabiSuite(Suite):
     )
     version = 5
     exporters = EXPORTERS
+    trait_words = TRAIT_WORDS
     options = OPTIONS
     resources = (BABI_FILES,)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from taskloom.core import offers
+from taskloom.core import resources
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
 from taskloom.core.files import digest
@@ -90,7 +90,7 @@ def _find(given: str, path: Path) -> Path:
     """
     if path.is_file() or path.name != given:
         return path
-    folder = offers.get_resource("zest")
+    folder = resources.get("zest")
     return next(
         (f / given for f in (folder, folder / "zest") if (f / given).is_file()), folder / given
     )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from taskloom.core.errors import DataError
 from taskloom.core.example import Answer, Example
-from taskloom.core.offers import resource
 from taskloom.core.plan import Source
+from taskloom.core.resources import resource
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.catalog import families
 from taskloom.suites.taskbench.evaluation.derivation_columns import Trace, WordPaths
@@ -152,6 +152,14 @@ def _place(facts: str) -> str:
     machine.
     """
     name, mark, settings = facts.partition("#")
+    if name == "built":
+        world = resource("facts").find()
+        if world is None:
+            raise DataError(
+                "the facts are missing: facts=built is the world that `taskloom data build facts`"
+                " leaves in the cache, and there is none; build it, or name the folder of one"
+            )
+        return f"{world}{mark}{settings}"
     if name != "wikidata":
         return facts
     folder = resource("wikidata").find()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from taskloom.core.errors import DataError, MissingExtra
 from taskloom.core.files import cache_folder
-from taskloom.core.offers import Resource
+from taskloom.core.resources import Resource
 
 WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
 """OMW 1.4 and not 2.0: the Spanish half of the benchmark was built on the 1.x tables, and 2.0 has
