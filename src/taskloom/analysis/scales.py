@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from taskloom.analysis.conditions import short_value
-from taskloom.analysis.published_numbers import PAPERS, paper_names
+from taskloom.analysis.published_numbers import paper_names
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def scale_file(paper: str) -> Mapping[str, Any]:
     """Contents of a paper's scales.yaml; empty if it is not a paper."""
     if paper not in paper_names():
         return {}
-    file = files(PAPERS).joinpath(paper.replace("-", "_"), "scales.yaml")
+    file = files("taskloom.papers").joinpath(paper.replace("-", "_"), "scales.yaml")
     contents: Mapping[str, Any] = parse(file.read_text(encoding="utf-8"))
     return contents
 

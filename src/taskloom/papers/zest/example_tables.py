@@ -10,9 +10,9 @@ from taskloom.analysis.finding import Finding
 from taskloom.analysis.study import study
 from taskloom.core.example import Example
 from taskloom.experiments.result_table import ResultTable
-from taskloom.papers.zest.dataset_table import RECIPE, SEED
+from taskloom.papers.zest.breakdown_tables import RECIPE, SEED
 from taskloom.recipe import read
-from taskloom.suites.zest.layout import context
+from taskloom.suites.zest.fields import context
 from taskloom.suites.zest.task_files import PAPER_NAMES
 
 
