@@ -14,7 +14,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from taskloom.analysis.conditions import short_value
-from taskloom.analysis.published_numbers import paper_names
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
@@ -59,10 +58,12 @@ SHOWN = (
 
 @cache
 def scale_file(paper: str) -> Mapping[str, Any]:
-    """Contents of a paper's scales.yaml; empty if it is not a paper."""
-    if paper not in paper_names():
+    """Contents of a paper's scales.yaml; empty if it has none."""
+    folder = paper.replace("-", "_")
+    file = files("taskloom.papers").joinpath(folder, "scales.yaml")
+    # Papers of other packages need not have one.
+    if not paper or not file.is_file():
         return {}
-    file = files("taskloom.papers").joinpath(paper.replace("-", "_"), "scales.yaml")
     contents: Mapping[str, Any] = parse(file.read_text(encoding="utf-8"))
     return contents
 
