@@ -13,6 +13,7 @@ s (38 % more).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +27,17 @@ WIDTH = 360
 LETTER = 6.9
 """Mean width of a letter in points, at a size of 12."""
 
+WIDE_LETTER = 8.6
+"""Width of a capital letter in points, at a size of 12."""
+
 LABEL = 20
-"""Maximum letters of a label beside an axis."""
+"""Maximum letters in a line of a label beside an axis."""
+
+MOST_LINES = 3
+"""Maximum lines of a label beside an axis."""
+
+LINE = 15
+"""Height of a line of text in points."""
 
 ROW = 22
 """Height of a line of intervals in points."""
@@ -159,7 +169,7 @@ def interval_panel(
         guess: The score of guessing.
     """
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
-    step = max(ROW, 14 * len(series) + 6)
+    step = max(ROW, 14 * len(series) + 6, LINE * _line_count(places) + 6)
 
     def draw(axis: Any) -> None:
         _scores_across(axis, places, step)
@@ -185,12 +195,13 @@ def bar_panel(
     horizontal bars.
     """
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
-    step = 12 * len(series) + 10
+    step = max(12 * len(series) + 10, LINE * _line_count(places) + 6)
+    above = (step - 12 * len(series)) / 2 + 6  # of the first bar's middle
 
     def draw(axis: Any) -> None:
         _scores_across(axis, places, step)
         for mark in marks:
-            y = step * places.index(mark.place) + 10 + 12 * series.index(mark.series)
+            y = step * places.index(mark.place) + above + 12 * series.index(mark.series)
             tip = f"{mark.series}, {name} {mark.place}: {mark}"
             (bar,) = axis.barh(
                 y, _within(mark.mean), 10, color=_colour(colours, mark.series), alpha=0.85
@@ -340,21 +351,51 @@ def _listed(marks: Sequence[Mark], joined: str = "") -> str:
     return "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24])
 
 
+def on_lines(labels: Sequence[str]) -> dict[str, str]:
+    """Labels broken into at most `MOST_LINES` lines; shortened if they need more.
+
+    >>> on_lines(["iid", "COMPOUND+CONJ+COREF+DROP+MOVE"])
+    {'iid': 'iid', 'COMPOUND+CONJ+COREF+DROP+MOVE': 'COMPOUND+CONJ+COREF+\\nDROP+MOVE'}
+    """
+    broken: dict[str, str] = {}
+    for label in labels:
+        lines = [""]
+        for part in re.split(r"(?<=[+ ,/])", label):
+            if lines[-1] and len(lines[-1] + part.rstrip()) > LABEL:
+                lines.append("")
+            lines[-1] += part
+        if len(lines) <= MOST_LINES and all(len(line.rstrip()) <= LABEL for line in lines):
+            broken[label] = "\n".join(line.rstrip() for line in lines)
+    rest = [label for label in labels if label not in broken]
+    return broken | distinct(rest)
+
+
+def _line_count(places: Sequence[str]) -> int:
+    return max((text.count("\n") + 1 for text in on_lines(places).values()), default=1)
+
+
+def _text_width(text: str) -> float:
+    """Width of a line in points, at a size of 12. Capitals are wider than the mean letter."""
+    wide = sum(letter.isupper() or letter in "+%@…" for letter in text)
+    return LETTER * len(text) + (WIDE_LETTER - LETTER) * wide
+
+
 def _left(places: Sequence[str]) -> float:
     """Points left of an axis that leave room for labels."""
-    longest = max((len(text) for text in distinct(places).values()), default=0)
-    return 8 + min(146.0, max(40.0, LETTER * longest + 6))
+    texts = "\n".join(on_lines(places).values()).split("\n")
+    return 14 + max(40.0, *(_text_width(text) for text in texts))
 
 
 def _scores_across(axis: Any, places: Sequence[str], step: float) -> None:
     """Set up an axis of scores across and places down, `step` points for each."""
-    labels = distinct(places)
+    labels = on_lines(places)
     axis.set(xlim=(0, 1), ylim=(step * len(places), 0), xlabel="score")
     axis.set_xticks(QUARTERS, [f"{value:g}" for value in QUARTERS])
     middles = [step * (row + 0.5) for row in range(len(places))]
     axis.set_yticks(middles, [labels[place] for place in places])
     for place, text in zip(places, axis.get_yticklabels(), strict=True):
-        if labels[place] != place:
+        shown, whole = ("".join(name.split()) for name in (labels[place], place))
+        if shown != whole:
             text.set_gid(TIP + place)
     axis.grid(axis="x", color=GRID, linewidth=1)
 

@@ -18,7 +18,7 @@ import marshal
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         RunScores,
         Solver,
         TaskForm,
+        TraitName,
         View,
     )
     from taskloom.core.pictures import PictureMaker
@@ -239,6 +240,8 @@ class Suite:
             without one show the derivation.
         predictions: Reads files of predictions that programs for this suite write: `taskloom
             study`; lines or records by default.
+        trait_names: Labels and explanations of traits for reports, by trait. If two traits divide
+            the examples in the same way, the one that is named first is shown.
     """
 
     name: str
@@ -259,6 +262,7 @@ class Suite:
     views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None
     predictions: PredictionReader | None = None
+    trait_names: Mapping[str, TraitName] = MappingProxyType({})
 
     def weave(self, fields: Any, key: Key, /) -> Plan:
         """Plan the splits of a recipe, from its checked fields and the key of its random
@@ -358,6 +362,27 @@ def find_suite(name: str) -> Suite | None:
     if separator:
         load_file(Path(path))
     return SUITES.find(suite)
+
+
+def trait_name(recipes: Iterable[str], trait: str) -> TraitName:
+    """Name of a trait for people, as the suites of some recipes give it.
+
+    Without a suite, or if two suites disagree, it is the trait's own name, with spaces.
+
+    Args:
+        recipes: Names such as `babi/mix-T7`.
+        trait: The trait.
+    """
+    from taskloom.core.offers import TraitName
+
+    names = []
+    for head in dict.fromkeys(recipe.split("/")[0] for recipe in recipes):
+        owner = SUITES.find(head)
+        if owner is not None and trait in owner.trait_names:
+            names.append(owner.trait_names[trait])
+    if names and all(name.label == names[0].label for name in names):
+        return names[0]
+    return TraitName(trait.replace("_", " "))
 
 
 def suite_that(offer: str, name: str = "") -> Suite:

@@ -10,15 +10,20 @@ import base64
 import itertools
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.analysis.conditions import recipe_of
 from taskloom.core.arrow import array_of, numbers, strings, whole_array
+from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.pictures import Picture, StoryPicture
 from taskloom.experiments.table import Runs
 
 MOST_ANSWERS = 400_000
@@ -36,6 +41,12 @@ MOST_VALUES = 60
 """Values of a trait that can be chosen as a filter; one with more names examples rather than kinds
 of them.
 """
+
+MOST_LIT = 10_000
+"""Maximum stories of a split whose proofs are lit; 10,000 take a third of a second."""
+
+TRIED = 20
+"""Examples after which a split is known to hold no stories."""
 
 INDEX = "explorer-index"
 
@@ -61,6 +72,13 @@ class Explorer:
         return not self.data
 
 
+Lit = tuple[list[tuple[int, int]], int]
+"""Where the lit sentences of a text begin and end, and where its question begins."""
+
+Lighter = Callable[[Example], Lit | None]
+"""From an example to its lit sentences; None if it is no story."""
+
+
 def explorer(
     runs: Runs, cells: Sequence[AnsweredCell], paired: Mapping[tuple[str, str, str, str], str]
 ) -> Explorer:
@@ -71,6 +89,7 @@ def explorer(
         cells: Its recipes and learners.
         paired: Sentences on the paired test of two learners, by recipe, split, first and second.
     """
+    pictures = partial(lighter, runs)
     sizes = {row["run"]: 0 for row in runs.table.select(["run"]).to_pylist()}
     for row in runs.table.select(["run", "n"]).to_pylist():
         sizes[row["run"]] += row["n"] or 0
@@ -85,7 +104,8 @@ def explorer(
         splits = _by_items(runs, list(chosen))
         for (split, _), tables in splits.items():
             name = f"examples-{len(page.data)}"
-            page.data[name] = _pack(_split_data(tables))
+            drawn = pictures(next(iter(tables)))
+            page.data[name] = _pack(_split_data(tables, drawn))
             for cell in own:
                 mine = [run for run in cell.runs[:seeds] if run in tables]
                 if mine:
@@ -160,7 +180,60 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         )
 
 
-def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
+def lighter(runs: Runs, run: str) -> Lighter | None:
+    """The function that lights the stories of a run's recipe; None if its suite draws none, or if
+    the recipe is unknown here.
+    """
+    try:
+        recipe = recipe_of(runs, run)
+        draw, key = recipe.suite.picture, recipe.key(0)
+    except (TaskloomError, KeyError):
+        return None
+    if draw is None:
+        return None
+    return lambda example: lit_places(example.input, draw(example, recipe.fields, key))
+
+
+def lit_places(text: str, picture: Picture | None) -> Lit | None:
+    """Places in a text of the sentences that the proof of a story uses, and of its question.
+
+    None if the picture is no story, or if the text is laid out in another way.
+
+    >>> from taskloom.core.pictures import ProofStep
+    >>> story = StoryPicture(("Ann sat.", "Bob ran."), "Who ran?", "Bob", (ProofStep("", "", (1,)),))
+    >>> lit_places("Ann sat. Bob ran. Who ran?", story)
+    ([(9, 17)], 18)
+    """
+    if not isinstance(picture, StoryPicture):
+        return None
+    used = {place for step in picture.proof for place in step.sentences}
+    lit: list[tuple[int, int]] = []
+    end = 0
+    for number, sentence in enumerate(picture.sentences):
+        start = text.find(sentence, end)
+        if start < 0:
+            return None
+        end = start + len(sentence)
+        if number in used:
+            lit.append((start, end))
+    question = text.find(picture.question, end)
+    return (lit, question) if question >= 0 else None
+
+
+def _lit_items(table: pa.Table, light: Lighter | None) -> list[Lit | None]:
+    """Lit sentences of each item; empty if the first items are no stories."""
+    if light is None:
+        return []
+    found: list[Lit | None] = []
+    for row in table.select(["input", "targets", "traits"]).slice(0, MOST_LIT).to_pylist():
+        example = Example(row["input"], row["targets"], dict(row["traits"] or ()))
+        found.append(light(example) if len(example.input) <= LONGEST else None)
+        if len(found) == TRIED and not any(found):
+            return []
+    return found if any(found) else []
+
+
+def _split_data(tables: Mapping[str, pa.Table], light: Lighter | None) -> dict[str, Any]:
     """Items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
     texts = pc.utf8_slice_codeunits(
@@ -179,6 +252,7 @@ def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
         "targets": [targets[:8] for targets in first["targets"].to_pylist()],
         "traits": _traits(first["traits"].to_pylist()),
         "texts": encoded.dictionary.to_pylist(),
+        "lit": _lit_items(first, light),
         "runs": runs,
     }
 

@@ -46,6 +46,8 @@ class Section:
         legend: The colours of the panels' series, as numbers.
         guessed: True if the panels have a line for guessing.
         explorer: True if the examples behind the numbers are opened here.
+        first: The explorer's query for the examples that it opens with.
+        inside: Sections behind a line to unfold each.
     """
 
     title: str
@@ -62,6 +64,8 @@ class Section:
     on_screen: str = ""
     caption: str = ""
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    first: Mapping[str, str] = field(default_factory=dict)
+    inside: tuple[Section, ...] = ()
 
     @property
     def rows(self) -> str:
@@ -155,7 +159,10 @@ def write(
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> None:
     """Write the panels of each section as an SVG and a PDF file named after its title."""
+    with_inner: list[Section] = []
     for section in sections:
+        with_inner += (section, *section.inside)
+    for section in with_inner:
         if not section.panels:
             continue
         stem = section.title.lower().replace(" ", "-")

@@ -106,7 +106,8 @@ def _sections(
         yield parts.comparisons()
         yield from parts.by_task()
         yield parts.examples()
-    yield _failures(failed)
+    if failed:
+        yield _failures(failed)
     yield from _dataset_sections(data)
     if parts is not None:
         yield parts.overview()
@@ -114,12 +115,12 @@ def _sections(
 
 
 def _failures(failed: Mapping[str, FailedRun]) -> Section:
-    text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
+    text = "Rerun the 'taskloom run' command to retry just these."
     rows = tuple(
         {"cell": failure.cell, "run": run, "reason": failure.reason}
         for run, failure in failed.items()
     )
-    return Section("Failures", text, table_of(FAILURES, rows))
+    return Section("Runs that failed", text, table_of(FAILURES, rows))
 
 
 LONGEST = 900
@@ -155,7 +156,7 @@ def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
         Section("Datasets", shown, table_of(DATASETS, [_row(name, data) for name, data in named])),
         Section(
             "Audit",
-            "What `taskloom audit` finds.",
+            "Results of taskloom audit.",
             table_of(AUDITS, [_audited(name, data) for name, data in named]),
         ),
         Section(

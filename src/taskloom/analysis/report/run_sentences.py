@@ -6,6 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from taskloom.analysis.report.effects import (
+    ALPHA,
+    SMALLEST,
+    TraitEffect,
+    is_constant,
+    strongest_trait,
+)
 from taskloom.analysis.report.page import Sentences
 from taskloom.analysis.report.run_numbers import Row
 from taskloom.experiments.result_table import p_text, probability
@@ -19,34 +26,57 @@ MOST_SPLITS = 4
 MOST_PAIRS_NAMED = 6
 """Maximum pairs of learners without a difference that are named."""
 
-ALPHA = 0.05
-"""Significance level of comparisons."""
+MOST_TRAIT_SENTENCES = 4
+"""Maximum findings about traits."""
 
-CONSTANT = frozenset({"majority"})
-"""Learners that give every input the same answer: their gaps say how often that answer is right,
-nothing of generalization.
-"""
+FEW_VALUES = 4
+"""Maximum values of a trait that a sentence lists; of more it has the best and the worst."""
 
 
 def mean_with_interval(row: Row) -> str:
-    """Format a mean with half the width of its interval, or with its ends if it is lopsided.
+    """Format a mean with the ends of its interval.
 
     >>> mean_with_interval({"mean": 0.94, "low": 0.90, "high": 0.98})
-    '0.940 ± 0.040'
-    >>> mean_with_interval({"mean": 1.0, "low": 0.97, "high": 1.0})
-    '1.000 (0.970 to 1.000)'
+    '0.940 (0.900 to 0.980)'
     """
     mean, low, high = row["mean"], row["low"], row["high"]
     if low is None or math.isnan(low):
         return f"{mean:.3f}"
-    above, below = high - mean, mean - low
-    if abs(above - below) <= 0.1 * max(above, below, 1e-9):
-        return f"{mean:.3f} ± {(high - low) / 2:.3f}"
     return f"{mean:.3f} ({low:.3f} to {high:.3f})"
 
 
+def values_with_means(effect: TraitEffect) -> str:
+    """Mean scores by the value of a trait: all of a few values, else the best and the worst.
+
+    Values that are numbers keep their order. Names come best first.
+    """
+    means = effect.means
+    numeric = all(is_number(value) for value in means)
+    ordered = list(means) if numeric else sorted(means, key=lambda value: -means[value])
+    if len(ordered) > FEW_VALUES:
+        best = max(means, key=lambda value: means[value])
+        ordered = (
+            sorted([best, effect.worst], key=list(means).index) if numeric else [best, effect.worst]
+        )
+    word = "with" if numeric else "for"
+    parts = [f"{means[value]:.2f} {word} {value}" for value in ordered]
+    return ", ".join(parts)
+
+
+def is_number(value: Any) -> bool:
+    """True if a value is a finite number, or text that spells one."""
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
 say = Sentences(
-    "taskloom.analysis.report", mean=mean_with_interval, p=p_text, probability=probability
+    "taskloom.analysis.report",
+    mean=mean_with_interval,
+    values=values_with_means,
+    p=p_text,
+    probability=probability,
 )
 
 
@@ -99,8 +129,57 @@ def _part(
     return {"row": row, "guess": guess, "seeds": len(seeds), "above": above}
 
 
+def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[TraitEffect]) -> str:
+    """The strongest effect that is larger than chance; or that none is.
+
+    Args:
+        rows: Means with intervals by recipe, learner and split.
+        compared: Comparisons of learners and of settings, with corrected p-values.
+        traits: Effects of traits, the largest first.
+    """
+    effects: list[tuple[float, str]] = []
+    trait = strongest_trait(traits)
+    if trait is not None:
+        effects.append((trait.size, say("trait", effect=trait)))
+    decided = [row for row in compared if row["corrected_p"] < ALPHA and not _has_constant(row)]
+    if decided:
+        largest = max(decided, key=lambda row: abs(row["difference"]))
+        effects.append((abs(largest["difference"]), _better(largest)))
+    pairs = _iid_ood_pairs(rows)
+    falls = [iid["mean"] - ood["mean"] for iid, ood in pairs if ood["high"] < iid["low"]]
+    if falls:
+        effects.append((max(falls), gap_sentence(rows)))
+    effects = [effect for effect in effects if effect[0] >= SMALLEST]
+    if effects:
+        # Of equal effects the first counts: a trait says most about what is hard.
+        return max(effects, key=lambda effect: effect[0])[1]
+    tests = len(traits) + len(compared)
+    if pairs or not tests:
+        return gap_sentence(rows)
+    return say("no_effect", tests=tests, top=max(rows, key=lambda row: row["mean"]))
+
+
+def _has_constant(row: Row) -> bool:
+    return is_constant(row["first"]) or is_constant(row["second"])
+
+
+def trait_sentences(effects: Sequence[TraitEffect]) -> list[str]:
+    """The traits that explain most, one sentence for each recipe, learner and split."""
+    best: dict[tuple[str, str, str], list[TraitEffect]] = {}
+    for effect in effects:
+        if effect.shown:
+            group = (effect.recipe, effect.learner, effect.split)
+            best.setdefault(group, []).append(effect)
+    sentences = []
+    for own in list(best.values())[:MOST_TRAIT_SENTENCES]:
+        strongest = strongest_trait(own)
+        if strongest is not None:
+            sentences.append(say("trait", effect=strongest))
+    return sentences
+
+
 def gap_sentence(rows: Sequence[Row]) -> str:
-    """The headline: the largest fall from iid to ood that the intervals show, or that they show
+    """The largest fall from iid to ood that the intervals show, or that they show
     none.
 
     A constant answer cannot generalize, so such learners are not looked at. Without both kinds of
@@ -131,8 +210,7 @@ def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     for row in rows:
         iid = reference.get((row["recipe"], row["learner"]))
         held_out = row["split"] == "ood" or row["split"].startswith("ood-")
-        constant = row["learner"].partition(" ")[0] in CONSTANT
-        if iid is not None and held_out and not constant:
+        if iid is not None and held_out and not is_constant(row["learner"]):
             pairs.append((iid, row))
     return pairs
 

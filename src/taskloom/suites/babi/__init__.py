@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import DataError
-from taskloom.core.offers import Export, Option
+from taskloom.core.offers import Export, Option, TraitName
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource, download
 from taskloom.suites.babi.fields import BabiFields
@@ -38,6 +38,27 @@ OPTIONS = (
         "solve", "reading", "natural, or strict: every sentence about a place is a change of place."
     ),
 )
+
+TRAIT_NAMES = {
+    "minimal": TraitName(
+        "supporting facts", "Number of sentences in the shortest proof of the answer."
+    ),
+    "support": TraitName(
+        "supporting facts (cited)", "Number of sentences in the proof that the example cites."
+    ),
+    "question": TraitName("question type", "What is asked: a place, a person, an object, a count."),
+    "composition": TraitName(
+        "composition", "Events and wordings that the proof of the answer combines."
+    ),
+    "concepts": TraitName("wording", "Events and constructs that occur anywhere in the story."),
+    "sentences": TraitName("story length", "Number of sentences in the story."),
+    "supports": TraitName("number of proofs", "Different shortest proofs of the same answer."),
+    "group": TraitName("group of the recipe", "Part of the recipe that the example comes from."),
+    "number": TraitName("bAbI task", "Number of the bAbI task, 1 to 20."),
+    "support_lines": TraitName(
+        "positions of the facts", "Positions of the supporting facts in the story, from 1."
+    ),
+}
 
 
 def _export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -> Export:
@@ -104,6 +125,7 @@ class BabiSuite(Suite):
     exporters = EXPORTERS
     options = OPTIONS
     resources = (BABI_FILES,)
+    trait_names = TRAIT_NAMES
 
     def weave(self, fields: BabiFields, key: Key) -> Plan:
         """Plan a recipe of groups, of bAbI's story tasks one after the other (`concat`), or of one

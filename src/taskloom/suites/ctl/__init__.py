@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from taskloom.core.offers import Option
+from taskloom.core.offers import Option, TraitName
 from taskloom.core.registry import Suite, suite
 from taskloom.suites.ctl.fields import CtlFields
 
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from taskloom.core.pictures import ChainPicture
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
+
+TRAIT_NAMES = {
+    "length": TraitName("chain length", "Number of functions that are applied."),
+    "groups": TraitName("groups of functions", "Group of each function, in order of application."),
+    "functions": TraitName("functions", "The functions, in order of application."),
+    "values": TraitName("intermediate values", "The symbol after each function."),
+    "seen": TraitName("seen in training", "True if training has the same expression."),
+}
 
 
 @suite
@@ -31,6 +39,7 @@ class CtlSuite(Suite):
     fields = CtlFields
     describe = "Compositions of known functions in never-seen patterns (CTL, CTL++)"
     version = 2
+    trait_names = TRAIT_NAMES
     options = (
         Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.offers import View
+from taskloom.core.offers import TraitName, View
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource
 from taskloom.suites.taskbench.fields import TaskbenchFields
@@ -56,6 +56,14 @@ VIEWS = {
     "sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)
 }
 
+TRAIT_NAMES = {
+    "family": TraitName("kind of function", "Lexical, factual or random; of words or sequences."),
+    "composition": TraitName("composition", "How the function is composed of simpler ones."),
+    "answers": TraitName("acceptable answers", "Number of answers that count as right."),
+    "length": TraitName("items of the input", "Number of words of the input."),
+    "side": TraitName("side of the union", "Operand of a balanced union that the input is from."),
+}
+
 
 @suite
 class TaskbenchSuite(Suite):
@@ -65,6 +73,7 @@ class TaskbenchSuite(Suite):
     fields = TaskbenchFields
     describe = "Word and sequence functions from a typed language (TaskBench500)"
     version = 4
+    trait_names = TRAIT_NAMES
     resources = (NLTK_DATA, WIKIDATA)
     views = VIEWS
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taskloom.core.offers import Option
+from taskloom.core.offers import Option, TraitName
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource
 from taskloom.suites.zest.fields import ZestFields
@@ -21,6 +21,23 @@ if TYPE_CHECKING:
     from taskloom.core.seeding import Key
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
 
+TRAIT_NAMES = {
+    "generalization_type": TraitName(
+        "kind of generalization", "How a test task differs from training tasks."
+    ),
+    "domain": TraitName("domain", "Topic of the passages."),
+    "format": TraitName("answer format", "Form of the answer that the description asks for."),
+    "answer_type": TraitName("answer type", "Kind of value that the answer is."),
+    "evidence": TraitName("evidence", "How the passage supports the answer."),
+    "operation": TraitName("operation", "What has to be done with the facts of the passage."),
+    "program": TraitName("program", "The program that computes the answer."),
+    "passage_words": TraitName("passage length", "Number of words of the passage."),
+    "question_words": TraitName("question length", "Number of words of the question."),
+    "derives_from": TraitName("base task", "Task that this one was derived from."),
+    "instance": TraitName("passage", "Number of the passage."),
+    "line": TraitName("line of the file", "Line of the published file."),
+}
+
 
 @suite
 class ZestSuite(Suite):
@@ -30,6 +47,7 @@ class ZestSuite(Suite):
     fields = ZestFields
     describe = "Tasks given only by a description, varied in four controlled ways"
     version = 9
+    trait_names = TRAIT_NAMES
     options = (Option("score", "mode", "official (as the public script) or corrected."),)
     resources = (
         Resource(
