@@ -29,12 +29,14 @@ from taskloom.analysis.report.run_report import report
 from taskloom.analysis.report.run_sentences import gap_sentence, mean_with_interval
 from taskloom.cli.app import run as cli
 from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
 from taskloom.experiments import files as run_files
 from taskloom.experiments import table as frame
 from taskloom.experiments.compare import ComparedSide
 from taskloom.experiments.sources.score_files import open_runs, score_groups, write_scores
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
+from taskloom.suites.babi.show import lit_story
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
 
@@ -434,12 +436,9 @@ def test_the_examples_open_on_the_worst_split_with_the_proof_lit(tmp_path: Path)
     first = json.loads(unescape(re.findall(r'data-first="([^"]*)"', html)[0]))
     assert (first["recipe"], first["split"], first["a"]) == ("ctl/A", "ood", "bilstm")
     story = tl.make("babi/mix-T7", seed=0, set={"splits.mix.n": 2})["mix"][0]
-    recipe = tl.read("babi/mix-T7")
-    stored = tl.Example(story.input, story.targets, story.traits)
-    lit, question = lit_places(story.input, recipe.suite.picture(stored, recipe.fields, None)) or (
-        [],
-        0,
-    )
+    found = lit_places(story.input, lit_story(Example(story.input, story.targets, story.traits)))
+    assert found is not None
+    lit, question = found
     assert len(lit) == story.traits["support"]
     assert story.input[question:].endswith("?")
 
