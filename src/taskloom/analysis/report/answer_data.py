@@ -24,6 +24,7 @@ from taskloom.core.arrow import array_of, numbers, strings, whole_array
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.pictures import Picture, StoryPicture
+from taskloom.core.registry import trait_name
 from taskloom.experiments.table import Runs
 
 MOST_ANSWERS = 400_000
@@ -105,7 +106,9 @@ def explorer(
         for (split, _), tables in splits.items():
             name = f"examples-{len(page.data)}"
             drawn = pictures(next(iter(tables)))
-            page.data[name] = _pack(_split_data(tables, drawn))
+            items = _split_data(tables, drawn)
+            items["labels"] = {t: trait_name([recipe], t).label for t in items["traits"]}
+            page.data[name] = _pack(items)
             for cell in own:
                 mine = [run for run in cell.runs[:seeds] if run in tables]
                 if mine:

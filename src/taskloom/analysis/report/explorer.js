@@ -141,7 +141,7 @@
     expected.append(element("b", "expected"), element("div", data.targets[i].join(" | ")));
     row.append(expected, ...chosen.map((cell) => answers(cell, data, i)));
     const traits = Object.entries(data.traits).map(([name, column]) => [name, column.values[column.codes[i]]]).filter((t) => t[1] !== null);
-    node.append(row, element("div", traits.map(([name, value]) => `${name}=${value}`).join(", "), "traits"));
+    node.append(row, element("div", traits.map(([name, value]) => `${data.labels[name]}: ${value}`).join(" · "), "traits"));
     return node;
   }
 
@@ -156,7 +156,7 @@
     const controls = element("div", undefined, "controls");
     controls.append(choice("recipe", "recipe", same(known.recipes)), choice("split", "split", same(known.splits)), choice("learner", "a", same(known.learners)));
     if (known.learners.length > 1) controls.append(choice("beside", "b", [["", "nobody"], ...same(known.learners.filter((l) => l !== state.a))]));
-    if (names.length) controls.append(choice("only where", "trait", [["", "anything"], ...same(names)]));
+    if (names.length) controls.append(choice("only where", "trait", [["", "anything"], ...names.map((n) => [n, data.labels[n]])]));
     if (column) {
       const values = column.values.filter((v) => v !== null);
       if (!values.includes(state.value)) state.value = values[0];

@@ -195,6 +195,7 @@ class RunSections:
         methods = list(dict.fromkeys(row["method"] for row in rows))
         if len(methods) == 1:
             columns = tuple(column for column in columns if column.head != "method")
+        columns = tuple(c for c in columns if any(c.value(row) != "" for row in rows))
         text = f"Intervals: {methods[0]}." if len(methods) == 1 and methods[0] else ""
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
         guessed = bool(self.numbers.guesses)
