@@ -99,6 +99,7 @@ _HOME = {
     "runs": "experiments.sources",
     "verify_runs": "experiments.rescore",
     "report": "analysis.report.run_report",
+    "plot": "analysis.report.run_report",
     "learner": "learners.decorator",
     "Suite": "core.registry",
     "suite": "core.registry",

@@ -39,11 +39,17 @@ MOST_LINES = 3
 LINE = 15
 """Height of a line of text in points."""
 
+MOST_SEEDS = 10
+"""Maximum seeds that are drawn as dots; more would be a bar."""
+
 ROW = 22
 """Height of a line of intervals in points."""
 
 SAME_GUESS = 0.01
 """Scores of guessing that differ by no more are drawn as one line."""
+
+GUESSING = "chance: the most frequent answer"
+"""Label of the line of chance."""
 
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)
 """Numbers of the axis of scores."""
@@ -94,13 +100,17 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mean with its interval at a named place of a series; the ends may be missing."""
+    """A mean with its interval at a named place of a series; the ends may be missing.
+
+    A few scores of single seeds are drawn as small dots.
+    """
 
     series: str
     place: str
     mean: float
     low: float | None
     high: float | None
+    seeds: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
@@ -182,6 +192,8 @@ def interval_panel(
             colour = _colour(colours, mark.series)
             if mark.low is not None and mark.high is not None:
                 _whisker(axis, [mark.low, mark.high], [y, y], colour, tip)
+            if 1 < len(mark.seeds) <= MOST_SEEDS:
+                _seed_dots(axis, mark.seeds, y, colour)
             _dot(axis, mark.mean, y, colour, number, tip)
 
     alt = f"{title}. {_listed(marks, 'on')}{_chance(guess)}"
@@ -298,22 +310,33 @@ def trend_panel(
     return Panel(title, alt, 210, (52, 22, 10, 40), draw)
 
 
-def sheet(panels: Sequence[Panel], legend: Mapping[str, int], guessed: bool) -> Any:
+def sheet(
+    panels: Sequence[Panel],
+    legend: Mapping[str, int],
+    guessed: bool,
+    inches: float | None = None,
+) -> Any:
     """Panels side by side as one figure, for a README, a slide or a paper.
 
     Args:
-        panels: The panels, at most three in a row.
+        panels: The panels.
         legend: Numbers of the series' colours.
         guessed: True if panels have a line for guessing.
+        inches: Width of the figure. One column of a paper has one panel across, its page two.
+            Default: at most three across, each 5 inches wide.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    across = min(3, len(panels)) or 1
+    most = 3 if inches is None else max(1, round(inches / figures.WIDTHS["column"]))
+    across = figures.grid_of(len(panels), most)[1] if panels else 1
     heights = []
     for start in range(0, len(panels), across):
         heights.append(40 + max(panel.height for panel in panels[start : start + across]))
-    width, height = across * (WIDTH + 20), sum(heights) + 24
+    labels = [*legend, *([GUESSING] if guessed else [])]
+    width = across * (WIDTH + 20)
+    columns = _legend_columns(labels, width)
+    height = sum(heights) + 24 * max(1, -(-len(labels) // columns))
     with figures.style(**STYLE):
         figure = _figure(width, height)
         for number, panel in enumerate(panels):
@@ -326,10 +349,26 @@ def sheet(panels: Sequence[Panel], legend: Mapping[str, int], guessed: bool) -> 
             Patch(color=COLOURS[number][0], label=name) for name, number in legend.items()
         ]
         if guessed:
-            label = "guessing the most frequent answer"
-            handles.append(Line2D([], [], color=SOFT, linestyle=":", label=label))
-        figure.legend(handles=handles, loc="lower left", ncols=len(handles) or 1, frameon=False)
-        return figure
+            handles.append(Line2D([], [], color=SOFT, linestyle=":", label=GUESSING))
+        spacing: Any = {"handlelength": 1.2, "handletextpad": 0.5, "columnspacing": 1.4}
+        figure.legend(handles=handles, loc="lower left", ncols=columns, frameon=False, **spacing)
+        if inches is not None:
+            # Once drawn, all ticks and texts exist and can be scaled.
+            figure.draw_without_rendering()
+            figures.scale(figure, inches)
+        return figures.shown_in_notebooks(figure)
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """Number of columns of a legend that fits the width. Matplotlib fills one column after the
+    other, and each is as wide as its longest label.
+    """
+    for columns in range(len(labels), 1, -1):
+        rows = -(-len(labels) // columns)
+        parts = [labels[start : start + rows] for start in range(0, len(labels), rows)]
+        if sum(40 + max(map(_text_width, part)) for part in parts) <= width:
+            return columns
+    return 1
 
 
 def _unique(values: Iterable[str]) -> list[str]:
@@ -429,6 +468,12 @@ def _whisker(
 def _dot(axis: Any, x: float, y: float, colour: str, number: int, tip: str) -> None:
     look = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "markersize": 7}
     _line(axis, [x], [y], **look, markeredgewidth=0, linestyle="none", gid=TIP + tip)
+
+
+def _seed_dots(axis: Any, scores: Sequence[float], y: float, colour: str) -> None:
+    look = {"color": colour, "marker": "o", "markersize": 3, "alpha": 0.5}
+    places = [_within(score) for score in scores]
+    _line(axis, places, [y] * len(places), **look, markeredgewidth=0, linestyle="none")
 
 
 def _chance(guess: Guess) -> str:

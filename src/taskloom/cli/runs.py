@@ -4,7 +4,7 @@ rescore, verify).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taskloom.cli.options import NOTHING, Json, TaskFile, Threshold, Where, of_suite
-from taskloom.core.errors import TaskloomError
+from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.output import console, emit, percent, table
 
 if TYPE_CHECKING:
@@ -175,6 +175,20 @@ By = Annotated[
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
+Format = Annotated[str, typer.Option("--format", help="table, latex (booktabs), csv, md or json.")]
+ChosenColumns = Annotated[
+    str,
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        help=(
+            "Columns to print, with headings if wanted: 'learner=Model,split,score'. score is the"
+            " mean with its interval."
+        ),
+    ),
+]
+
+
 def show_runs(
     store: Runs,
     by: By = None,
@@ -193,6 +207,8 @@ def show_runs(
     where: Where = None,
     threshold: Threshold = None,
     level: Level = 0.95,
+    form: Format = "table",
+    columns: ChosenColumns = "",
     as_json: Json = False,
 ) -> None:
     """Show the scores of runs: means with intervals, by whatever runs or examples differ in.
@@ -201,11 +217,13 @@ def show_runs(
     Examples:
       $ taskloom runs show my-runs
       $ taskloom runs show my-runs --by task --over seeds --where 'seed=0' --json
+      $ taskloom runs show my-runs --format latex --columns 'learner=Model,split,score'
     """
     from taskloom.experiments import sources
 
     chosen = sources.runs(store).where(*(where or ()))
-    print_results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
+    rows = chosen.accuracy(by or (), split, over, level, threshold)
+    print_results(rows, "json" if as_json else form, columns)
 
 
 def compare(
@@ -231,6 +249,8 @@ def compare(
     ] = "holm",
     level: Level = 0.95,
     where: Where = None,
+    form: Format = "table",
+    columns: ChosenColumns = "",
     as_json: Json = False,
 ) -> None:
     """Compare two groups of runs by paired tests on the same examples, or on the same tasks.
@@ -254,7 +274,7 @@ def compare(
         correction=correction,
         level=level,
     )
-    print_results(compared, as_json)
+    print_results(compared, "json" if as_json else form, columns)
 
 
 def report(
@@ -273,8 +293,28 @@ def report(
     ] = None,
     figures: Annotated[
         Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write the figures as files."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="Formats of the figures: pdf, svg, png.")
+    ] = "svg,pdf",
+    width: Annotated[
+        str, typer.Option("--width", help="Width of the figures: column, page or inches.")
+    ] = "",
+    panel: Annotated[
+        list[str] | None,
         typer.Option(
-            "--figures", metavar="DIR", help="Also write the figures as SVG and PDF files."
+            "--panel",
+            metavar="TITLE",
+            help="Only panels with this in their title in the figures; may be repeated.",
+        ),
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rename",
+            metavar="OLD=NEW",
+            help="Another name for a recipe or learner as the page has it; may be repeated.",
         ),
     ] = None,
     where: Where = None,
@@ -292,6 +332,7 @@ def report(
       $ taskloom runs report my-runs -o report.html
       $ taskloom runs report my-runs --level 0.99 --json
       $ taskloom runs report my-runs --data my-runs/data --figures figures
+      $ taskloom runs report my-runs --figures figures --format pdf,png --width column
       $ taskloom runs report my-runs --where 'test >= 0' --threshold 0.95
     """
     from taskloom.analysis.report import run_report
@@ -302,6 +343,10 @@ def report(
         level,
         data=data or (),
         figures=figures,
+        formats=[part.strip() for part in form.split(",") if part.strip()],
+        width=width or None,
+        panels=panel or (),
+        names=_renamed(rename or ()),
         where=where or (),
         threshold=threshold,
         title=title,
@@ -310,6 +355,17 @@ def report(
         emit({"report": str(path), "store": str(store)})
     else:
         typer.echo(f"the report on {store} is in {path}")
+
+
+def _renamed(pairs: Iterable[str]) -> dict[str, str]:
+    """Names by the labels that they replace; labels may contain `=`, so the last one separates."""
+    names = {}
+    for pair in pairs:
+        old, separator, new = pair.rpartition("=")
+        if not separator or not old:
+            raise ParameterError("rename", f"must be OLD=NEW, not '{pair}'")
+        names[old] = new
+    return names
 
 
 def rescore(
@@ -354,12 +410,33 @@ def verify_runs(
         raise typer.Exit(1)
 
 
-def print_results(rows: ResultTable, as_json: bool) -> None:
-    """Print the answer to a question about runs."""
-    if as_json:
-        emit(rows.to_dicts())
+FORMATS = ("table", "latex", "csv", "md", "json")
+"""Formats of a table of results."""
+
+
+def print_results(rows: ResultTable, form: str, columns: str) -> None:
+    """Print the answer to a question about runs.
+
+    Args:
+        rows: The answer.
+        form: One of `FORMATS`.
+        columns: The value of `--columns`; empty for all.
+    """
+    chosen: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in columns.split(","))):
+        name, _, head = part.partition("=")
+        chosen[name.strip()] = head.strip() or name.strip().replace("_", " ")
+    if form not in FORMATS:
+        raise ParameterError("format", f"cannot be '{form}'; {nearest(form, FORMATS)}")
+    if form == "json":
+        emit((rows.select(chosen) if chosen else rows).to_dicts())
+    elif form == "csv":
+        typer.echo(rows.to_csv(chosen), nl=False)
+    elif form == "table":
+        print(rows.for_paper(chosen, 3) if chosen else rows)
     else:
-        print(rows)
+        table = rows.for_paper(chosen)
+        typer.echo(table.latex() if form == "latex" else table.markdown())
 
 
 def print_rescored(changes: list[Change], scorer: str, as_json: bool) -> None:

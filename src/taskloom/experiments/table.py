@@ -317,6 +317,12 @@ class Runs:
         """
         return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
 
+    def plot(self, by: str = "split", **options: Any) -> Any:
+        """Draw the scores as a figure of matplotlib; see `taskloom.plot`."""
+        import taskloom  # figures are drawn by a room that is built on this one
+
+        return taskloom.plot(self, by, **options)
+
     def curves(self) -> pa.Table:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""
         return self.source.curves(self.names)

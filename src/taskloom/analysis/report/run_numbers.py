@@ -216,9 +216,17 @@ class RunNumbers:
         table: The runs.
         level: The confidence level of the intervals.
         threshold: Threshold of the success rate; None for no such column.
+        names: Other names for the labels of recipes and learners.
     """
 
-    def __init__(self, table: Runs, level: float, threshold: float | None = None) -> None:
+    def __init__(
+        self,
+        table: Runs,
+        level: float,
+        threshold: float | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self._names = dict(names or {})
         self.runs = table
         self.threshold = threshold
         self.level = level
@@ -231,7 +239,8 @@ class RunNumbers:
         labels = {}
         for kind in ("recipe", "learner"):
             own = [f for f in self._fields if f.startswith(f"{kind}.") and row.get(f) is not None]
-            labels[kind] = " ".join([row[kind], *(f"{f.partition('.')[2]}={row[f]}" for f in own)])
+            label = " ".join([row[kind], *(f"{f.partition('.')[2]}={row[f]}" for f in own)])
+            labels[kind] = self._names.get(label, label)
         return {**row, **labels}
 
     @cached_property

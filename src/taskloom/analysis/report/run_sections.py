@@ -8,6 +8,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -54,7 +55,7 @@ from taskloom.core.registry import trait_name
 from taskloom.core.scoring import competence_at
 from taskloom.core.tables import Column, table_of
 from taskloom.data.competence import THRESHOLDS
-from taskloom.experiments.accuracy import SuiteScores
+from taskloom.experiments.accuracy import SuiteScores, check_splits
 from taskloom.experiments.groups import known_traits
 from taskloom.experiments.record import RunsError
 
@@ -144,6 +145,37 @@ class RunSections:
                 paired[row["recipe"], row["split"], first, second] = text
         return explorer(self.runs, cells, paired)
 
+    def figure(self, by: str, splits: Sequence[str]) -> Section:
+        """The section whose panels show the scores by something.
+
+        Args:
+            by: `split`, `step`, or a trait of the examples.
+            splits: Only these; all by default.
+        """
+        if by == "step":
+            found = self.learning()
+            if found is None:
+                raise RunsError(
+                    f"{self.runs.path} has no learning curve of two points; set evaluate_every"
+                )
+            return found
+        check_splits(self.runs, splits)
+        if by == "split":
+            return self.scores(splits)
+        if not self.predicted:
+            raise RunsError(f"{self.runs.path} has no predictions, which a figure by {by} needs")
+        rows = self.numbers.accuracy([*GROUPED, by], "seeds+items")
+        kept = [
+            row for row in rows if row[by] is not None and (not splits or row["split"] in splits)
+        ]
+        section = self._trait(by, kept, None, ())
+        if not section.panels:
+            raise RunsError(
+                f"'{by}' has no figure: it needs 2 to {MOST_VALUES} values; ask for a table with"
+                f" runs.accuracy(by='{by}')"
+            )
+        return section
+
     def overview(self) -> Section:
         """Show recipes, learners, seeds and data."""
         cells: dict[tuple[str, str, str], Row] = {}
@@ -168,12 +200,19 @@ class RunSections:
         )
         return Section("What was run", text, table_of(OVERVIEW, cells.values()))
 
-    def scores(self) -> Section:
-        """Show the mean of every cell with its interval."""
-        rows = self.numbers.means
+    def scores(self, splits: Sequence[str] = ()) -> Section:
+        """Show the mean of every cell with its interval.
+
+        Args:
+            splits: Only these; all by default.
+        """
+        rows = [row for row in self.numbers.means if not splits or row["split"] in splits]
         by_recipe: dict[str, list[Mark]] = {}
         for row in rows:
-            by_recipe.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
+            cell = (row["recipe"], row["learner"], row["split"])
+            seeds = tuple(self.numbers.seed_scores.get(cell, ()))
+            mark = replace(_mark(row, row["split"], row["learner"]), seeds=seeds)
+            by_recipe.setdefault(row["recipe"], []).append(mark)
         colours = colour_of([m.series for marks in by_recipe.values() for m in marks])
         panels = tuple(
             interval_panel(recipe, marks, colours, self.numbers.guesses_of(recipe))
