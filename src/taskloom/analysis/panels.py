@@ -48,7 +48,7 @@ ROW = 22
 SAME_GUESS = 0.01
 """Scores of guessing that differ by no more are drawn as one line."""
 
-GUESSING = "chance: the most frequent answer"
+GUESSING = "chance (most frequent answer)"
 """Label of the line of chance."""
 
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)
@@ -366,7 +366,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
     for columns in range(len(labels), 1, -1):
         rows = -(-len(labels) // columns)
         parts = [labels[start : start + rows] for start in range(0, len(labels), rows)]
-        if sum(40 + max(map(_text_width, part)) for part in parts) <= width:
+        if 20 + sum(48 + max(map(_text_width, part)) for part in parts) <= width:
             return columns
     return 1
 

@@ -207,6 +207,12 @@ def show_runs(
     where: Where = None,
     threshold: Threshold = None,
     level: Level = 0.95,
+    samples: Annotated[
+        bool,
+        typer.Option(
+            "--samples", help="Instead: majority vote and pass@k of models with several samples."
+        ),
+    ] = False,
     form: Format = "table",
     columns: ChosenColumns = "",
     as_json: Json = False,
@@ -222,7 +228,10 @@ def show_runs(
     from taskloom.experiments import sources
 
     chosen = sources.runs(store).where(*(where or ()))
-    rows = chosen.accuracy(by or (), split, over, level, threshold)
+    if samples:
+        rows = chosen.samples(split, level=level)
+    else:
+        rows = chosen.accuracy(by or (), split, over, level, threshold)
     print_results(rows, "json" if as_json else form, columns)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Evaluator,
         Exporter,
         Option,
+        PlanScorer,
         PredictionReader,
         RunScores,
         Solver,
@@ -230,6 +231,8 @@ class Suite:
             are scored task by task.
         run_scores: Scores a whole split in the suite's own way; runs have them as columns beside
             the mean score.
+        plan_scorers: Other scorers of its examples, by name, each made from a recipe's plan:
+            `taskloom runs rescore`.
         task_form: The form of a task, without its constants; the audit names test tasks that have
             the form of a training task.
         options: Options that the suite adds to commands.
@@ -258,6 +261,7 @@ class Suite:
     options: Sequence[Option] = ()
     resources: Sequence[Resource] = ()
     run_scores: RunScores | None = None
+    plan_scorers: Mapping[str, PlanScorer] = MappingProxyType({})
     task_form: TaskForm | None = None
     views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None

@@ -285,7 +285,7 @@ def test_splits_that_are_guessed_differently_have_lines_of_their_own() -> None:
     assert together.svg.count("<title>guessing") == 1
     assert panels.curve_panel("p", curves, colours, {}).svg.count("<title>guessing") == 0
     file = figures.svg(panels.sheet([apart], colours, guessed=True))
-    assert "chance: the most frequent answer" in file
+    assert "chance (most frequent answer)" in file
     assert "fill: #ffffff" in file, "readable on a dark page"
     assert "var(" not in file, "readers of files know nothing of a page"
 

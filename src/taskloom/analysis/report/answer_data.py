@@ -12,7 +12,6 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,6 @@ def explorer(
         cells: Its recipes and learners.
         paired: Sentences on the paired test of two learners, by recipe, split, first and second.
     """
-    pictures = partial(lighter, runs)
     sizes = {row["run"]: 0 for row in runs.table.select(["run"]).to_pylist()}
     for row in runs.table.select(["run", "n"]).to_pylist():
         sizes[row["run"]] += row["n"] or 0
@@ -105,8 +103,8 @@ def explorer(
         splits = _by_items(runs, list(chosen))
         for (split, _), tables in splits.items():
             name = f"examples-{len(page.data)}"
-            drawn = pictures(next(iter(tables)))
-            items = _split_data(tables, drawn)
+            replies = _replies(runs, tables, split)
+            items = _split_data(tables, replies, lighter(runs, next(iter(tables))))
             items["labels"] = {t: trait_name([recipe], t).label for t in items["traits"]}
             page.data[name] = _pack(items)
             for cell in own:
@@ -145,6 +143,50 @@ def _seeds_that_fit(cells: Sequence[AnsweredCell], sizes: Mapping[str, int]) -> 
         if sum(sizes[run] for cell in cells for run in cell.runs[:seeds]) <= MOST_ANSWERS:
             return seeds
     return 1
+
+
+REPLY_FACTS = ("outcome", "finish", "rule", "tokens_in", "tokens_out", "tokens_thinking", "cost")
+"""Columns of replies.parquet that stand in one line below a reply."""
+
+MOST_REPLY_BYTES = 20_000_000
+"""Characters of the replies of one split; of further runs only the answers are on the page."""
+
+
+def _replies(
+    runs: Runs, tables: Mapping[str, pa.Table], split: str
+) -> dict[str, list[dict[str, Any] | None]]:
+    """Prompts and whole replies of chat models, by run, in the order of its answers."""
+    found: dict[str, list[dict[str, Any] | None]] = {}
+    size = 0
+    columns = ["split", "index", "messages", "reply", "thinking", "seconds", *REPLY_FACTS]
+    for run, answers in tables.items():
+        table = runs.reply_columns(run, columns)
+        if table is None or size > MOST_REPLY_BYTES:
+            continue
+        rows = {
+            row["index"]: _shown_reply(row) for row in table.to_pylist() if row["split"] == split
+        }
+        found[run] = [rows.get(index) for index in answers["index"].to_pylist()]
+        size += sum(len(str(row)) for row in rows.values())
+    return found
+
+
+def _shown_reply(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows of a reply."""
+    try:
+        messages = json.loads(row["messages"] or "[]")
+    except ValueError:
+        messages = []
+    turns = [f"{one.get('role')}: {one.get('content')}" for one in messages]
+    facts = [f"{name.replace('_', ' ')} {row[name]}" for name in REPLY_FACTS if row[name]]
+    if row["seconds"] is not None:
+        facts.append(f"{row['seconds']:.2f} seconds")
+    return {
+        "prompt": "\n\n".join(turns)[:LONGEST],
+        "reply": (row["reply"] or "")[:LONGEST],
+        "thinking": (row["thinking"] or "")[:LONGEST],
+        "facts": ", ".join(facts),
+    }
 
 
 Group = tuple[str, tuple[str, ...]]
@@ -236,7 +278,11 @@ def _lit_items(table: pa.Table, light: Lighter | None) -> list[Lit | None]:
     return found if any(found) else []
 
 
-def _split_data(tables: Mapping[str, pa.Table], light: Lighter | None) -> dict[str, Any]:
+def _split_data(
+    tables: Mapping[str, pa.Table],
+    replies: Mapping[str, list[dict[str, Any] | None]],
+    light: Lighter | None,
+) -> dict[str, Any]:
     """Items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
     texts = pc.utf8_slice_codeunits(
@@ -257,6 +303,7 @@ def _split_data(tables: Mapping[str, pa.Table], light: Lighter | None) -> dict[s
         "texts": encoded.dictionary.to_pylist(),
         "lit": _lit_items(first, light),
         "runs": runs,
+        **({"replies": replies} if replies else {}),
     }
 
 

@@ -114,6 +114,10 @@
       const line = element("div", (text === "" ? "(nothing)" : text) + partial + seeds, score >= 1 ? "good" : "bad");
       box.append(line);
     }
+    for (const run of cell.runs) {
+      const reply = ((data.replies || {})[run] || [])[i];
+      if (reply) box.append(wholeReply(reply));
+    }
     return box;
   }
 
@@ -130,6 +134,17 @@
     body.append(part(end, question));
     node.append(element("p", part(question), "question"), body);
     return node;
+  }
+
+  function wholeReply(reply) {
+    const details = element("details");
+    details.append(element("summary", "prompt and reply"));
+    const parts = [["prompt", reply.prompt], ["thinking", reply.thinking], ["reply", reply.reply || "(nothing)"]];
+    for (const [name, text] of parts) {
+      if (text) details.append(element("b", name), element("pre", text));
+    }
+    details.append(element("div", reply.facts, "traits"));
+    return details;
   }
 
   function item(data, i, chosen) {

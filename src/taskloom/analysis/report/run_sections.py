@@ -35,15 +35,18 @@ from taskloom.analysis.report.run_numbers import (
     MOST_PAIRS,
     OVER_TASKS,
     OVERVIEW,
+    REPLIES,
     SCORES,
     TASKS,
     Row,
     RunNumbers,
     known,
+    reply_rows,
     share,
 )
 from taskloom.analysis.report.run_sentences import (
     comparison_sentences,
+    form_sentences,
     headline,
     is_number,
     say,
@@ -122,6 +125,7 @@ class RunSections:
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
         )
         sentences = trait_sentences(self.numbers.trait_effects) + sentences
+        sentences += form_sentences(self.numbers.means)
         sentences += comparison_sentences(self.numbers.comparisons.rows)
         if failed:
             sentences.append(say("failed", count=len(failed)))
@@ -248,6 +252,21 @@ class RunSections:
             on_screen=opens,
         )
 
+    def replies(self) -> Section | None:
+        """Show how chat models replied: the share in form, replies without an answer, tokens and
+        cost.
+        """
+        rows: list[Row] = []
+        for recipe, own in self.numbers.cells.items():
+            for learner, names in own.items():
+                rows += [
+                    {"recipe": recipe, "learner": learner, **row}
+                    for row in reply_rows(self.runs, names)
+                ]
+        if not rows:
+            return None
+        return Section("Replies", say("replies"), table_of(REPLIES, rows))
+
     def by_task(self) -> Iterator[Section]:
         """Yield the scores of single tasks, and their mean and standard error over all tasks and
         over those of each kind.
@@ -348,24 +367,12 @@ class RunSections:
 
     def _trait_sections(self) -> Iterator[Section]:
         """Yield a section for each trait that several examples share, by how much it explains."""
-        if not self.predicted:
-            return
-        own = {*self.runs.table.column_names, "task"}
         alike: dict[tuple[Any, ...], list[tuple[str, list[Row]]]] = {}
-        for name in [t for t in known_traits(self.runs) if t not in own]:
-            try:
-                rows = self.numbers.accuracy(["recipe", "learner", "split", name], "seeds+items")
-            except RunsError:
-                continue
-            rows = [
-                row for row in rows if row[name] is not None
-            ]  # recipes that lack the trait say nothing about it
-            if self._is_condition(name, rows):
-                groups = sorted(
-                    (r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"])
-                    for r in rows
-                )
-                alike.setdefault(tuple(groups), []).append((name, rows))
+        for name, rows in self._trait_rows().items():
+            groups = sorted(
+                (r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"]) for r in rows
+            )
+            alike.setdefault(tuple(groups), []).append((name, rows))
         largest = by_size(self.numbers.trait_effects)
         order = [name for name, effect in largest.items() if effect.shown]
         ordered = []
@@ -376,6 +383,23 @@ class RunSections:
             ordered.append((min(places, default=len(order)), rank(recipe, named[0][0]), named))
         for _, _, ((name, rows), *others) in sorted(ordered, key=itemgetter(0, 1)):
             yield self._trait(name, rows, largest.get(name), [other for other, _ in others])
+
+    def _trait_rows(self) -> dict[str, list[Row]]:
+        """Means by each trait that is a condition of several examples."""
+        if not self.predicted:
+            return {}
+        own = {*self.runs.table.column_names, "task"}
+        found: dict[str, list[Row]] = {}
+        for name in [trait for trait in known_traits(self.runs) if trait not in own]:
+            try:
+                rows = self.numbers.accuracy(["recipe", "learner", "split", name], "seeds+items")
+            except RunsError:
+                continue
+            # Recipes that lack the trait say nothing about it.
+            rows = [row for row in rows if row[name] is not None]
+            if self._is_condition(name, rows):
+                found[name] = rows
+        return found
 
     def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
         """True if a trait is a condition that several examples share, not the name of one."""

@@ -149,6 +149,11 @@ def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[Trai
     falls = [iid["mean"] - ood["mean"] for iid, ood in pairs if ood["high"] < iid["low"]]
     if falls:
         effects.append((max(falls), gap_sentence(rows)))
+    loose = _loose(rows)
+    if loose:
+        # As much of the score may be lost to answers out of form.
+        worst = min(loose, key=lambda row: row["in_form"])
+        effects.append((1 - worst["in_form"], say("form", row=worst)))
     effects = [effect for effect in effects if effect[0] >= SMALLEST]
     if effects:
         # Of equal effects the first counts: a trait says most about what is hard.
@@ -176,6 +181,21 @@ def trait_sentences(effects: Sequence[TraitEffect]) -> list[str]:
         if strongest is not None:
             sentences.append(say("trait", effect=strongest))
     return sentences
+
+
+LOOSE = 0.9
+"""Share of answers in form below which a score may measure the form."""
+
+
+def form_sentences(rows: Sequence[Row]) -> list[str]:
+    """Warn of scores of chat models that may be a matter of form."""
+    return [say("form", row=row) for row in _loose(rows)[:MOST]]
+
+
+def _loose(rows: Sequence[Row]) -> list[Row]:
+    """Rows with too few answers in form."""
+    known = [row for row in rows if row.get("in_form") is not None]
+    return [row for row in known if row["in_form"] < LOOSE]
 
 
 def gap_sentence(rows: Sequence[Row]) -> str:
