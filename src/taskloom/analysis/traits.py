@@ -184,17 +184,19 @@ def scored_items(
     codes = label_codes * len(splits) + array_of(split_column.indices)
     scores = whole_array(table["score"])
     index = whole_array(table["index"])
-    scored = np.isfinite(scores) & (label_codes >= 0)
-    for label, place in places.items():
-        for number, name in enumerate(splits):
-            rows = np.flatnonzero(scored & (codes == place * len(splits) + number))
-            if not len(rows):
-                continue
-            _, first, items = np.unique(index[rows], return_index=True, return_inverse=True)
-            means = np.bincount(items, scores[rows]) / np.bincount(items)
-            # All seeds answered the same items, so the traits of one answer are enough.
-            traits = table["traits"].take(numbers(rows[first]))
-            yield ScoredItems(label, name, means, _by_name(traits.to_pylist()))
+    # Rows sorted by group once: a mask for each group would take groups × rows.
+    rows = np.flatnonzero(np.isfinite(scores) & (label_codes >= 0))
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    present, starts = np.unique(codes[rows], return_index=True)
+    labels_in_order = list(places)
+    all_traits = table["traits"].combine_chunks()  # a take from 1,000 chunks takes 7 ms
+    for code, own in zip(present.tolist(), np.split(rows, starts[1:]), strict=True):
+        label, split_name = labels_in_order[code // len(splits)], splits[code % len(splits)]
+        _, first, items = np.unique(index[own], return_index=True, return_inverse=True)
+        means = np.bincount(items, scores[own]) / np.bincount(items)
+        # All seeds answered the same items, so the traits of one answer are enough.
+        traits = all_traits.take(numbers(own[first]))
+        yield ScoredItems(label, split_name, means, _by_name(traits.to_pylist()))
 
 
 def _by_name(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, list[str | None]]:

@@ -231,7 +231,10 @@ def show_runs(
     if samples:
         rows = chosen.samples(split, level=level)
     else:
-        rows = chosen.accuracy(by or (), split, over, level, threshold)
+        # A column that is the same for all runs is left out unless it is asked for.
+        asked = [name for name in _headings(columns) if name in ("recipe", "learner", "split")]
+        grouped = [*(by or ()), *(name for name in asked if name not in (by or ()))]
+        rows = chosen.accuracy(grouped, split, over, level, threshold)
     print_results(rows, "json" if as_json else form, columns)
 
 
@@ -419,6 +422,15 @@ def verify_runs(
         raise typer.Exit(1)
 
 
+def _headings(columns: str) -> dict[str, str]:
+    """Headings by the names of columns, from the value of `--columns`."""
+    chosen: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in columns.split(","))):
+        name, _, head = part.partition("=")
+        chosen[name.strip()] = head.strip() or name.strip().replace("_", " ")
+    return chosen
+
+
 FORMATS = ("table", "latex", "csv", "md", "json")
 """Formats of a table of results."""
 
@@ -431,10 +443,7 @@ def print_results(rows: ResultTable, form: str, columns: str) -> None:
         form: One of `FORMATS`.
         columns: The value of `--columns`; empty for all.
     """
-    chosen: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in columns.split(","))):
-        name, _, head = part.partition("=")
-        chosen[name.strip()] = head.strip() or name.strip().replace("_", " ")
+    chosen = _headings(columns)
     if form not in FORMATS:
         raise ParameterError("format", f"cannot be '{form}'; {nearest(form, FORMATS)}")
     if form == "json":

@@ -32,7 +32,7 @@ from taskloom.core.errors import TaskloomError, nearest
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from taskloom.core.example import Answer
+    from taskloom.core.example import Answer, Example
     from taskloom.core.offers import (
         Evaluator,
         Exporter,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         TraitName,
         View,
     )
-    from taskloom.core.pictures import PictureMaker
+    from taskloom.core.pictures import PictureMaker, StoryPicture
     from taskloom.core.plan import Plan
     from taskloom.core.resources import Resource
     from taskloom.core.scoring import Scorer
@@ -241,6 +241,8 @@ class Suite:
             option.
         picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites
             without one show the derivation.
+        story: The story picture of an example, if it needs neither fields nor key. Notebooks show
+            it.
         predictions: Reads files of predictions that programs for this suite write: `taskloom
             study`; lines or records by default.
         trait_names: Labels and explanations of traits for reports, by trait. If two traits divide
@@ -265,6 +267,7 @@ class Suite:
     task_form: TaskForm | None = None
     views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None
+    story: Callable[[Example], StoryPicture | None] | None = None
     predictions: PredictionReader | None = None
     trait_names: Mapping[str, TraitName] = MappingProxyType({})
 

@@ -107,7 +107,10 @@ class Dataset:
         recipe = self.manifest["recipe"].get("name", "")
         seed = f", seed {self.manifest['seed']}" if "seed" in self.manifest else ""
         entries = self.manifest["splits"].items()
-        rows = [(name, e["n"], e["role"], e.get("describe", "")) for name, e in entries]
+        # Descriptions mark names with backticks, which a table shows as they are.
+        rows = [
+            (name, e["n"], e["role"], e.get("describe", "").replace("`", "")) for name, e in entries
+        ]
         digests = f"content digest {self.digest}" if self.digest else "made elsewhere"
         head = paragraph(f"{recipe}{seed}", strong=True)
         return head + table(("split", "examples", "role", "what"), rows).html() + paragraph(digests)

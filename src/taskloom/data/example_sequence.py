@@ -41,7 +41,7 @@ MOST_KEPT = 500_000
 by one.
 """
 
-SHOWN = 3
+SHOWN = 10
 """Examples that a notebook shows of a split."""
 
 COLUMNS = ("index", "task", "input", "target", "targets", "question", "key")
@@ -90,7 +90,10 @@ class Examples:
         rows = [
             (i, e.input, " | ".join(e.targets[:5])) for i, e in zip(numbers, first, strict=True)
         ]
-        return paragraph(repr(self), strong=True) + table(("", "input", "answer"), rows).html()
+        name = ", ".join(part for part in (self._recipe, self.name) if part)
+        shown = f", the first {SHOWN}" if len(self) > SHOWN else ""
+        head = f"{name or 'examples'}: {len(self):,} examples{shown}"
+        return paragraph(head, strong=True) + table(("", "input", "answer"), rows).html()
 
     @property
     def _recipe(self) -> str:

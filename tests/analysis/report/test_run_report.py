@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 import taskloom as tl
 from taskloom.analysis import figures, panels, plot_style
@@ -232,7 +235,7 @@ def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -
         "Score by depth",
         "Score by other",
     ]
-    assert "name of depth: the same division of the examples." in html
+    assert "Same division of the examples: name of depth." in html
 
 
 def test_a_curve_of_one_point_is_a_mark() -> None:
@@ -397,14 +400,14 @@ def test_where_the_number_of_facts_decides_the_headline_says_so(tmp_path: Path) 
     assert "composition" not in found, "the simpler trait explains as much"
     titles = [title for title in sections(html) if title.startswith("Score by")]
     assert titles[0] == "Score by supporting facts"
-    assert "supporting facts (cited): the same division" in html
+    assert "Same division of the examples: supporting facts (cited)." in html
 
 
 def test_where_nothing_decides_no_effect_is_claimed(tmp_path: Path) -> None:
     coin = np.random.default_rng(0).random((2, 300)) < 0.5
     runs = planted(tmp_path, lambda i, seed: bool(coin[seed, i]))
     html = report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "depends on" not in html
+    assert "depends most on" not in html
     assert headline_of(html).startswith("No trait, learner or setting")
 
 
@@ -426,7 +429,7 @@ def test_the_headline_is_not_about_a_constant_answer(tmp_path: Path) -> None:
     traits = [{"answer": str(i % 2)} for i in range(100)]
     write(store, {"iid": [i % 2 for i in range(100)]}, learner="majority", traits=traits)
     html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "depends on" not in html
+    assert "depends most on" not in html
 
 
 def test_the_examples_open_on_the_worst_split_with_the_proof_lit(tmp_path: Path) -> None:
@@ -713,3 +716,66 @@ def test_a_file_of_scores_with_answers_has_the_intervals_of_the_frame(
         shown = [(row["mean"], row["low"], row["method"]) for row in RunNumbers(runs, 0.95).means]
         ours = runs.accuracy(by=["recipe", "learner", "split"])
         assert str(shown) == str([(row["mean"], row["low"], row["method"]) for row in ours])
+
+
+def test_figures_have_the_asked_formats_width_panels_and_names(
+    store: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "figures"
+    args = ["--figures", str(folder), "--format", "pdf,svg,png", "--width", "column"]
+    names = ["--panel", "World A", "--rename", "ctl/A=World A"]
+    out = ["-o", str(tmp_path / "r.html")]
+    assert cli(["runs", "report", str(store.path), *out, *args, *names]) == 0
+    found = {path.name for path in folder.iterdir()}
+    assert {"scores.pdf", "scores.svg", "scores.png", "learning-curves.pdf"} <= found
+    svg = (folder / "scores.svg").read_text()
+    assert 'width="234pt"' in svg, "3.25 inches, whatever is drawn"
+    assert "World A" in svg
+    assert "ctl/R" not in svg, "a panel that was not chosen"
+    assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+    for wrong in (["--format", "gif"], ["--width", "wide"], ["--panel", "nothing"]):
+        code = cli(["runs", "report", str(store.path), *out, "--figures", str(folder), *wrong])
+        assert code == 2
+
+
+def test_runs_plot_themselves(store: Store) -> None:
+    runs = tl.runs(store.path)
+    figure = runs.plot(by="split", width="page")
+    assert figure.get_figwidth() == pytest.approx(6.75)
+    texts = {text.get_text() for text in figure.findobj(match=Text)}
+    assert {"ctl/A", "ctl/R", "bilstm", "transformer", "iid", "ood"} <= texts
+    colours = {p.get_label(): p.get_facecolor() for p in figure.legends[0].get_patches()}
+    assert to_hex(colours["iid"]) == plot_style.COLOURS[0][0]
+    assert to_hex(colours["ood"]) == plot_style.COLOURS[1][0]
+    dots = [line for line in figure.findobj(match=Line2D) if len(line.get_xdata()) == 3]
+    assert len(dots) >= 8, "one small dot for each of three seeds"
+    assert "chance (most frequent answer)" in texts
+    assert "<img " in figure._repr_html_()
+    by_length = runs.plot(by="length", split="ood", names={"bilstm": "LSTM"})
+    texts = {text.get_text() for text in by_length.findobj(match=Text)}
+    assert {"chain length", "ctl/A, ood", "LSTM"} <= texts
+    assert "ctl/A, iid" not in texts
+    assert runs.plot(by="step").axes
+    with pytest.raises(TaskloomError, match="known: "):
+        runs.plot(panels=["nothing"])
+
+
+def test_a_notebook_shows_the_page(store: Store, tmp_path: Path) -> None:
+    page = report(store.path, tmp_path / "r.html")
+    assert page == tmp_path / "r.html"
+    assert page._repr_html_().startswith("<iframe srcdoc=")
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("latex", r"\begin{tabular}"), ("md", "| Model |"), ("csv", "Model,")]
+)
+def test_the_command_prints_tables_for_papers(
+    store: Store, capsys: pytest.CaptureFixture[str], form: str, start: str
+) -> None:
+    chosen = ["--format", form, "--columns", "learner=Model,split,score"]
+    assert cli(["runs", "show", str(store.path), *chosen]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(start)
+    assert text.count("[0.") == (0 if form == "csv" else 8), "mean and interval in one cell"
+    assert "method" not in text
+    assert cli(["runs", "show", str(store.path), "--format", "pdf"]) == 2

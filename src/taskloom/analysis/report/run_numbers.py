@@ -98,7 +98,7 @@ SCORES = (
     Column("split", itemgetter("split")),
     *MEASURES,
     Column("seeds", itemgetter("seeds"), number=True),
-    Column("guessing", known("guess"), number=True),
+    Column("chance", known("guess"), number=True),
     Column("method", itemgetter("method"), wraps=True),
 )
 

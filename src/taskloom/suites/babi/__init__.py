@@ -163,6 +163,10 @@ class BabiSuite(Suite):
 
     def picture(self, example: Example, fields: BabiFields, key: Key) -> StoryPicture | None:
         """Return what `taskloom view` draws of an example."""
+        return self.story(example)
+
+    def story(self, example: Example) -> StoryPicture | None:
+        """The story with the sentences that prove the answer."""
         from taskloom.suites.babi.show import lit_story
 
         return lit_story(example)
