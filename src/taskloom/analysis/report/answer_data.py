@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ def explorer(
             name = f"examples-{len(page.data)}"
             replies = _replies(runs, tables, split)
             items = _split_data(tables, replies, lighter(runs, next(iter(tables))))
-            items["labels"] = {t: trait_name([recipe], t).label for t in items["traits"]}
+            items["labels"] = {t: _label(recipe.partition("/")[0], t) for t in items["traits"]}
             page.data[name] = _pack(items)
             for cell in own:
                 mine = [run for run in cell.runs[:seeds] if run in tables]
@@ -128,6 +129,11 @@ def explorer(
     if index:
         page.data[INDEX] = script_json(index)
     return page
+
+
+@cache
+def _label(suite: str, trait: str) -> str:
+    return trait_name([suite], trait).label
 
 
 def script_json(value: Any) -> str:
