@@ -76,14 +76,12 @@ class Example:
         put(self, "task", task)
 
     def _repr_html_(self) -> str:
-        from taskloom.core.registry import SUITES
+        from taskloom.core.pictures import STORIES, story_html
         from taskloom.core.tables import table
 
-        suite = SUITES.find(self.task.partition("/")[0]) if self.task else None
-        picture = suite.story(self) if suite is not None and suite.story is not None else None
+        draw = STORIES.get(self.task.partition("/")[0])
+        picture = draw(self) if draw is not None else None
         if picture is not None:
-            from taskloom.core.pictures import story_html
-
             return story_html(picture)
         rows = [("input", self.input), ("answer", " | ".join(self.targets[:20]))]
         if self.derivation:

@@ -129,6 +129,9 @@ def to_dict(picture: Picture) -> dict[str, Any]:
     return {"kind": KINDS[type(picture)], **asdict(picture)}
 
 
+STORIES: dict[str, Callable[[Example], StoryPicture | None]] = {}
+"""What makes story pictures for notebooks, by suite. Suites that were imported are in it."""
+
 LIT = "background:rgba(255,204,0,.35);border-radius:3px;padding:0 .15em"
 """Style of a lit sentence, readable on light and dark notebooks."""
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.pictures import STORIES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -362,6 +363,8 @@ def _register(kind: type[S]) -> type[S]:
     made = kind()
     made.module = kind.__module__
     SUITES.add(made.name, made, made.module)
+    if made.story is not None:
+        STORIES[made.name] = made.story
     return kind
 
 

@@ -106,14 +106,14 @@ def trait_effects(
             measured = None if trait in columns else explained(group.scores, values, 0)
             if measured is not None:
                 found.append((group, trait, measured))
-    names: dict[tuple[str, str], TraitName] = {}  # an unknown suite is looked for on disk
+    named: dict[tuple[str, str], TraitName] = {}  # an unknown suite is looked for on disk
     corrected = correct([measured["p"] for _, _, measured in found], "holm")
     effects = []
     for (group, trait, measured), p in zip(found, corrected, strict=True):
         recipe, learner = cell_of[group.trainings]
         place = (recipe.partition("/")[0], trait)
-        if place not in names:
-            names[place] = trait_name([recipe], trait)
+        if place not in named:
+            named[place] = trait_name([recipe], trait)
         share = max(0.0, measured["explained"])
         means = measured["means"]
         effects.append(
@@ -122,7 +122,7 @@ def trait_effects(
                 learner,
                 group.split,
                 trait,
-                names[place],
+                named[place],
                 share,
                 2 * math.sqrt(share * measured["variance"]),
                 float(p),

@@ -40,6 +40,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
+
 TRAIT_NAMES = {
     "generalization_type": TraitName(
         "kind of generalization", "How a test task differs from training tasks."
