@@ -73,10 +73,9 @@ def test_one_file_and_two_commands_say_where_two_models_fail(
     folder, _ = typed
     text = (folder / "report.html").read_text(encoding="utf-8")
     for needed in (
-        "Score by support",
-        "supporting facts",
-        "Score by question",
-        "Score by concepts",
+        "Score by supporting facts",
+        "Score by question type",
+        "Score by wording",
         "Comparisons",
         "in form",
         "tokens out",
