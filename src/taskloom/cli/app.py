@@ -42,6 +42,7 @@ COMMANDS: dict[str, str] = {
     "view": "view.view",
     "power": "runs.power",
     "profile": "profile.profile",
+    "falsify": "probing.falsify",
     "study": "studies.study",
     "reproduce": "studies.reproduce",
     "collect new": "collect.new",

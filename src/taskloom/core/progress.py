@@ -82,3 +82,41 @@ def notebook_line() -> Iterator[ShowCount]:
     finally:
         if handle is not None:
             draw(latest)
+
+
+@contextmanager
+def count_display(choice: bool | None) -> Iterator[ShowCount]:
+    """Yield a function that shows words and a count, or does nothing if nobody wants it.
+
+    Args:
+        choice: Whether to show progress; None: in notebooks only.
+    """
+    where = place() if wanted(choice) else None
+    if where is None:
+        yield lambda words, done, total: None
+    elif where == "notebook":
+        with notebook_line() as show:
+            yield show
+    elif where == "log":
+        yield _log_lines()
+    else:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bars:
+            bar = bars.add_task("")
+            yield lambda words, done, total: bars.update(
+                bar, description=words, completed=done, total=total
+            )
+
+
+def _log_lines() -> ShowCount:
+    last = time.monotonic()
+
+    def show(words: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LOG_EVERY:
+            last = time.monotonic()
+            print(f"{words}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,161 @@
+"""Probing a model: falsify and frontier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskloom.cli.options import Json, Seed, Set
+from taskloom.core.errors import ParameterError, TaskloomError
+
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help=(
+            "FILE.py::FUNCTION, a saved learner's folder, a language model's folder or hub id, or a"
+            " learner's settings in braces; with --endpoint, a model's name there."
+        ),
+    ),
+]
+
+ProbedRecipe = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A name, a .yaml recipe, or a .py task file.")
+]
+
+EndpointUrl = Annotated[
+    str,
+    typer.Option(
+        "--endpoint", metavar="URL", help="An OpenAI-compatible endpoint, up to and including /v1."
+    ),
+]
+
+Sampling = Annotated[
+    bool | None,
+    typer.Option(
+        "--sampling/--deterministic",
+        help="Whether the same question may get different answers [endpoints without temperature 0].",
+    ),
+]
+
+SplitName = Annotated[
+    str, typer.Option("--split", help="The split to draw from [test, or the first test split].")
+]
+
+
+def falsify(
+    model: ModelName,
+    recipe: ProbedRecipe = "",
+    items: Annotated[int, typer.Option("--items", min=1, help="Most items to draw.")] = 500,
+    failures: Annotated[
+        int, typer.Option("--failures", min=1, help="Wrong items after which no more are drawn.")
+    ] = 10,
+    questions: Annotated[
+        int, typer.Option("--questions", min=1, help="Most questions to shrink one failure.")
+    ] = 500,
+    endpoint: EndpointUrl = "",
+    sampling: Sampling = None,
+    split: SplitName = "",
+    seed: Seed = None,
+    set: Set = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="DIR", help="Ask the failures of an earlier search instead."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [falsify-MODEL]."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the smallest items that a model gets wrong.
+
+    Items are drawn until enough answers are wrong. Each wrong item is shrunk as long as a simpler
+    one is answered wrong too. The folder has a page, and the failures as a dataset that can be
+    replayed with another model; that ends with status 1 if one of them is still answered wrong.
+    Rerun the command to resume after an interruption.
+
+    \b
+    With a model:
+      taskloom falsify model.py::answer babi/mix-T7
+      taskloom falsify NAME babi/mix-T7 --endpoint http://127.0.0.1:8000/v1
+      taskloom falsify OTHER --replay falsify-NAME
+    """
+    if replay is not None:
+        _replay(model, replay, recipe, set, endpoint, sampling, as_json)
+        return
+    if not recipe:
+        raise TaskloomError("name a recipe, e.g. 'taskloom falsify MODEL babi/mix-T7'")
+    from taskloom.analysis.probing import failures_page
+    from taskloom.analysis.probing import falsify as search
+    from taskloom.cli.output import console, emit
+
+    folder = out or Path(f"falsify-{_file_name(model)}")
+    result = search.falsify(
+        model,
+        recipe,
+        changes=set,
+        split=split,
+        seed=seed,
+        items=items,
+        failures=failures,
+        questions=questions,
+        endpoint=endpoint,
+        sampling=sampling,
+        out=folder,
+        progress=True,
+    )
+    page = folder / search.PAGE
+    if as_json:
+        emit({"page": str(page), **result.to_dict()})
+        return
+    print(failures_page.headline(result))
+    if result.groups:
+        console().print(failures_page.group_table(result))
+    for group in result.groups:
+        members = [result.failures[i] for i in group.failures]
+        smallest = min(members, key=lambda failure: len(failure.minimal.input))
+        print(f"\n{failures_page.group_title(group)}\n\n{smallest.minimal.input}\n")
+        print("\n".join(failures_page.answer_lines(smallest)))
+    print(f"\nthe page is {page}")
+
+
+def _file_name(model: str) -> str:
+    """A name for a folder, from the model's name."""
+    last = model.rpartition("::")[2].rpartition("/")[2]
+    return "".join(c if c.isalnum() or c in "-." else "-" for c in last).strip("-.") or "model"
+
+
+def _replay(
+    model: str,
+    folder: Path,
+    recipe: str,
+    changes: list[str] | None,
+    endpoint: str,
+    sampling: bool | None,
+    as_json: bool,
+) -> None:
+    from taskloom.analysis.probing import falsify as search
+    from taskloom.cli.output import console, emit, table
+
+    if changes and not recipe:
+        raise ParameterError("set", "changes a recipe; name the recipe before --replay")
+    result = search.replay(
+        model, folder, recipe or None, changes=changes, endpoint=endpoint, sampling=sampling
+    )
+    if as_json:
+        emit(result.to_dict())
+    else:
+        rows = [
+            (" ".join(e.input.split()), " or ".join(e.targets), answer, "wrong" if w else "right")
+            for e, answer, w in zip(result.examples, result.answers, result.wrong, strict=True)
+        ]
+        console().print(table("", ("item", "right answer", "answered", "verdict"), rows))
+        count = f"{sum(result.wrong)} of {len(result.wrong)}"
+        print(f"{result.model} gets {count} failures of {result.found_in} wrong")
+    if any(result.wrong):
+        raise typer.Exit(1)
