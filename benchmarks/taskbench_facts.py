@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from taskloom.core.seeding import Key
-from taskloom.suites.taskbench.worlds.facts import FactWorld, Predicate, TaskSize, balanced, survey
+from taskloom.suites.taskbench.worlds.facts import FactWorld, Predicate, TaskSize, survey
+from taskloom.suites.taskbench.worlds.facts.fact_functions import balanced
 from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation
 from taskloom.suites.taskbench.worlds.facts.properties import CLASS_PROPERTIES, PREDICATES

@@ -6,15 +6,15 @@ Run it with NLTK_DATA (or TASKLOOM_DATA) set:  python scripts/build_wordnet_tabl
 
 from __future__ import annotations
 
-from taskloom.suites.taskbench.worlds.words import corpora, packaged
+from taskloom.suites.taskbench.worlds.words import corpora, wordnet
 from taskloom.suites.taskbench.worlds.words.wordnet import read_wordnet
 
 
 def main() -> None:
     """Write the table and say what is in it."""
     net = read_wordnet(corpora.get("wordnet"))
-    packed = packaged.pack(net)
-    again = packaged.unpack(packed)
+    packed = wordnet.pack(net)
+    again = wordnet.unpack(packed)
     assert (again.pos, again.lemmas, again.index, again.counts) == (
         net.pos,
         net.lemmas,
@@ -25,10 +25,10 @@ def main() -> None:
         k: sorted(v) for k, v in net.links.items()
     }
     assert again.exceptions == net.exceptions
-    packaged.TABLE.write_bytes(packed)
+    wordnet.PACKAGED.write_bytes(packed)
     print(
-        f"{packaged.TABLE.name}: {len(packed):,} bytes, {len(net.pos):,} synsets,"
-        f" {len(packaged.common(net)):,} common words"
+        f"{wordnet.PACKAGED.name}: {len(packed):,} bytes, {len(net.pos):,} synsets,"
+        f" {len(wordnet.common_words(net)):,} common words"
     )
 
 

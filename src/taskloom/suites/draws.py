@@ -1,5 +1,5 @@
-"""Draws that the suites share, for the inner loops of bAbI: `sample` and `pick_two` draw what
-`random.sample` draws.
+"""Draws that the suites share, for the inner loops of bAbI. `sample` and `pick_two` give exactly the
+draws of `random.sample`.
 
 They are kept for their speed: with `rng.sample` and `rng.shuffle` everywhere, generating
 `babi/mix-T7` takes 13 % more CPU. The other methods of `random.Random` are fast enough to be called
@@ -22,7 +22,7 @@ drawn indices.
 """
 
 WIDTHS = tuple([count.bit_length() for count in range(POOL + 1)])
-"""Number of random bits that are drawn to choose one of so many items."""
+"""Number of random bits needed to choose one of n items, for n from 0 to `POOL`."""
 
 STEPS = tuple([(count - 1, count.bit_length()) for count in range(POOL, 0, -1)])
 """Index of the last item and number of random bits, for each number of items from `POOL` down to
@@ -31,13 +31,13 @@ STEPS = tuple([(count - 1, count.bit_length()) for count in range(POOL, 0, -1)])
 
 
 def pick(rng: Random, items: Sequence[T]) -> T:
-    """Draw one item, each with the same chance; three times as fast as `rng.choice`."""
+    """Draw one item uniformly, three times as fast as `rng.choice`."""
     return items[int(rng.random() * len(items))]
 
 
 def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
-    """Draw `count` different items in random order: what `rng.sample` draws of few items, without
-    its checks.
+    """Draw `count` different items in random order: exactly the draw of `rng.sample`, without its
+    checks.
 
     >>> sample(Random(1), "abcdefgh", 8) == Random(1).sample("abcdefgh", 8)
     True
@@ -49,13 +49,13 @@ def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
         at = bits(width)
         while at > last:
             at = bits(width)
-        pool[at], pool[last] = pool[last], pool[at]  # what is drawn gathers at the end
+        pool[at], pool[last] = pool[last], pool[at]  # drawn items gather at the end
     pool.reverse()
     return pool if count == len(pool) else pool[:count]
 
 
 def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
-    """Draw two different items: what `sample(rng, items, 2)` draws, in half of the time.
+    """Draw two different items: exactly the draw of `sample(rng, items, 2)`, in half of the time.
 
     >>> pick_two(Random(1), "abcdefgh") == tuple(sample(Random(1), "abcdefgh", 2))
     True
@@ -72,12 +72,11 @@ def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
     then = bits(width)
     while then >= last:
         then = bits(width)
-    return (
-        items[at],
-        items[last if then == at else then],
-    )  # the last one stands where the first was taken from
+    # `random.sample` fills the gap of the first item with the last one.
+    second = last if then == at else then
+    return items[at], items[second]
 
 
 def pick_number(rng: Random, span: Span) -> int:
-    """Draw a whole number of a span, each with the same chance."""
+    """Draw a whole number of a span uniformly."""
     return span.low + int(rng.random() * (span.high - span.low + 1))

@@ -13,8 +13,7 @@ from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.data.make import make
 from taskloom.recipe import recipe
-from taskloom.suites.babi import export
-from taskloom.suites.babi.dyna_babi import reference_config
+from taskloom.suites.babi import export, reference_config
 from taskloom.suites.babi.solve_file import solve_file
 
 

@@ -291,7 +291,7 @@ def test_small_spaces_are_given_whole_and_each_sequence_once() -> None:
 def test_small_spaces_with_a_filter_are_given_whole() -> None:
     """Against brute force: every placing of kept and dropped words."""
     from taskloom.core.seeding import Key
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
     from taskloom.suites.taskbench.language import Type
     from taskloom.suites.taskbench.sampling import Hashes, Sequences
     from taskloom.suites.taskbench.split_shares import SplitShares
@@ -412,7 +412,7 @@ def test_audit_finds_no_leak(tmp_path: Path) -> None:
 
 
 def test_profiles_give_the_baselines() -> None:
-    from taskloom.suites.taskbench.evaluation.function_table import profile
+    from taskloom.suites.taskbench.evaluation.evaluator import profile
 
     fields: Any = read("taskbench/is_pos_noun[eng]").fields
     (solved,) = solved_of(fields)

@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 
 from taskloom.core.errors import DataError
-from taskloom.suites.taskbench import array_cache, atoms
+from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import Deriver
-from taskloom.suites.taskbench.evaluation.evaluator import solve
-from taskloom.suites.taskbench.evaluation.function_table import profile
+from taskloom.suites.taskbench.evaluation.evaluator import profile, solve
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import normal, read, read_typed, type_of
-from taskloom.suites.taskbench.worlds.words import corpora, lexicon, packaged
+from taskloom.suites.taskbench.worlds.words import corpora, lexicon, wordnet
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
-from taskloom.suites.taskbench.worlds.words.rules import LexicalWorld, Rules
-from taskloom.suites.taskbench.worlds.words.words import Words, open_words
+from taskloom.suites.taskbench.worlds.words.words import LexicalWorld, Rules, Words, open_words
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +109,7 @@ def test_packaged_english_equals_the_official_files(words: Words, english: Words
 
 
 def test_packaged_table_is_small_and_works_alone(english: Words) -> None:
-    assert packaged.TABLE.stat().st_size < 2_000_000
+    assert wordnet.PACKAGED.stat().st_size < 2_000_000
     assert len(english.vocabulary["eng"]) == 8_131
     assert set(english.look("antonyms[eng]", "hot")) == {"cold"}
     assert "oak" in english.look("hyponyms[eng]", "plant")
@@ -195,35 +193,35 @@ def test_a_damaged_array_is_computed_again(
 ) -> None:
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     arrays = {"a": np.arange(3), "b": np.arange(4)}
-    array_cache.store("thing", arrays, "text")
+    lexicon.store_arrays("thing", arrays, "text")
     file = tmp_path / "taskbench" / "thing" / "a.npy"
     if damage == "missing":
         file.unlink()
     else:
         file.write_bytes(b"" if damage == "empty" else file.read_bytes().replace(b"}", b" ", 1))
-    assert array_cache.load("thing") is None
-    assert array_cache.load_or_compute("thing", lambda: arrays)["a"].tolist() == [0, 1, 2]
-    entry = array_cache.load("thing")
+    assert lexicon.load_arrays("thing") is None
+    assert lexicon.cached_arrays("thing", lambda: arrays)["a"].tolist() == [0, 1, 2]
+    entry = lexicon.load_arrays("thing")
     assert entry is not None
     assert sorted(entry[0]) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    "module", ["tables", "worlds.words.rules", "worlds.words.lexicon", "worlds.words.morphology"]
+    "module", ["tables", "worlds.words.words", "worlds.words.lexicon", "worlds.words.wordnet"]
 )
 def test_relations_of_other_code_have_other_names(
     module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from taskloom.suites.taskbench.worlds.words import rules
+    from taskloom.suites.taskbench.worlds.words import words
 
-    before = rules._code.__wrapped__()
+    before = words._code.__wrapped__()
     (tmp_path / "changed.py").write_text("")
     monkeypatch.setattr(
         import_module(f"taskloom.suites.taskbench.{module}"),
         "__file__",
         str(tmp_path / "changed.py"),
     )
-    assert rules._code.__wrapped__() != before
+    assert words._code.__wrapped__() != before
 
 
 def test_without_a_writable_cache_the_arrays_stay_in_memory(
@@ -231,8 +229,8 @@ def test_without_a_writable_cache_the_arrays_stay_in_memory(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "file"))
-    assert array_cache.store("thing", {"a": np.arange(3)}, "text") is False
-    assert array_cache.load("thing") is None
+    assert lexicon.store_arrays("thing", {"a": np.arange(3)}, "text") is False
+    assert lexicon.load_arrays("thing") is None
 
 
 def test_a_missing_corpus_is_one_clear_sentence(
@@ -263,7 +261,7 @@ def test_the_packaged_table_holds_the_official_files(shared: Path) -> None:
 
     corpus = corpora.get("wordnet")
     net = read_wordnet(corpus)
-    again = packaged.unpack(packaged.TABLE.read_bytes())
+    again = wordnet.unpack(wordnet.PACKAGED.read_bytes())
     assert (again.pos, again.lemmas, again.index, again.counts) == (
         net.pos,
         net.lemmas,

@@ -106,10 +106,22 @@ class BabiSuite(Suite):
     resources = (BABI_FILES,)
 
     def weave(self, fields: BabiFields, key: Key) -> Plan:
-        """Build the plan of a story recipe."""
-        from taskloom.suites.babi.plan import plan
+        """Plan a recipe of groups, of bAbI's story tasks one after the other (`concat`), or of one
+        of bAbI's tasks with a world of its own (`number`).
+        """
+        if fields.number is not None:
+            from taskloom.suites.babi.numbered import plan_task
 
-        return plan(fields, key)
+            return plan_task(fields, fields.number, key)
+        from taskloom.suites.babi.plan import WHERE, rephrased, story_plan
+
+        if fields.concat:
+            from taskloom.suites.babi.concat import plan_concat
+
+            plan = plan_concat(fields, key)
+        else:
+            plan = story_plan(fields, key)
+        return rephrased(plan) if fields.phrasing == WHERE else plan
 
     def resolve(self, name: str) -> dict[str, Any] | None:
         """Return the fields that a JSON configuration of the public generator stands for, as in
@@ -117,7 +129,7 @@ class BabiSuite(Suite):
         """
         if not name.endswith(".json"):
             return None
-        from taskloom.suites.babi.dyna_babi.reference_config import import_file
+        from taskloom.suites.babi.reference_config import import_file
 
         return {field: value for field, value in import_file(name).items() if field != "suite"}
 

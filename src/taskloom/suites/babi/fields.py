@@ -1,8 +1,8 @@
-"""The recipe fields of the story suite: what a person may ask for.
+"""The recipe fields of the story suite.
 
-A recipe has groups. Each says which events, constructs and questions its stories have, and how they
-are shaped; a split is made of groups, given in the split itself or, for splits of a plain size, at
-the top in proportion to their `n`.
+A recipe has groups. A group states which events, constructs and questions its stories have, and how
+long and deep they are. A split is made of groups, given in the split itself or, for splits of a
+plain size, at the top of the recipe, where `n` is their proportion.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from taskloom.suites.babi.story.vocabulary import (
 CONCEPTS = (*EVENTS, *CONSTRUCTS, *QUESTIONS)
 WORDINGS = (*CONSTRUCTS, AFFIRM)
 STORY_CONCEPTS = (*EVENTS, *CONSTRUCTS)
-"""What a supporting sentence can have: all concepts but questions."""
+"""Concepts that a supporting sentence can have: all but questions."""
 
 Given = TypeVar("Given")
 
@@ -74,7 +74,7 @@ def check_rules(given: Given, rules: Iterable[Rule[Given]]) -> None:
 
 
 def _number(value: Any) -> Any:
-    """Return the number that a text such as `1e-1` is, and anything else as it is."""
+    """Convert a text such as `1e-1` to a number; return anything else as it is."""
     if isinstance(value, str):
         with suppress(ValueError):
             return float(value)
@@ -110,7 +110,7 @@ def _weights(known: tuple[str, ...]) -> Any:
             return value
         weights = {}
         for given, number in value.items():
-            # Only true and false themselves: 1 and 0 are equal to them and are no names.
+            # Only true and false themselves: 1 and 0 are equal to them but are not names.
             name = YAML_WORDS[given] if isinstance(given, bool) else given
             weights[name] = _number(number)  # YAML 1.1 takes 1e-1 for text
         for name, weight in weights.items():
@@ -128,7 +128,7 @@ AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
 
 class StoryWords(Fields):
-    """Who and what there is; what is left out has the paper's defaults.
+    """Persons, objects and places of the stories. Default: the paper's.
 
     Attributes:
         persons: Names of persons.
@@ -155,7 +155,7 @@ class StoryWords(Fields):
 
 
 WORD_LISTS = (*verb_lists(), "negations", "prefixes")
-"""The lists of words that a style may change."""
+"""Lists of words that a style may change."""
 
 
 def _verbs_of(words: str) -> str:
@@ -167,8 +167,8 @@ def _verbs_of(words: str) -> str:
 def event_words(event_types: Mapping[Kind, EventType]) -> type[Fields]:
     """Build the fields that events bring: their verbs, and how often a sentence ends in "there".
 
-    Those of an event that came after the recipes of the papers are marked, so that their defaults
-    change no digest.
+    The fields of an event that was added after the papers' recipes are marked as later, so that
+    their defaults change no digest.
     """
 
     def marked(value: Any, later: bool) -> Any:
@@ -194,12 +194,12 @@ else:
 
 
 class Style(EventWords):
-    """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any.
+    """Verbs and small words. Default: Dyna-bAbI's. Any other verbs may be given.
 
     Attributes:
-        negations: What stands between "is" and a place where somebody is not.
-        prefixes: What a sentence with a pronoun begins with.
-        preposition: What stands before a place.
+        negations: Words between "is" and a place where a person is not.
+        prefixes: Words at the beginning of a sentence with a pronoun.
+        preposition: Word before a place.
         double_object: Gifts as "gave John the milk" instead of "gave the milk to John".
     """
 
@@ -251,23 +251,20 @@ def _alike() -> Iterator[tuple[str, str]]:
 
 
 MOST = 1_000
-"""The longest story, in sentences, and the most questions to one."""
+"""Maximum sentences in a story, and maximum questions about one."""
 
 
 class QuestionSeries(Fields):
     """Stories with several questions among their sentences, as in bAbI 1.0.
 
     Attributes:
-        questions: How many questions a story has.
-        gap: Sentences before the first question and between two.
-        ask: How often a question that can be asked is asked; else the story goes on for another
-            gap.
-        again: How often a question that can be asked follows directly on another one; `ask` if
-            nothing is said.
-        hands: How many persons, drawn for each story, may touch things; all of them if nothing is
-            said.
-        things: How many objects, drawn for each story, are touched at all; all of them if nothing
-            is said.
+        questions: Number of questions of a story.
+        gap: Number of sentences before the first question and between two.
+        ask: Probability that a question that can be asked is asked. Otherwise the story goes on for
+            another gap.
+        again: The same probability directly after another question. Default: `ask`.
+        hands: Number of persons, drawn for each story, who may touch things. Default: all.
+        things: Number of objects, drawn for each story, that are touched at all. Default: all.
     """
 
     questions: int = Field(default=5, ge=1, le=MOST)
@@ -289,42 +286,43 @@ class StoryGroup(Fields):
     """One kind of example.
 
     Attributes:
-        name: A trait of its examples.
-        n: How many, or its share where the split has a plain size.
+        name: Name of the group, a trait of its examples.
+        n: Number of examples, or proportion if the split has a plain size.
         events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
         wording: Constructs with weights; AFFIRM is "Mary is in the park".
-        coref: What a sentence with a pronoun may say, with weights; all of `events` by default,
-            NEGATE, INDEF and AFFIRM too.
+        coref: What a sentence with a pronoun may say, with weights. Default: all of `events`.
+            NEGATE, INDEF and AFFIRM are possible too.
         conj: What a sentence with two subjects (or, for GRAB, DROP and GIVE, two objects) may say,
-            with weights; MOVE by default, NEGATE, INDEF and AFFIRM too. COMPOUND takes the same.
-        negate: What NEGATE is said of: MOVE ("is not in the park") by default, GRAB, DROP and GIVE
-            ("did not take the milk") too.
-        indef: What INDEF is said of: MOVE ("is either in A or B") by default, GRAB, DROP and GIVE
-            ("took it in either A or B") too.
+            with weights. Default: MOVE. NEGATE, INDEF and AFFIRM are possible too. COMPOUND uses
+            the same weights.
+        negate: What NEGATE is said of. Default: MOVE ("is not in the park"). GRAB, DROP and GIVE
+            ("did not take the milk") are possible too.
+        indef: What INDEF is said of. Default: MOVE ("is either in A or B"). GRAB, DROP and GIVE
+            ("took it in either A or B") are possible too.
         questions: Question types with weights.
-        length: Sentences before the question.
-        support: Size of the official support; of a range, the sizes that are possible.
-        falloff: Within a range of sizes, how often each is wanted for one of the size before: 1
-            draws all alike, simulation gives about 0.35.
+        length: Number of sentences before the question.
+        support: Size of the official support, or a range of sizes.
+        falloff: Within a range of sizes, the frequency of each relative to the size before. 1 draws
+            all equally often; simulation gives about 0.35.
         composition: Concepts that the official support must have.
-        proofs: planned: the proof is drafted first; simulated: stories are simulated in a world
+        proofs: planned: the proof is drafted first. simulated: stories are simulated in a world
             whose state is drawn at the start, as the reference does, until one has a question of
-            the wanted support, which costs many stories.
-        frequencies: Concepts with the share of examples whose official support has them; without,
-            all kinds of proofs that are planned are alike.
-        cited: The support of lists and counts is what bAbI cites, every sentence by which something
-            came into the person's hands or left them; else a minimal one.
+            the wanted support, which takes many stories.
+        frequencies: Concepts with the share of examples whose official support has them. Without
+            it, all kinds of planned proofs are equally frequent.
+        cited: Use the support that bAbI cites for lists and counts: every sentence by which
+            something came into the person's hands or left them. Default: a minimal one.
         alternatives: Number of minimal supports.
-        answers: For yes-no questions, the answers with weights.
-        distractors: The share of the sentences beside the support that is kept; 0 leaves only what
-            the proof needs.
-        position: Where in the story the support lies.
-        per_signature: At most so many examples of the split with the same support and question,
-            names and places aside.
-        story: QuestionSeries questions in one story.
-        unknown: How often a where-P or where-O question is one that the story does not settle; its
-            answer is "unknown".
-        exhaustive: Ask everything of these types that can be answered; the examples of a story
+        answers: Answers of yes-no questions with weights.
+        distractors: Share of the sentences beside the support that is kept. 0 leaves only what the
+            proof needs.
+        position: Part of the story that has the support.
+        per_signature: Maximum examples of the split with the same support and question, apart from
+            names and places.
+        story: Several questions in one story.
+        unknown: Share of where-P and where-O questions that the story does not settle; their answer
+            is "unknown".
+        exhaustive: Ask every question of these types that can be answered; the examples of a story
             follow each other.
     """
 
@@ -372,8 +370,8 @@ class StoryGroup(Fields):
         asked_for = weights is not None or self.wording.get(construct.upper())
         if asked_for and not any(self.topics()[construct.upper()].values()):
             raise ValueError(f"{construct}: at least one needs a weight above 0; name an event")
-        # "is not in the park" is no MOVE, but "Mary and John went to the park" and "Then she went"
-        # are.
+        # "is not in the park" is not a MOVE event, so the group need not list MOVE for it. "Mary and
+        # John went to the park" and "Then she went" are MOVE events.
         moves = construct in ("coref", "conj") and self._says(construct)
         for name in weights or ():
             if name == "MOVE" and not moves:
@@ -385,20 +383,17 @@ class StoryGroup(Fields):
                 )
 
     def _says(self, construct: str) -> bool:
-        """Return whether the wording has a construct that goes by one of the fields `coref` and
-        `conj`.
-        """
-        return bool({"coref": {"COREF"}, "conj": {"CONJ", "COMPOUND"}}[construct] & {*self.wording})
+        """True if the wording has a construct whose weights are in the field `coref` or `conj`."""
+        constructs = {"coref": ("COREF",), "conj": ("CONJ", "COMPOUND")}[construct]
+        return any(name in self.wording for name in constructs)
 
     def topics(self) -> dict[str, dict[str, float]]:
-        """Return what each construct may be said of, with weights; COREF by default of every
-        event.
+        """Return what each construct may be said of, with weights. By default COREF may be said of
+        every event, even of one with weight 0.
         """
-        coref = (
-            self.coref
-            if self.coref is not None
-            else {event: w or 1.0 for event, w in self.events.items()}
-        )
+        coref = self.coref
+        if coref is None:
+            coref = {event: weight or 1.0 for event, weight in self.events.items()}
         return {
             "COREF": coref,
             "CONJ": self.conj,
@@ -408,7 +403,7 @@ class StoryGroup(Fields):
         }
 
     def unlisted(self, event: Event) -> str:
-        """Return an event or construct of a sentence that the group does not list; nothing if it
+        """Return an event or construct of a sentence that the group does not list, or "" if it
         lists all of them.
         """
         name = EVENT_TYPES[event.kind].name
@@ -502,7 +497,7 @@ GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
         "story: per_signature, distractors and position are for stories with one question",
     ),
 )
-"""What a group cannot have, in the order in which it is refused."""
+"""Combinations of group fields that are refused, in this order."""
 
 
 def _size(value: Any) -> Any:
@@ -525,8 +520,8 @@ def _which(value: Any) -> str:
     return "function-groups" if isinstance(value, list | tuple) else "function-size"
 
 
-# Told apart by their kind, so that an error in a group is not also reported as an error of a size;
-# messages leave out such tags.
+# Distinguished by type, so that an error in a group is not also reported as an error of a size. Tags
+# with the prefix "function-" do not appear in error messages.
 SplitValue = Annotated[
     Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")],
     Discriminator(_which),
@@ -644,4 +639,4 @@ RECIPE_RULES: tuple[Rule[BabiFields], ...] = (
         "vocabulary: concat has the words of its tasks; change it in a recipe with groups",
     ),
 )
-"""What a recipe cannot have, in the order in which it is refused."""
+"""Combinations of recipe fields that are refused, in this order."""

@@ -1,67 +1,58 @@
-"""From recipe fields to a plan: which group and which split each row belongs to.
+"""The plan of a recipe with groups of stories: which group each row belongs to.
 
-A recipe has groups of stories, or names one of bAbI's tasks with a world of its own (`number`: 4,
-and 14 to 20), or puts bAbI's story tasks one after the other (`concat`, in `dyna_babi`).
+A split is made of groups, whose examples follow each other or are mixed in a keyed order. Every
+group is tried out before the first row, so that a request that cannot be met is refused at once.
+At the end of the module, question types as tasks with descriptions, and `rephrased`, which asks
+yes-no questions in another phrasing.
+
+Recipes that name one of bAbI's tasks with a world of its own are planned in `numbered`, those that
+put bAbI's story tasks one after the other in `concat`.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example, Step
-from taskloom.core.plan import Plan, Split, Tasks, role_of
-from taskloom.core.scoring import AnyOf, Exact, Scorer, any_of, set_of
-from taskloom.core.seeding import Key
+from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
+from taskloom.core.scoring import Scorer, any_of, set_of
+from taskloom.core.seeding import TABLE_LIMIT, Key
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
-from taskloom.suites.babi.descriptions import (
-    STORY_TASK,
-    describe_numbered,
-    describe_question,
-    without_kinds,
-)
-from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
-from taskloom.suites.babi.generator.examples import TRAITS
-from taskloom.suites.babi.generator.split_examples import SplitExamples, Trial
-from taskloom.suites.babi.generator.story_setting import Setting
-from taskloom.suites.babi.numbered import TASKS, task04_relations
-from taskloom.suites.babi.numbered.task import TaskKnobs
+from taskloom.suites.babi.generator import many_questions, one_question
+from taskloom.suites.babi.generator.examples import TRAITS, make_example
+from taskloom.suites.babi.generator.many_questions import grow
+from taskloom.suites.babi.generator.one_question import GroupExamples, check_needs
+from taskloom.suites.babi.generator.planned_proofs import Blocked
+from taskloom.suites.babi.generator.story_setting import Setting, action_weights, answer_all
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.reasoner.second_solver import check
-from taskloom.suites.babi.show import answer_passage, show, show_derived
-from taskloom.suites.babi.splits import DEV, check_recipe, groups_of, split_rules, structures
-
-TRIES = 10_000
-"""Stories of a numbered task drawn for one example before a split counts as one that has none,
-where it is tried out.
-"""
-
-ENDURANCE = 100 * TRIES
-"""Stories drawn for one example of a split that has been tried out."""
-
-NUMBERED_TRAITS: dict[str, type] = {
-    "number": int,
-    "question": str,
-    "support": int,
-    "supports": int,
-    "support_lines": str,
-    "sentences": int,
-}
+from taskloom.suites.babi.show import answer_passage, show
+from taskloom.suites.babi.splits import (
+    BEGINNING,
+    SplitRule,
+    Trial,
+    check_example,
+    check_recipe,
+    groups_of,
+    split_rules,
+)
+from taskloom.suites.babi.story.events import QuestionKind
+from taskloom.suites.babi.story.sentences import ask
+from taskloom.suites.draws import pick_number
 
 
-def plan(fields: BabiFields, key: Key) -> Plan:
-    """Build the plan of a recipe."""
-    if fields.number is not None:
-        return describe_numbered(_numbered_plan(fields, fields.number, key), fields.number)
-    drawn = plan_concat(fields, key) if fields.concat else _story_plan(fields, key)
-    return rephrased(drawn) if fields.phrasing == WHERE else drawn
-
-
-def _story_plan(fields: BabiFields, key: Key) -> Plan:
+def story_plan(fields: BabiFields, key: Key) -> Plan:
+    """Plan the splits of a recipe with groups."""
     check_recipe(fields)
     vocabulary, lexicon = fields.vocabulary.vocabulary(), fields.style.lexicon()
     setting = Setting(vocabulary, lexicon, fields.reading, "babi")
@@ -98,7 +89,7 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
             "question",
             describe_question,
             kinds_of(groups),
-            without=lambda withheld: plan(without_kinds(fields, withheld), key),
+            without=lambda withheld: story_plan(without_kinds(fields, withheld), key),
         ),
     )
 
@@ -112,136 +103,343 @@ def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
-    """Return the scorer: lists, and what was given where that may be two things, are compared as
-    sets; all else is one word.
+    """Return the scorer: sets if an answer may be several objects, else one word.
+
+    Lists are sets, and so is what was given if somebody may give two objects at once.
     """
     for group in groups:
-        gifts = (
-            group.questions.get("give-qs")
-            and group.conj.get("GIVE")
-            and {"CONJ", "COMPOUND"} & {*group.wording}
-        )
-        if group.questions.get("list") or gifts:
+        two_at_once = group.conj.get("GIVE") and {"CONJ", "COMPOUND"} & {*group.wording}
+        if group.questions.get("list"):
+            return set_of
+        if group.questions.get("give-qs") and two_at_once:
             return set_of
     return any_of
 
 
-# bAbI's tasks with worlds of their own
+# The examples of one split
 
 
-def _numbered_plan(fields: BabiFields, number: int, key: Key) -> Plan:
-    sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
-    if len(sizes) < len(fields.splits):
-        raise RecipeError(f"number: {number} has no groups; give each split a plain size")
-    if number == 4:
-        return _rooms_plan(fields.vocabulary.places, sizes, key)
-    return plan_number(
-        number, sizes, key, TASKS[number].read_knobs(fields.knobs, f"task {number}, knobs")
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A group within a split.
+
+    Attributes:
+        group: The group.
+        start: Its first row in a round of the split's groups.
+        n: Number of its rows in a round.
+        key: Key of its examples. It depends on the group's own fields except its size and name, so
+            that no group changes the examples of another.
+    """
+
+    group: StoryGroup
+    start: int
+    n: int
+    key: Key
+
+
+def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
+    """Return the groups of a split with their rows in a round.
+
+    If groups are mixed, a round has `n` rows of each, whatever the size of the split, so that a
+    smaller split is the beginning of a larger one.
+    """
+    groups = groups_of(fields, split)
+    plain = isinstance(fields.splits[split], Size)
+    sized = fields.groups if plain and _mixed(groups) else groups
+    sizes = [group.n for group in sized]
+    parts: list[Part] = []
+    start = 0
+    # Equal groups have different examples. Their texts are counted, because comparing each group
+    # with all before it takes minutes for 5,000 of them.
+    met: Counter[str] = Counter()
+    for group, n in zip(groups, sizes, strict=True):
+        own = group.model_dump(mode="json", exclude={"n", "name"})
+        text = json.dumps(own, sort_keys=True)
+        parts.append(
+            Part(group, start, n, split_key(key, split, {"group": own, "again": met[text]}))
+        )
+        met[text] += 1
+        start += n
+    return parts
+
+
+def _mixed(groups: list[StoryGroup]) -> bool:
+    """True if the examples of several groups come in random order. Stories with several questions
+    stay together.
+    """
+    return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
+
+
+class SplitExamples:
+    """The examples of one split."""
+
+    def __init__(
+        self, fields: BabiFields, setting: Setting, key: Key, split: str, rule: SplitRule
+    ) -> None:
+        self.parts = parts_of(fields, split, key)
+        self._split, self._setting, self._rule = split, setting, rule
+        self._holdout = fields.holdout if role_of(split) == "train" else ()
+        self._total = sum(p.n for p in self.parts)
+        self._ends = [p.start + p.n for p in self.parts]
+        mixed = _mixed([p.group for p in self.parts])
+        self._order = key.permutation(self._total, "order", split) if mixed else None
+        self._checked: set[tuple[object, object]] = set()
+        self._slots: list[int] | None = None
+        self._groups: dict[int, _GroupOfExamples] = {}
+
+    def rows(self, start: int, stop: int) -> Iterator[Example]:
+        """Yield examples start..stop."""
+        for row in range(start, stop):
+            # Mixed groups come in rounds, each with the same number of rows per group.
+            rounds, slot = divmod(row, self._total) if self._order is not None else (0, row)
+            slot = self._slot(slot)
+            at = min(bisect_right(self._ends, slot), len(self.parts) - 1)
+            part = self.parts[at]
+            example = self._examples(at).example(rounds * part.n + slot - part.start)
+            if self._holdout:
+                self._check(example)
+            yield example
+
+    def _check(self, example: Example) -> None:
+        """Check that held-out concepts do not meet in an example; equal sets of concepts are
+        checked once.
+        """
+        concepts = (example.traits["concepts"], example.traits["question"])
+        if concepts not in self._checked:
+            check_example(self._holdout, example, self._split)
+            self._checked.add(concepts)
+
+    def _slot(self, row: int) -> int:
+        """Return the index of a row of a round among the rows of all groups, one group after the
+        other.
+        """
+        if self._order is None:
+            return row
+        # A table of the whole order is faster than computing one element of it at a time.
+        if self._slots is None and self._total <= TABLE_LIMIT:
+            import numpy as np
+
+            self._slots = self._order(np.arange(self._total)).tolist()
+        return int(self._order(row)) if self._slots is None else self._slots[row]
+
+    def try_out(self) -> None:
+        """Refuse the split if one of its groups cannot be drawn.
+
+        Raises:
+            RecipeError: With the group, and what blocks it.
+        """
+        for at, part in enumerate(self.parts):
+            if part.group.n:
+                self._examples(at).try_out()
+
+    def _examples(self, at: int) -> _GroupOfExamples:
+        if at not in self._groups:
+            part = self.parts[at]
+            make = _GROUPS[_kind(part.group)]
+            self._groups[at] = make(part, self._setting, self._rule)
+        return self._groups[at]
+
+
+class _GroupOfExamples:
+    """The examples of one group, by their index."""
+
+    def __init__(self, example: Callable[[int], Example], try_out: Callable[[], object]) -> None:
+        self.example = example
+        self.try_out = try_out
+
+
+def _kind(group: StoryGroup) -> str:
+    if group.story is not None:
+        return "grown"
+    return "exhaustive" if group.exhaustive else "single"
+
+
+def _single(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
+    examples = GroupExamples(part.group, setting)
+    return _GroupOfExamples(
+        partial(examples.make, part.key, rule=rule), partial(examples.try_out, part.key, rule=rule)
     )
 
 
-def plan_number(
-    number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnobs | None = None
-) -> Plan:
-    """Build the plan of one of the tasks 14 to 20.
+def _exhaustive(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
+    examples = _ExhaustiveExamples(part.group, setting, part.key, rule)
+    return _GroupOfExamples(examples.example, examples.try_out)
 
-    An example is one question of one story; it belongs to a split by the keyed hash of what its
-    story tells, so no two splits share a story, in whatever wording.
 
-    Args:
-        number: 14 to 20.
-        sizes: Examples in each split; those called train are learned from, the others are tests.
-        key: Holds recipe digest and seed.
-        knobs: Defaults follow the published files.
+def _grown(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
+    check_needs(part.group)
+    assert part.group.story is not None
+    weights = action_weights(part.group)
+
+    def draw(story: int, tries: int = many_questions.ENDURANCE) -> list[Example]:
+        return grow(part.group, setting, part.key.random(story), rule, weights, tries=tries)
+
+    examples = _GrownExamples(draw, part.group.story.questions)
+    return _GroupOfExamples(examples.example, partial(draw, 0, many_questions.TRIES))
+
+
+_GROUPS: dict[str, Callable[[Part, Setting, SplitRule], _GroupOfExamples]] = {
+    "grown": _grown,
+    "exhaustive": _exhaustive,
+    "single": _single,
+}
+
+
+class _GrownExamples:
+    """The examples of a group whose stories have several questions.
+
+    The last story is kept: its questions are asked for one after the other.
     """
-    task = TASKS[number]
-    chosen = knobs or task.knobs()
-    shares = structures(sizes, key.child("contents"))
 
-    def draw(split: str, index: int, tries: int = ENDURANCE) -> Example:
-        rng = split_key(key, split).random(index)
+    def __init__(self, grow_story: Callable[[int], list[Example]], questions: int) -> None:
+        self._grow = grow_story
+        self._questions = questions
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Return example number `index`."""
+        story, question = divmod(index, self._questions)
+        if self._last[0] != story:
+            self._last = (story, self._grow(story))
+        return self._last[1][question]
+
+
+class _ExhaustiveExamples:
+    """The examples of an exhaustive group, one story after the other.
+
+    The number of questions of a story is known only once it is drawn.
+    """
+
+    def __init__(self, group: StoryGroup, setting: Setting, key: Key, rule: SplitRule) -> None:
+        self._group, self._setting, self._key, self._rule = group, setting, key, rule
+        self._examples = GroupExamples(group, setting)
+        self._ends: list[int] = []  # number of examples up to the end of each story
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Return example number `index`; the stories before it are drawn to be counted."""
+        drawn = self._ends[-1] if self._ends else 0
+        while drawn <= index:
+            story = len(self._ends)
+            self._last = (story, self._draw(story))
+            drawn += len(self._last[1])
+            self._ends.append(drawn)
+        story = bisect_right(self._ends, index)
+        if self._last[0] != story:
+            self._last = (story, self._draw(story))
+        first = self._ends[story - 1] if story else 0
+        return self._last[1][index - first]
+
+    def try_out(self) -> None:
+        """Refuse the group if nothing can be asked of its stories."""
+        self._draw(0, one_question.TRIES)
+
+    def _draw(self, story: int, tries: int = one_question.ENDURANCE) -> list[Example]:
+        """Draw story number `story` with every question of the group's types that can be answered
+        (and has the wanted support).
+
+        Raises:
+            RecipeError: No story has such a question.
+        """
+        group, setting = self._group, self._setting
+        rng = self._key.random("exhaustive", story)
+        asked = sorted(kind for kind, weight in group.questions.items() if weight)
+        kinds = cast(tuple[QuestionKind, ...], tuple(asked))
         for _ in range(tries):
-            example = task.one(rng, chosen, shares[split])
-            if example is not None:
-                return example
+            length = pick_number(rng, group.length)
+            try:
+                events, structure = self._examples.simulate(None, length, rng, self._rule)
+            except Blocked:
+                continue
+            knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
+            answered = answer_all(knowledge, kinds, group.cited)
+            if group.support is not None:
+                answered = [a for a in answered if len(a.official) in group.support]
+            if not answered:
+                continue
+            key = structure.read(events[BEGINNING:])
+            passage = " ".join(setting.writer.write(events, rng))
+            return [
+                make_example(
+                    events,
+                    passage,
+                    ask(a.question, setting.lexicon),
+                    a,
+                    group=group.name,
+                    task=setting.task,
+                    concepts=structure.concepts(),
+                    key=key,
+                )
+                for a in answered
+            ]
         raise RecipeError(
-            f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in"
-            " another one; widen a knob or ask for fewer splits"
+            f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {tries} stories"
         )
 
-    def rows(split: str, start: int, stop: int) -> Iterator[Example]:
-        return (draw(split, index) for index in range(start, stop))
 
-    trial = Trial(partial(draw, name, 0, TRIES) for name, n in sizes.items() if n)
-    return Plan(
-        splits=tuple(
-            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name))
-            for name, n in sizes.items()
-        ),
-        traits=NUMBERED_TRAITS,
-        describe=task.describe,
-        scorer=AnyOf() if number == 19 else Exact(),
-        answer=task.answer,
-        check=task.check,
-        show=show_derived,
-    )
+# Question types as tasks
 
+STORY_TASK = "Read the story and answer the question from it."
+"""Instruction of a recipe of stories, whatever its question types."""
 
-def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> Plan:
-    """Build the plan of task 4, whose splits take stories without replacement, one split after the
-    other.
-    """
-    triples, stories = task04_relations.count_stories(rooms)
-    if sum(sizes.values()) > stories:
-        raise RecipeError(
-            f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to say and"
-            f" ask = {stories} stories, fewer than the {sum(sizes.values())} asked for; add places"
-            " or ask for fewer"
-        )
-    starts = _room_starts(sizes, stories)
-    splits = [
-        Split(
-            name,
-            n,
-            partial(task04_relations.draw_examples, rooms, key, *starts[name]),
-            role_of(name),
-        )
-        for name, n in sizes.items()
-    ]
-    return Plan(
-        splits=tuple(splits),
-        traits=task04_relations.TRAITS,
-        describe="Read which room lies where and answer the question.",
-        scorer=any_of,
-        check=task04_relations.check,
-        show=show_derived,
-    )
+_DESCRIPTIONS: dict[str, tuple[str, str]] = {
+    "where-P": (
+        "Say where the person is at the end of the story.",
+        "Answer with the place, in one word.",
+    ),
+    "where-O": (
+        "Say where the object is at the end of the story.",
+        "Answer with the place, in one word.",
+    ),
+    "where-was-O": (
+        "Say where the object was just before it came to the place that the question names.",
+        "An object is where the person who carries it is. Answer with the place, in one word.",
+    ),
+    "yes-no": (
+        "Say whether the person is at the end of the story in the place that the question names.",
+        "Answer yes or no, or maybe if the story leaves it open.",
+    ),
+    "list": (
+        "Name the objects that the person carries at the end of the story.",
+        "Answer with the objects, separated by commas, or with nothing.",
+    ),
+    "counting": (
+        "Count the objects that the person carries at the end of the story.",
+        "Answer with the number as a word, such as none, one or two.",
+    ),
+    "give-qs": (
+        "Say who gave the object, who received it or what was given, as the question asks.",
+        "The last such gift counts. Answer with one name or object.",
+    ),
+}
+"""What to do for each of Dyna-bAbI's question types, and how to answer."""
 
 
-def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int, int]]:
-    """Return, for each split, its first place in the row of all stories and the step from each to
-    the next.
+def nothing(kind: str) -> bool:
+    """Return False: no question type is withheld."""
+    return False
 
-    Training goes forwards from the front; dev and the other tests go backwards from the back, each
-    on every other story, so that no size changes another split. Where that does not fit, tests take
-    whatever follows each other from the back.
-    """
-    train = sum(n for name, n in sizes.items() if role_of(name) == "train")
-    tests = {name: n for name, n in sizes.items() if role_of(name) != "train"}
-    lanes = {True: sum(n for name, n in tests.items() if name in DEV), False: 0}
-    lanes[False] = sum(tests.values()) - lanes[True]
-    step = 2 if train + 2 * max(lanes.values()) <= stories else 1
-    taken = {True: 0, False: 1 if step == 2 else 0}
-    starts, front = {}, 0
-    for name, n in sizes.items():
-        if name not in tests:
-            starts[name] = (front, 1)
-            front += n
+
+def describe_question(kind: str, level: Level) -> str:
+    """Return the description of one of Dyna-bAbI's question types."""
+    what, how = _DESCRIPTIONS[kind]
+    return f"{what} {how}" if level == "explicit" else what
+
+
+def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
+    """Take question types out of the training groups. A group without any left is dropped."""
+    splits = dict(fields.splits)
+    for name in splits:
+        if role_of(name) != "train":
             continue
-        lane = name in DEV and step == 2
-        starts[name] = (stories - 1 - taken[lane], -step)
-        taken[lane] += step * n
-    return starts
+        groups = []
+        for group in groups_of(fields, name):
+            questions = {q: w for q, w in group.questions.items() if not withheld(q)}
+            if any(questions.values()):
+                groups.append(group.model_copy(update={"questions": questions}))
+        splits[name] = tuple(groups)
+    # With fewer question types, training need not cover the concepts of the test any more.
+    return fields.model_copy(update={"splits": splits, "tested_by": ""})
 
 
 # The same question in another phrasing (Dyna-bAbI, appendix A.6): "Is Mary in the park?", answered
@@ -254,8 +452,8 @@ QUESTION = re.compile(r"Is (?P<person>.+) (?:in|at) the (?P<place>.+)\?")
 
 
 def rephrase(example: Example) -> Example:
-    """Return an example whose yes-no question is a where-P question, if its answer is yes; every
-    other as it is.
+    """Ask a yes-no question whose answer is yes as a where-P question; leave every other example
+    as it is.
 
     >>> question, traits = "Is Mary in the park?", {"question": "yes-no"}
     >>> asked = Example(f"Mary went to the park. {question}", "yes", traits, question=question)
@@ -271,7 +469,7 @@ def rephrase(example: Example) -> Example:
         )
     question, place = f"Where is {match['person']}?", match["place"]
     steps = example.derivation
-    if steps:
+    if steps:  # the last step is the question, which combines the sentences
         steps = (*steps[:-1], Step(WHERE, place, steps[-1].of))
     return Example(
         example.input.removesuffix(example.question) + question,
@@ -285,22 +483,21 @@ def rephrase(example: Example) -> Example:
 
 
 def rephrased(plan: Plan) -> Plan:
-    """Return a plan whose yes-no questions that are answered by yes are where-P questions."""
+    """Return the plan with all examples rephrased."""
 
     def other(split: Split) -> Split:
         def rows(start: int, stop: int) -> Iterator[Example]:
-            return (rephrase(example) for example in split.rows(start, stop))
+            return map(rephrase, split.rows(start, stop))
 
-        return replace(split, rows=rows, tasks=None if split.tasks is None else _kinds(split.tasks))
+        return replace(split, rows=rows, tasks=_kinds(split.tasks))
 
-    tasks = replace(
-        plan.tasks,
-        names=None if plan.tasks.names is None else _kinds(plan.tasks.names),
-        without=None,
-    )
-    return replace(plan, splits=tuple(other(split) for split in plan.splits), tasks=tasks)
+    # `without` would build the plan anew, without rephrasing it.
+    tasks = replace(plan.tasks, names=_kinds(plan.tasks.names), without=None)
+    return replace(plan, splits=tuple(map(other, plan.splits)), tasks=tasks)
 
 
-def _kinds(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return kinds of questions with where-P beside yes-no, which may be left for no and maybe."""
-    return tuple(dict.fromkeys((*names, WHERE))) if YES_NO in names else names
+def _kinds(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Add where-P if there is yes-no, which remains for the answers no and maybe."""
+    if names is None or YES_NO not in names or WHERE in names:
+        return names
+    return (*names, WHERE)

@@ -1,12 +1,12 @@
-"""Splits: which story belongs to which, the groups of each, and what training must not contain.
+"""Splits: which stories each may have, its groups, and what training must not contain.
 
-Membership is decided by keyed hashes of what a story tells, so that any row can be made without the
-others. The structure of how a story begins (its first sentences, with names and places numbered)
-belongs to training or to test by a hash which is the same for every recipe: no test story of one
-recipe has the structure of a training story of another. On the test side dev has a half to itself,
-unless the other test is `mix`, which has the whole side. Stories with several questions begin too
-short for that (two sentences of going somewhere have three structures), so they are divided by what
-happens in their opening, and by structure once they are long enough.
+A story belongs to a split by a keyed hash of what it tells, so any row can be made without the
+others. The structure of its beginning (the first sentences, with names and places numbered) belongs
+to training or to test by a hash that is the same for every recipe: no test story of one recipe has
+the structure of a training story of another. Dev has one half of the test side and other tests the
+other half; `mix` has the whole side. Stories with several questions are too short at their first
+question (two sentences of going somewhere have three structures). They are divided by what happens
+in their opening, and by structure once they are long enough.
 
 The paper's compositional rule (section 3.4): each training sub-task sees some of the test's
 concepts but not all, and together they see all of them. Both the rule and held-out combinations are
@@ -15,7 +15,7 @@ checked here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from taskloom.core.errors import RecipeError
@@ -28,35 +28,36 @@ from taskloom.suites.babi.generator.examples import Structure
 from taskloom.suites.babi.story.events import Event
 
 Belongs = Callable[[str], bool]
-"""Whether a text that stands for a story belongs to a split."""
+"""True if a story, given by a text that identifies it, belongs to a split."""
 
 SIDES = Key("babi", "signatures")
-"""The key of the division into training and test structures; a constant, so that it holds across
-recipes and seeds.
+"""Key of the division into training and test structures. A constant, so that the division is the
+same for all recipes and seeds.
 """
 
 DEV = ("dev", "valid", "validation")
-"""The splits that own the third quarter of the hashes."""
+"""Names of splits that have the third quarter of the hashes."""
 
 BEGINNING = 10
-"""How many sentences decide by their structure; the paper's test stories are no shorter."""
+"""Number of first sentences whose structure decides. The paper's test stories are no shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRule:
-    """What makes a story one of a split.
+    """Decides which stories belong to a split.
 
     Attributes:
-        opening: Whether what happens in a growing story's first sentences belongs there.
-        structure: Whether the structure of a beginning does.
+        opening: True if what happens in a growing story's first sentences belongs there.
+        structure: True if the structure of a beginning belongs there.
     """
 
     opening: Belongs
     structure: Belongs
 
     def has(self, events: Sequence[Event], structure: Structure | None = None) -> bool:
-        """Return whether a story with these events belongs to the split by its structure, which
-        reads how they begin.
+        """True if a story with these events belongs to the split by its structure.
+
+        A given `structure` is left at the end of the beginning, so that the caller can read on.
         """
         return self.structure((structure or Structure()).read(events[:BEGINNING]))
 
@@ -76,12 +77,9 @@ def _slot(name: str) -> tuple[float, float]:
     if role_of(name) == "train":
         return 0.0, 0.5
     if name == "mix":
-        return (
-            0.5,
-            1.0,
-            # the paper's tests have no dev split: the whole half, or each story would take twice
-            # the draws
-        )
+        # The paper's tests have no dev split. With half of the side, each story would take twice as
+        # many draws.
+        return 0.5, 1.0
     return (0.5, 0.75) if name in DEV else (0.75, 1.0)
 
 
@@ -114,37 +112,41 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
 def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
     """Return the groups of a split, with their numbers of examples."""
     value = fields.splits[split]
+    groups = []
     if not isinstance(value, Size):
-        return [
-            g.model_copy(update={"name": g.name or f"{split}-{i}"}) for i, g in enumerate(value)
-        ]
-    shares = share_out(value.n, [g.n for g in fields.groups])
-    return [
-        g.model_copy(update={"n": n, "name": g.name or (str(i) if len(fields.groups) > 1 else "")})
-        for i, (g, n) in enumerate(zip(fields.groups, shares, strict=True))
-    ]
+        for i, group in enumerate(value):
+            name = group.name or f"{split}-{i}"
+            groups.append(group.model_copy(update={"name": name}))
+        return groups
+    shares = share_out(value.n, [group.n for group in fields.groups])
+    for i, (group, n) in enumerate(zip(fields.groups, shares, strict=True)):
+        number = str(i) if len(fields.groups) > 1 else ""
+        groups.append(group.model_copy(update={"n": n, "name": group.name or number}))
+    return groups
 
 
 def training_groups(fields: BabiFields) -> list[StoryGroup]:
-    """Return every group of the training splits; with concat, that of each task with what is
-    injected.
+    """Return every group of the training splits; with concat, the group of each task with the
+    injected question types.
     """
     if fields.concat:
         groups = []
         for task in PARTS[fields.concat]:
-            own = _story_fields(f"babi/{task}")
-            questions: dict[str, float] = dict(own.groups[0].questions)
-            questions.update((kind, 1.0) for kind in fields.inject.get(task, ()))
-            groups.append(
-                own.groups[0].model_copy(update={"name": f"qa{task}", "questions": questions})
-            )
+            group = _story_fields(f"babi/{task}").groups[0]
+            questions: dict[str, float] = dict(group.questions)
+            for kind in fields.inject.get(task, ()):
+                questions[kind] = 1.0
+            groups.append(group.model_copy(update={"name": f"qa{task}", "questions": questions}))
         return groups
     training = [name for name in fields.splits if role_of(name) == "train"]
     return [group for name in training for group in _in_use(fields, name)]
 
 
 def _in_use(fields: BabiFields, split: str) -> list[StoryGroup]:
-    """Return the groups of a split that it has, at some size."""
+    """Return the groups that a split has at some size.
+
+    A small split may have no example of a group whose own `n` is above 0; the group counts.
+    """
     own = fields.groups if isinstance(fields.splits[split], Size) else groups_of(fields, split)
     return [group for group, given in zip(groups_of(fields, split), own, strict=True) if given.n]
 
@@ -177,9 +179,11 @@ def check_recipe(fields: BabiFields) -> None:
 
 def _test_concepts(recipe: str) -> frozenset[str]:
     fields = _story_fields(recipe)
-    return frozenset(
-        c for name in fields.splits for g in groups_of(fields, name) for c in g.concepts()
-    )
+    concepts: set[str] = set()
+    for split in fields.splits:
+        for group in groups_of(fields, split):
+            concepts |= group.concepts()
+    return frozenset(concepts)
 
 
 def _story_fields(recipe: str) -> BabiFields:
@@ -191,7 +195,7 @@ def _story_fields(recipe: str) -> BabiFields:
 def check_compositional(
     train: Sequence[tuple[str, frozenset[str]]], test: frozenset[str], name: str
 ) -> None:
-    """Check the paper's rule; concepts of training that the test does not have are of no concern.
+    """Check the paper's rule (section 3.4). Concepts that only training has do not matter.
 
     Raises:
         RecipeError: A training group has every test concept, or some test concept is in none.
@@ -202,7 +206,7 @@ def check_compositional(
                 f"tested_by {name}: training group '{group}' has all of its concepts"
                 f" ({_listed(test)}), so nothing is held out"
             )
-    missing = test - frozenset(c for _, concepts in train for c in concepts)
+    missing = test.difference(*[concepts for _, concepts in train])
     if missing:
         raise RecipeError(
             f"tested_by {name}: no training group has {_listed(missing)}; add a group that does"
@@ -214,8 +218,8 @@ def _listed(concepts: Iterable[str]) -> str:
 
 
 def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str) -> None:
-    """Refuse a training example in which held-out concepts meet; the recipe check makes this
-    impossible, and this proves it.
+    """Refuse a training example in which held-out concepts meet. `check_recipe` makes this
+    impossible; this check proves it for every example.
 
     Raises:
         RecipeError: It names the concepts.
@@ -229,3 +233,25 @@ def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str
                 f"split '{split}': an example has {' and '.join(together)} together, which is"
                 " held out"
             )
+
+
+# The trial before the first row
+
+
+class Trial:
+    """A trial of everything a recipe asks for, before the first row of any split.
+
+    A request that cannot be met is refused then, and not after hours of making other rows.
+    """
+
+    def __init__(self, trials: Iterable[Callable[[], object]]) -> None:
+        self._trials = list(trials)
+
+    def rows(
+        self, rows: Callable[[int, int], Iterable[Example]], start: int, stop: int
+    ) -> Iterator[Example]:
+        """Yield the rows of a split, after the trial if it has not been held yet."""
+        while self._trials and start < stop:
+            self._trials[0]()
+            del self._trials[0]
+        yield from rows(start, stop)

@@ -1,8 +1,8 @@
-"""CTL and CTL++: compositions of known functions in patterns that were never seen.
+"""CTL and CTL++: compositions of known functions in patterns that training never shows.
 
 A world has symbols and named functions (random permutations of the symbols) in groups. An example
 applies a chain of functions to a symbol (`c b a 3` is c(b(a(3)))); the answer is the resulting
-symbol. The sampling graphs say which groups may follow each other in training and which only in the
+symbol. Sampling graphs define which groups may follow each other in training and which only in the
 test. Paper: CTL++ (EMNLP 2022), see docs/papers/ctlpp.md; the original CTL is the recipe
 `ctl/length`.
 """
@@ -36,17 +36,42 @@ class CtlSuite(Suite):
     )
 
     def weave(self, fields: CtlFields, key: Key) -> Plan:
-        """Build the plan of a CTL recipe."""
-        from taskloom.suites.ctl.plan import plan
+        """Plan the splits of a CTL recipe."""
+        # Imported here: commands that only list the suite need neither numpy nor pyarrow.
+        from taskloom.core.plan import Plan
+        from taskloom.core.scoring import exact
+        from taskloom.suites.ctl.second_solver import SecondSolver
+        from taskloom.suites.ctl.splits import TRAITS, chain_tasks, plan_splits, without_chains
+        from taskloom.suites.ctl.world import build, group_facts
 
-        return plan(fields, key)
+        world = build(fields)
+        splits, warnings = plan_splits(fields, world, key)
+        solver = SecondSolver(world.names, world.images, fields.order)
+        direction = fields.order.replace("-", " ")
+        plan = Plan(
+            splits,
+            traits=TRAITS,
+            describe=(
+                f"Apply the functions to the symbol, from {direction}, and give the resulting"
+                " symbol."
+            ),
+            scorer=exact,
+            answer=solver.answer,
+            check=solver.check,
+            shard_rows=100_000,
+            warnings=warnings,
+            facts=group_facts(fields, world),
+            tasks=chain_tasks(world, without=lambda withheld: without_chains(plan, withheld)),
+        )
+        return plan
 
     def function(self, fields: CtlFields) -> Callable[[str], Answer]:
         """Return the function of a recipe."""
-        from taskloom.suites.ctl.second_solver import solver
+        from taskloom.suites.ctl.second_solver import SecondSolver
         from taskloom.suites.ctl.world import functions_of
 
-        return solver(*functions_of(fields), fields.order)
+        names, images = functions_of(fields)
+        return SecondSolver(names, images, fields.order).answer
 
     def picture(self, example: Example, fields: CtlFields, key: Key) -> ChainPicture | None:
         """The chain of applications, with the value after each.
@@ -60,9 +85,11 @@ class CtlSuite(Suite):
         if len(words) != len(steps) + 1:
             return None
         groups = str(example.traits.get("groups", "")).split()
-        named = groups if len(groups) == len(steps) else [""] * len(steps)
-        links = tuple(
+        if len(groups) != len(steps):  # the traits were left out of the file
+            groups = [""] * len(steps)
+        links = [
             ChainLink(step.rule, step.value, group)
-            for step, group in zip(steps, named, strict=True)
-        )
-        return ChainPicture(words[-1] if fields.order == "right-to-left" else words[0], links)
+            for step, group in zip(steps, groups, strict=True)
+        ]
+        start = words[-1] if fields.order == "right-to-left" else words[0]
+        return ChainPicture(start, tuple(links))

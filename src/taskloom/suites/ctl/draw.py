@@ -1,9 +1,9 @@
-"""What training and iid have.
+"""The draw of training and iid.
 
-The expressions of each length are in an order that the recipe's `draw` decides (`graphs`). Training
-takes the first ones, except those that iid or a test split has. Iid is a keyed choice among as many
-of the first ones as the paper's training has, so that its rows do not depend on the size of
-training; test splits choose none of these.
+The field `draw` decides the order of the expressions of each length (`graphs`). Training takes the
+first ones, except those that iid or a test split has. Iid is a keyed choice among the first ones,
+out of as many as the paper's training has, so its rows do not depend on the size of training. Test
+splits leave these out.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from taskloom.suites.ctl.graphs import (
 from taskloom.suites.ctl.published_draw import published_count, published_draw
 from taskloom.suites.ctl.world import SymbolWorld
 
+Parts = list[tuple[int, Callable[[Ints], Expressions]]]
+"""What a split consists of: the size of each part, and its expressions by their index."""
+
 Tested = Callable[[int], Iterable[Expressions]]
 """The expressions of a length that test splits have."""
 
@@ -42,20 +45,23 @@ Tested = Callable[[int], Iterable[Expressions]]
 def equalise(
     n: int, possible: Mapping[int, int], fill: float = 1.0, fully: bool = False
 ) -> dict[int, int]:
-    """Return numbers per length that are as equal as the spaces allow.
+    """Divide n among lengths as equally as their spaces allow.
 
     In rising order of length, with n still to place and k lengths left: min(floor(fill x possible),
-    ceil(n / k)). That may leave some of n over where a longer length has less room than a shorter
-    one; `fully` goes in rising order of room, which does not.
+    ceil(n / k)). This is the paper's rule. It may place less than n if a longer length has less
+    room than a shorter one. `fully` goes in rising order of room, which places all that fits.
 
     >>> equalise(301_000, {2: 4_096, 3: 65_536, 4: 1_048_576, 5: 16_777_216, 6: 268_435_456}, 0.5)
     {2: 2048, 3: 32768, 4: 88728, 5: 88728, 6: 88728}
     """
     quotas: dict[int, int] = {}
     left = n
-    lengths = sorted(possible, key=lambda k: (possible[k], k) if fully else k)
+    lengths = sorted(possible)
+    if fully:
+        lengths.sort(key=lambda length: possible[length])
     for i, length in enumerate(lengths):
-        quotas[length] = min(share(fill, possible[length]), -(-left // (len(lengths) - i)))
+        equal_share = -(-left // (len(lengths) - i))
+        quotas[length] = min(share(fill, possible[length]), equal_share)
         left -= quotas[length]
     return dict(sorted(quotas.items()))
 
@@ -73,8 +79,10 @@ def apportion(n: int, sizes: Mapping[int, int]) -> dict[int, int]:
     {3: 109, 4: 297, 5: 297, 6: 297}
     """
     parts: dict[int, int] = {}
-    total, below = max(1, sum(sizes.values())), 0
+    total = max(1, sum(sizes.values()))
+    below = 0  # sizes of the lengths before
     for length, size in sizes.items():
+        # Rounding running totals instead of parts, so that the parts add up to n.
         parts[length] = n * (below + size) // total - n * below // total
         below += size
     return parts
@@ -88,24 +96,25 @@ def refuse(
     available: int,
     taken: int = 0,
 ) -> CapacityError:
-    """Return the error for a split that wants more expressions than there are.
+    """Build the error for a split that wants more expressions than there are.
 
     Args:
-        taken: How many of those that are wanted and available are for another split, as those of
-            iid are beside training.
+        split: Name of the split.
+        wanted: Number of expressions that it wants.
+        possible: Number of expressions of each length.
+        fill: Share of them that the split may take.
+        available: Number of expressions that it can have.
+        taken: Number of those, both wanted and available, that are for another split. Training
+            counts those of iid.
     """
-    if fill < 1:
-        parts = [
-            f"length {k}: {fill:g} x {v:,} = {share(fill, v):,}"
-            for k, v in sorted(possible.items())
-        ]
-    else:
-        parts = [f"length {k}: {v:,}" for k, v in sorted(possible.items())]
-    remedy = (
-        "lower n, raise max_length"
-        + (" or fill" if fill < 1 else "")
-        + ", or use more functions or symbols"
-    )
+    parts = []
+    for length, size in sorted(possible.items()):
+        if fill < 1:
+            parts.append(f"length {length}: {fill:g} x {size:,} = {share(fill, size):,}")
+        else:
+            parts.append(f"length {length}: {size:,}")
+    raised = "max_length or fill" if fill < 1 else "max_length"
+    remedy = f"lower n, raise {raised}, or use more functions or symbols"
     return CapacityError(
         split,
         wanted - taken,
@@ -124,21 +133,22 @@ class Pools:
         self._key = key
 
     def train(self, length: int) -> Pool:
-        """Return all expressions of a length that training may show."""
+        """All expressions of a length that training may show."""
         if self._fields.variant == "length":
             return self._chains(length, reserved=False)
         return Pool(split_graph(self._world, self._fields.variant, "seen"), self._world, length)
 
     def test(self, split: str, length: int) -> Pool:
-        """Return all expressions of a length that a test split or probe is drawn from."""
+        """All expressions of a length that a test split or probe is drawn from."""
         if split == "new-compositions":
             return self._chains(length, reserved=True)
-        graph = split_graph(
-            self._world, self._fields.variant, "seen" if split == "pairs" else split
-        )
+        # The probe `pairs` enumerates what training could show.
+        drawn_from = "seen" if split == "pairs" else split
+        graph = split_graph(self._world, self._fields.variant, drawn_from)
         return Pool(graph, self._world, length)
 
     def _chains(self, length: int, reserved: bool) -> ChainPool:
+        """Chains of `ctl/length`: those kept out of training (`reserved`), or all others."""
         known = self._world.groups["known"]
         chains = len(known) ** length
         kept_out = min(self._fields.reserved, chains // 4) if length >= 2 else 0
@@ -152,13 +162,14 @@ class LengthDraw:
     """The draw of one length.
 
     Attributes:
-        order: The order in which its expressions are drawn.
-        reserve: First places of the order, which no test split has: as many as the paper's training
-            and iid take.
-        iid_order: The keyed order of those places whose first ones iid has.
-        iid_size: Number of expressions that iid has.
-        train: Number of expressions that training has.
-        tested: The expressions of this length that test splits have.
+        length: Number of functions.
+        order: Order in which the expressions are drawn.
+        reserve: Number of first places of the order that no test split has: as many as the paper's
+            training and iid take.
+        iid_order: Keyed order of those places; iid has the first `iid_size` of them.
+        iid_size: Number of expressions in iid.
+        train: Number of expressions in training.
+        tested: Expressions of this length that test splits have.
     """
 
     length: int
@@ -171,16 +182,17 @@ class LengthDraw:
 
     @cached_property
     def iid(self) -> NDArray[np.int64]:
-        """Return the places that iid has; shuffling them takes 4 ms, which a few rows of another
-        length do not need.
+        """The places that iid has, computed when needed: shuffling them takes 4 ms, which a few
+        rows of another length do not need.
         """
         places: NDArray[np.int64] = self.iid_order(np.arange(self.iid_size))
         return places
 
     @cached_property
     def _withheld(self) -> NDArray[np.int64]:
-        """Return the places that training leaves out, in rising order."""
+        """The places that training leaves out, in rising order."""
         if self.train + self.iid_size <= self.reserve:
+            # Training stays within the reserve, where no test split has anything.
             return np.sort(self.iid)
         places = [self.iid, *(self.order.positions(e) for e in self.tested(self.length))]
         withheld = np.unique(np.concatenate(places))
@@ -189,7 +201,10 @@ class LengthDraw:
     def train_expressions(self, members: Ints) -> Expressions:
         """Return members of training: those at the first places that are not withheld."""
         withheld = self._withheld
-        before = np.searchsorted(withheld - np.arange(len(withheld)), members, side="right")
+        # Place w is the k-th withheld one, so w - k members come before it. A member skips as many
+        # places as have that number at or below its own.
+        members_before = withheld - np.arange(len(withheld))
+        before = np.searchsorted(members_before, members, side="right")
         return self.order.expressions(members + before)
 
     def iid_expressions(self, members: Ints) -> Expressions:
@@ -197,26 +212,26 @@ class LengthDraw:
         return self.order.expressions(self.iid[members])
 
     def in_train(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """Return which expressions training has."""
+        """True for expressions that training has."""
         places, withheld = self.order.positions(expressions), self._withheld
         before = np.searchsorted(withheld, places)
         free = ~np.isin(places, withheld)
         return np.asarray((places >= 0) & free & (places - before < self.train), dtype=bool)
 
     def reserved(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """Return which expressions test splits must leave out."""
+        """True for expressions that test splits must leave out."""
         places = self.order.positions(expressions)
         return np.asarray((places >= 0) & (places < self.reserve), dtype=bool)
 
 
 class TrainingDraw:
-    """What training and iid have, length by length.
+    """The expressions of training and iid, length by length.
 
     Attributes:
-        whole: Lengths that training has whole, as part of its n: single applications and, where
-            asked for, pairs.
-        added: Pairs beside the n drawn rows.
-        lengths: The draw of each other length.
+        whole: Lengths that training has whole, as part of its n: single applications and, if the
+            recipe asks for them, pairs.
+        added: Pairs that are added to the n drawn rows, or None.
+        lengths: Draw of each other length.
     """
 
     def __init__(
@@ -231,8 +246,13 @@ class TrainingDraw:
         """Draw training and iid.
 
         Args:
-            tight: Take no more than the recipe asks for, and keep no room for splits of the paper's
-                sizes.
+            fields: The recipe.
+            world: Symbols and functions.
+            key: The key of the recipe and seed.
+            pools: The spaces to draw from.
+            tested: Expressions of a length that test splits have.
+            tight: Take no more than the recipe asks for, and reserve no room for splits of the
+                paper's sizes.
         """
         self._fields = fields
         self._world = world
@@ -249,19 +269,24 @@ class TrainingDraw:
 
     @property
     def size(self) -> int:
-        """Return the number of rows of training."""
+        """Number of rows in training."""
         sizes = [pool.size for pool in self._whole_pools()]
         return sum(sizes) + sum(draw.train for draw in self.lengths.values())
 
     def _whole_pools(self) -> list[Pool]:
-        return [*self.whole.values(), *([self.added] if self.added else [])]
+        pools = list(self.whole.values())
+        if self.added is not None:
+            pools.append(self.added)
+        return pools
 
     def _draw(self, tested: Tested) -> dict[int, LengthDraw]:
         fields = self._fields
-        lengths = [
-            k for k in range(fields.min_length, fields.max_length + 1) if k not in self.whole
-        ]
-        pools = {k: pool for k in lengths if (pool := self._pools.train(k)).size}
+        pools = {}
+        for length in range(fields.min_length, fields.max_length + 1):
+            if length not in self.whole:
+                pool = self._pools.train(length)
+                if pool.size:
+                    pools[length] = pool
         possible = {k: self._possible(pool) for k, pool in pools.items()}
         if self._tight:
             iid, train = self._tight_quotas(pools, possible)
@@ -273,11 +298,11 @@ class TrainingDraw:
         draws = {}
         for k, pool in pools.items():
             taken = train[k] + iid[k]
-            counts = (
-                [taken, reserve[k]]
-                if taken <= reserve[k]
-                else [min(pool.size, taken + self._room_for_tests())]
-            )
+            if taken <= reserve[k]:
+                counts = [taken, reserve[k]]
+            else:
+                # Training skips what test splits have, so it may reach that much further.
+                counts = [min(pool.size, taken + self._room_for_tests())]
             places = self._key.permutation(reserve[k], "iid", k)
             draws[k] = LengthDraw(
                 k, self._order(pool, counts), reserve[k], places, iid[k], train[k], tested
@@ -287,17 +312,11 @@ class TrainingDraw:
     def _tight_quotas(
         self, pools: Mapping[int, Pool], possible: Mapping[int, int]
     ) -> tuple[dict[int, int], dict[int, int]]:
-        """Return the numbers of iid and of training by length; any length makes up for the
-        others.
-        """
-        room = {
-            k: min(share(self._fields.fill, possible[k]), pool.size) for k, pool in pools.items()
-        }
-        whole = {pool.length for pool in self._whole_pools()}
-        wanted, open_room = (
-            self._size("iid"),
-            {k: 0 if k in whole else size for k, size in room.items()},
-        )
+        """Divide iid and training among the lengths; any length makes up for the others."""
+        fill = self._fields.fill
+        room = {k: min(share(fill, possible[k]), pool.size) for k, pool in pools.items()}
+        wanted = self._size("iid")
+        open_room = self._without_whole(room)
         iid = equalise(wanted, open_room, fully=True)
         if sum(iid.values()) < wanted:
             raise refuse("iid", wanted, open_room, 1.0, sum(iid.values()))
@@ -305,20 +324,21 @@ class TrainingDraw:
         train = equalise(n - always, {k: size - iid[k] for k, size in room.items()}, fully=True)
         available = always + sum(train.values())
         if available < n:
-            raise refuse(
-                "train", n + wanted, possible, self._fields.fill, available + wanted, wanted
-            )
+            raise refuse("train", n + wanted, possible, fill, available + wanted, wanted)
         return iid, train
 
+    def _without_whole(self, sizes: Mapping[int, int]) -> dict[int, int]:
+        """Sizes with 0 for lengths that training has whole, which leave nothing for iid."""
+        whole = {pool.length for pool in self._whole_pools()}
+        return {k: 0 if k in whole else size for k, size in sizes.items()}
+
     def _possible(self, pool: Pool) -> int:
-        """Return the number of expressions by which lengths are equalised: for the published draw
-        of S the public code's.
-        """
-        if self._fields.draw == "published" and self._fields.variant == "S":
-            return min(
-                published_count(self._world, pool.length), int(pool.size / self._fields.fill)
-            )
-        return pool.size
+        """Number of expressions of a length, by which lengths are equalised."""
+        if self._fields.draw != "published" or self._fields.variant != "S":
+            return pool.size
+        # The public code counts too many for S. We follow it, but never beyond what exists.
+        counted = published_count(self._world, pool.length)
+        return min(counted, int(pool.size / self._fields.fill))
 
     def _size(self, split: str) -> int:
         n = self._fields.splits[split].n if split in self._fields.splits else 0
@@ -326,15 +346,14 @@ class TrainingDraw:
         return n
 
     def _room_for_tests(self) -> int:
+        """Maximum number of expressions of one length that test splits may have."""
         least = 0 if self._tight else PAPER_TEST
         return sum(max(least, self._size(name)) for name in drawn_tests(self._fields.variant))
 
     def _iid_quotas(self, reserve: Mapping[int, int]) -> dict[int, int]:
-        """Return the numbers of iid by length, in proportion to the paper's training; none of a
-        length that training has whole.
-        """
-        whole = {pool.length for pool in self._whole_pools()}
-        n, sizes = self._size("iid"), {k: 0 if k in whole else size for k, size in reserve.items()}
+        """Divide iid among the lengths in proportion to the paper's training."""
+        n = self._size("iid")
+        sizes = self._without_whole(reserve)
         if n > sum(sizes.values()):
             raise refuse("iid", n, sizes, 1.0, sum(sizes.values()))
         return apportion(n, sizes)
@@ -346,25 +365,22 @@ class TrainingDraw:
         reserve: Mapping[int, int],
         iid: Mapping[int, int],
     ) -> dict[int, int]:
+        """Divide training among the lengths, within the fill factor and beside the test splits."""
         n, whole = self._size("train"), self._always()
         fill = self._fields.fill
-        room = {
-            k: (
-                min(share(fill, possible[k]), max(reserve[k], pool.size - self._room_for_tests()))
-                - iid[k]
-            )
-            for k, pool in pools.items()
-        }
+        room = {}
+        for k, pool in pools.items():
+            beside_tests = max(reserve[k], pool.size - self._room_for_tests())
+            room[k] = min(share(fill, possible[k]), beside_tests) - iid[k]
         quotas = equalise(n - whole, room)
-        if sum(quotas.values()) < n - whole:
+        available = whole + sum(quotas.values())
+        if available < n:
             taken = sum(iid.values())
-            raise refuse(
-                "train", n + taken, possible, fill, whole + sum(quotas.values()) + taken, taken
-            )
+            raise refuse("train", n + taken, possible, fill, available + taken, taken)
         return quotas
 
     def _always(self) -> int:
-        """Return the number of examples that training has in any case as part of its n."""
+        """Number of expressions that training has in any case, as part of its n."""
         n, whole = self._size("train"), sum(pool.size for pool in self.whole.values())
         if whole > n:
             parts = " + ".join(f"{pool.size:,} of length {k}" for k, pool in self.whole.items())
@@ -376,20 +392,18 @@ class TrainingDraw:
         return whole
 
     def _order(self, pool: Pool, counts: Sequence[int]) -> DrawOrder:
-        """Return the order in which the expressions of a length are drawn; `counts` says how many
-        may be needed.
+        """Build the order in which the expressions of a length are drawn; `counts` are numbers of
+        expressions that may be needed.
         """
         fields, world, length = self._fields, self._world, pool.length
         key = self._key.child("draw", length)
         if fields.draw == "independent":
             return PoolOrder(pool, key.permutation(pool.size))
         if fields.draw == "chains" and fields.variant != "S":
-            return PoolOrder(
-                pool,
-                GroupedOrder(
-                    key, pool.size, world.symbols, fields.symbols_per_chain or world.symbols
-                ),
-            )
+            per_chain = fields.symbols_per_chain or world.symbols
+            return PoolOrder(pool, GroupedOrder(key, pool.size, world.symbols, per_chain))
+        # Chains of S, and the published draw, depend on what was drawn before: their expressions
+        # are kept as numbers, which must fit into a word.
         if code_limit(world, length) >= WORD_LIMIT:
             raise RecipeError(
                 f"draw: '{fields.draw}' cannot number the expressions of length {length}; lower"
@@ -403,27 +417,30 @@ class TrainingDraw:
             world, partial(published_draw, graph, world, pool, words, fields.processes), counts
         )
 
-    def train_parts(self) -> list[tuple[int, Callable[[Ints], Expressions]]]:
-        """Return the parts that training consists of, each with its size."""
-        whole = [(pool.size, pool.unrank) for pool in self._whole_pools()]
-        return [*whole, *((draw.train, draw.train_expressions) for draw in self.lengths.values())]
+    def train_parts(self) -> Parts:
+        """The parts of training, each with its size."""
+        parts: Parts = [(pool.size, pool.unrank) for pool in self._whole_pools()]
+        parts += [(draw.train, draw.train_expressions) for draw in self.lengths.values()]
+        return parts
 
-    def iid_parts(self) -> list[tuple[int, Callable[[Ints], Expressions]]]:
-        """Return the parts that iid consists of, each with its size."""
+    def iid_parts(self) -> Parts:
+        """The parts of iid, each with its size."""
         return [(draw.iid_size, draw.iid_expressions) for draw in self.lengths.values()]
 
     def in_train(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
-        """Return which expressions of a length training has."""
+        """True for expressions of a length that training has."""
         return self._member(length, expressions, LengthDraw.in_train)
 
     def reserved(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
-        """Return which expressions of a length test splits must leave out."""
+        """True for expressions of a length that test splits must leave out."""
         return self._member(length, expressions, LengthDraw.reserved)
 
     def most_reserved(self, length: int) -> int:
-        """Return how many expressions of a length test splits must leave out, at most."""
-        whole = sum(pool.size for pool in self._whole_pools() if pool.length == length)
-        return whole + (self.lengths[length].reserve if length in self.lengths else 0)
+        """Maximum number of expressions of a length that test splits must leave out."""
+        most = sum(pool.size for pool in self._whole_pools() if pool.length == length)
+        if length in self.lengths:
+            most += self.lengths[length].reserve
+        return most
 
     def _member(
         self,

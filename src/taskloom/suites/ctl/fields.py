@@ -1,4 +1,4 @@
-"""The fields of a CTL recipe: every setting of the paper and of its public code, with the paper's
+"""The fields of a CTL recipe: all settings of the paper and of its public code, with the paper's
 defaults.
 """
 
@@ -33,19 +33,18 @@ SPLITS: dict[str, tuple[str, ...]] = {
     ),
     "length": ("train", "iid", "valid", "ood", "new-compositions", "new-primitives"),
 }
-"""The splits that each variant has, in the order in which they are made."""
+"""Splits of each variant, in the order in which they are made."""
 
 PROBES = ("cross-unseen-symbols", "unseen-pairs", "pairs", "all-pairs")
-"""Splits that enumerate two-function expressions for analyses; they may repeat what another split
-has.
-"""
+"""Splits that enumerate two-function expressions for analyses. They may overlap with other splits."""
 
 
 def drawn_tests(variant: str) -> tuple[str, ...]:
-    """Return the test splits of a variant that are drawn apart from training and iid, in the order
-    in which they are drawn.
+    """Return the test splits that are disjoint from training and iid, in the order in which they
+    are drawn.
     """
-    return tuple(name for name in SPLITS[variant] if name not in ("train", "iid", *PROBES))
+    others = ("train", "iid", *PROBES)
+    return tuple(name for name in SPLITS[variant] if name not in others)
 
 
 OF_VARIANTS: dict[str, tuple[str, ...]] = {
@@ -54,12 +53,12 @@ OF_VARIANTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("overlap", "shared_symbols", "imbalance", "allowed"), ("S",)),
     **dict.fromkeys(("new_functions", "deeper", "reserved"), ("length",)),
 }
-"""Fields that mean something for these variants only."""
+"""Fields that only some variants have."""
 
 PAPER_TRAIN = 300_000
 PAPER_TEST = 1_000
-"""Sizes of the paper's splits. Splits keep room for each other at these sizes, so that up to them
-no size moves another split.
+"""Sizes of the paper's splits. Splits reserve room for each other at these sizes, so that up to
+them no size changes the rows of another split.
 """
 
 
@@ -170,9 +169,7 @@ class CtlFields(InputParts):
     )
 
     def divide(self, text: str, question: str) -> tuple[str, str]:
-        """Return the chain of functions, which is what is asked, and the symbol that it starts
-        from.
-        """
+        """Return the chain of functions, which is the question, and the symbol it is applied to."""
         if self.order == "right-to-left":
             chain, _, symbol = text.rpartition(" ")
         else:
@@ -203,10 +200,10 @@ class CtlFields(InputParts):
     def _check_variant(self) -> None:
         """Refuse fields of other variants, unless they have their defaults."""
         for name, variants in OF_VARIANTS.items():
-            if (
-                self.variant not in variants
-                and getattr(self, name) != type(self).model_fields[name].default
-            ):
+            if self.variant in variants:
+                continue
+            default = type(self).model_fields[name].default
+            if getattr(self, name) != default:
                 raise ValueError(
                     f"{name}: only for variant {' or '.join(variants)}, not for {self.variant}"
                 )

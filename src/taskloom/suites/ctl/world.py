@@ -1,5 +1,5 @@
-"""The world of CTL: names, function tables, groups, and the symbols on which shared functions are
-seen.
+"""The world of CTL: function names and tables, groups, and the symbols on which training shows
+shared functions.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ MOST_REGROUPED = 64
 """Maximum functions, and maximum symbols, for which functions are divided anew among groups."""
 
 RESTARTS = 10
-"""Divisions from which the search for a group distance starts. In worlds of 12 functions, in which
-all divisions can be tried, the best of ten was the best of all in every one of 40 tables.
+"""Starting points of the search for a group distance. In 40 worlds of 12 functions, where every
+division can be tried, the best of ten starts was always the optimum.
 """
 
+ROUNDING = 1e-12
+"""Minimum improvement of a distance that counts, so that rounding errors decide nothing."""
+
 MOST_COUNTS = 40_000_000
-"""Maximum numbers that counting the expressions of a graph takes: 30 s and 3.6 GB."""
+"""Maximum numbers computed to count the expressions of a graph: 30 s and 3.6 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class SymbolWorld:
         names: Function names.
         images: `images[f, s]` is the symbol that function f makes of symbol s.
         groups: Group name to the positions of its functions.
-        allowed: S: `allowed[path, f, s]` says whether shared function f may follow a stage-1
+        allowed: S: `allowed[path, f, s]` is True if shared function f may follow a stage-1
             function of that path on symbol s.
     """
 
@@ -53,12 +56,12 @@ class SymbolWorld:
 
     @property
     def symbols(self) -> int:
-        """Return the number of symbols."""
+        """Number of symbols."""
         return int(self.images.shape[1])
 
     @property
     def functions(self) -> int:
-        """Return the number of functions."""
+        """Number of functions."""
         return len(self.names)
 
     def group_of(self) -> list[str]:
@@ -76,14 +79,8 @@ def function_names(count: int) -> tuple[str, ...]:
     names = list(letters[:count])
     width = 2
     while len(names) < count:
-        for i in range(len(letters) ** width):
-            if len(names) == count:
-                break
-            digits, rest = [], i
-            for _ in range(width):
-                rest, digit = divmod(rest, len(letters))
-                digits.append(letters[digit])
-            names.append("".join(reversed(digits)))
+        longer = map("".join, itertools.product(letters, repeat=width))
+        names += itertools.islice(longer, count - len(names))
         width += 1
     return tuple(names)
 
@@ -94,12 +91,10 @@ def build(fields: CtlFields) -> SymbolWorld:
     groups = _groups(fields, len(names))
     _refuse_large(fields, images.size, len(groups))
     allowed = None
-    if fields.variant == "S":
-        allowed = (
-            _read_allowed(fields, names, groups, images.shape[1])
-            if fields.allowed
-            else draw_allowed(fields)
-        )
+    if fields.variant == "S" and fields.allowed:
+        allowed = _read_allowed(fields, names, groups, images.shape[1])
+    elif fields.variant == "S":
+        allowed = draw_allowed(fields)
     return SymbolWorld(names, images, groups, allowed)
 
 
@@ -124,12 +119,12 @@ def _refuse_large(fields: CtlFields, entries: int, groups: int) -> None:
 
 
 def functions_of(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Return the names and images of the functions, given or drawn: all that an answer depends
-    on.
+    """Return the names and images of the functions, given or drawn: answers depend on nothing
+    else.
     """
     names, images = _given(fields) if fields.tables is not None else _drawn(fields)
     if fields.group_distance != "given":
-        # Names stay with the groups, and functions change their names.
+        # Groups keep their names, so a function that changes its group changes its name.
         images = images[regrouped(fields, images)]
     return names, images
 
@@ -192,13 +187,18 @@ def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 
 
 def slices(functions: list[int], names: list[str]) -> dict[str, tuple[int, ...]]:
-    """Cut the functions into consecutive groups of ceil(n / groups), the last one smaller, as in
-    the reference; into even groups where that would leave one empty.
+    """Cut the functions into consecutive groups.
+
+    As in the reference, each has ceil(n / groups) functions and the last one fewer. If that would
+    leave a group empty, they are as even as possible instead.
     """
     if len(functions) < len(names):
+        listed = ", ".join(names[:8])
+        if len(names) > 8:
+            listed += ", …"
         raise RecipeError(
             f"functions: {len(functions)} functions cannot fill the {len(names):,} groups"
-            f" {', '.join(names[:8])}{', …' if len(names) > 8 else ''}; at least one each"
+            f" {listed}; at least one each"
         )
     size = -(-len(functions) // len(names))
     cuts = [functions[i * size : (i + 1) * size] for i in range(len(names))]
@@ -231,13 +231,24 @@ def _groups(fields: CtlFields, count: int) -> dict[str, tuple[int, ...]]:
 
 
 def compared_groups(fields: CtlFields, count: int) -> list[tuple[int, ...]]:
-    """Return the groups whose distance is set: those that training keeps apart. In S they are the
-    two first stages, whose outputs the shared functions see.
+    """Return the groups whose distance counts: those that training keeps apart.
+
+    In S they are the two first stages, whose outputs the shared functions see.
     """
     groups = _groups(fields, count)
     if fields.variant == "S":
         return [groups["a1"], groups["b1"]]
     return list(groups.values())
+
+
+def group_facts(fields: CtlFields, world: SymbolWorld) -> dict[str, float]:
+    """Measured properties of the world for the manifest: how differently its groups act."""
+    if fields.variant == "length" or max(world.images.shape) > MOST_REGROUPED:
+        return {}
+    groups = compared_groups(fields, world.functions)
+    if len(groups) < 2:
+        return {}
+    return {"group_distance": round(group_distance(world.images, groups), 6)}
 
 
 def group_distance(images: Table, groups: Sequence[Sequence[int]]) -> float:
@@ -275,9 +286,10 @@ def _mean_distance(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
-    """Return the order of the functions whose groups have the distance that the recipe asks for.
+    """Order the functions so that the groups have the distance that the recipe asks for.
 
-    From several random divisions on, the best exchange of two functions is made until none helps.
+    A local search: starting from several random divisions, the best exchange of two functions is
+    made until none helps.
     """
     count = len(images)
     groups = compared_groups(fields, count)
@@ -296,10 +308,10 @@ def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
     for start in range(RESTARTS):
         rng = key.random(start)
         division = list(members)
-        if start:
+        if start:  # the first start is the given division
             rng.shuffle(division)
         division, loss = _improved(fields, one_hot, division, ends)
-        if loss < best_loss - 1e-12:
+        if loss < best_loss - ROUNDING:
             best, best_loss = division, loss
     order = np.arange(count)
     order[members] = best
@@ -322,14 +334,14 @@ def _improved(
     per_group = np.array(sizes)[:, None, None]
     loss = float(_loss(fields, _mean_distance(sums / per_group)))
     while True:
-        # What every exchange would make of the sums, all at once.
+        # The sums after each possible exchange, all at once.
         change = outputs[second] - outputs[first]
         tried = np.repeat(sums[None], len(every), axis=0)
         tried[every, group_of[first]] += change
         tried[every, group_of[second]] -= change
         losses = _loss(fields, _mean_distance(tried / per_group))
         best = int(losses.argmin())
-        if losses[best] >= loss - 1e-12:
+        if losses[best] >= loss - ROUNDING:
             return division, loss
         i, j = int(first[best]), int(second[best])
         loss, sums = float(losses[best]), tried[best]
@@ -347,7 +359,7 @@ def _loss(fields: CtlFields, distance: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
-    """Draw the symbols on which each shared function may be seen after path a and after path b.
+    """Draw the symbols on which training shows each shared function after path a and after path b.
 
     Function i shares k consecutive entries of a symbol order, which is 0..S-1 at first and is drawn
     anew after each pass over all symbols. The unshared symbols, in rising order, are cut in two:

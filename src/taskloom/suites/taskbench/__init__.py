@@ -34,8 +34,7 @@ WIKIDATA = Resource(
 
 
 def __getattr__(name: str) -> Any:
-    # The language that atoms are part of is imported by whoever adds one, not by every list of
-    # suites.
+    # Lazy: listing the suites must not import the language, which only `atom` needs.
     if name != "atom":
         raise AttributeError(f"module 'taskloom.suites.taskbench' has no attribute '{name}'")
     from taskloom.suites.taskbench.atoms import atom
@@ -76,8 +75,8 @@ class TaskbenchSuite(Suite):
         return plan(fields, key)
 
     def resolve(self, name: str) -> dict[str, Any] | None:
-        """Turn an expression into a recipe of one function; leave what looks like a misspelt recipe
-        to the search for recipes.
+        """Turn an expression into a recipe of one function. Names that look like a misspelt recipe
+        are left to the search for recipes.
         """
         from difflib import get_close_matches
         from pathlib import Path
@@ -100,8 +99,8 @@ class TaskbenchSuite(Suite):
         return answerer(fields)
 
     def code(self, fields: TaskbenchFields) -> dict[str, str]:
-        """Return the digests of the files that added atoms come from; only functions and atoms that
-        a recipe names can be such.
+        """Digests of the source files of added atoms that the recipe uses. Tasks of the catalog
+        have none, so only named functions and atoms are looked at.
         """
         from hashlib import blake2b
 
@@ -113,18 +112,19 @@ class TaskbenchSuite(Suite):
         if not added():
             return {}
         named = [*fields.functions, *(fields.compose.atoms if fields.compose else ())]
-        used = {atom for name in named for atom in atoms_of(parse(name))} & added().keys()
-        return {
-            atom: blake2b(source_of(function), digest_size=16).hexdigest()
-            for atom in sorted(used)
-            if (function := added()[atom].function) is not None
-        }
+        used = {atom for name in named for atom in atoms_of(parse(name))}
+        digests = {}
+        for atom in sorted(used & added().keys()):
+            function = added()[atom].function
+            if function is not None:
+                digests[atom] = blake2b(source_of(function), digest_size=16).hexdigest()
+        return digests
 
     def run_scores(
         self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
     ) -> dict[str, float]:
-        """Score the sequences of a split: the shares of right positions and whole sequences, and as
-        the public code scores.
+        """Score the sequences of a split: the shares of right positions and of whole sequences, and
+        the public code's score.
         """
         from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 
@@ -147,8 +147,8 @@ class TaskbenchSuite(Suite):
         }
 
     def task_form(self, task: str, traits: Mapping[str, Any]) -> str:
-        """Return a function without its constants: the value of an `is`, the number of a random
-        relation.
+        """A function without its constants, which are the value of an `is` and the number of a
+        random relation.
         """
         from taskloom.suites.taskbench.language import read
         from taskloom.suites.taskbench.language.printer import form

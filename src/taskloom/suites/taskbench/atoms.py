@@ -28,7 +28,7 @@ LANGUAGES = {"eng": "English", "spa": "Spanish"}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of an atom before any world is loaded.
+    """Everything known about an atom before any world is loaded.
 
     Attributes:
         name: Its name in our notation.
@@ -114,9 +114,7 @@ def atom(
 
 
 def _refuse_taken(name: str, module: str) -> None:
-    """Raise where the name is taken: silence would give one of two functions, and nobody knows
-    which.
-    """
+    """Raise if the name is taken. Otherwise one of two functions would silently win."""
     there = _ADDED.get(name)
     if there is None and canonical(name) is not None:
         raise TaskloomError(
@@ -354,7 +352,7 @@ def find(spelling: str) -> str | None:
 
 
 def known(name: str) -> Known | None:
-    """Return what is known of an atom by our name for it, or None."""
+    """Definition of an atom by our name for it, or None if there is none."""
     if name in _ADDED:
         return _ADDED[name]
     random = re.fullmatch(r"random(\d+)\[(\w+)\]", name)

@@ -38,7 +38,9 @@ from taskloom.suites.taskbench.language.operators import (
 
 RELATIONS = ("antonyms", "entailments", "hyponyms", "synonyms")
 CHAINED = ("antonyms", "entailments", "hyponyms")
-"""Synonyms are left out of chains: nearly every word is a synonym of a synonym of itself."""
+"""Atoms of chains. Synonyms are omitted, because nearly every word is a synonym of a synonym of
+itself.
+"""
 
 SCARCE = (
     "chain(antonyms[spa], entailments[spa])",
@@ -153,12 +155,12 @@ class CatalogTask:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Give the atoms, from left to right."""
+        """The atoms, from left to right."""
         return tuple(atoms_of(parse(self.expression)))
 
     @property
     def family(self) -> str:
-        """Give the families in one word, such as `lexical+random`."""
+        """The families in one word, such as `lexical+random`."""
         return "+".join(sorted(self.families))
 
 
@@ -194,8 +196,8 @@ def _expressions() -> list[str]:
 
 
 def select(families: Collection[str], compositions: Collection[str]) -> list[CatalogTask]:
-    """Return the tasks all of whose atoms are of these families, of these compositions; operand
-    swaps are left out.
+    """Tasks with these compositions whose atoms all belong to these families. Of tasks that differ
+    only in the order of operands, the first is taken.
     """
     wanted = set(families)
     tasks = _tasks(words=not wanted <= {"factual"}, facts="factual" in wanted)
@@ -206,14 +208,11 @@ def select(families: Collection[str], compositions: Collection[str]) -> list[Cat
 
 def _task(expression: str, seen: dict[str, str]) -> CatalogTask:
     tree = parse(expression)
-    families = frozenset(
-        known.family for a in atoms_of(tree) if (known := atoms.known(a)) is not None
-    )
     first = seen.setdefault(name(tree), expression)
     return CatalogTask(
         expression,
         composition(tree),
-        families,
+        families(tree),
         expression not in IMPLIED,
         "" if first == expression else first,
     )
@@ -289,14 +288,15 @@ def composition(expression: Expression) -> str:
     return expression.word
 
 
+def families(expression: Expression) -> frozenset[str]:
+    """Families of the atoms: lexical, random, factual, own."""
+    used = [atoms.known(name) for name in atoms_of(expression)]
+    return frozenset(atom.family for atom in used if atom is not None)
+
+
 def family(expression: Expression) -> str:
-    """Return the families of the atoms: lexical, random, factual, or several of them joined by
-    +.
-    """
-    families = {
-        known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None
-    }
-    return "+".join(sorted(families))
+    """The families of the atoms in one word, joined by + if there are several."""
+    return "+".join(sorted(families(expression)))
 
 
 def composition_names() -> list[str]:

@@ -24,8 +24,8 @@ take 2.2 CPU seconds.
 
 
 class CatalogFields(Fields):
-    """Which of the paper's tasks: those of any of the families (all their atoms) and any of the
-    compositions.
+    """Selection of the paper's tasks: all atoms belong to these families, and the composition is
+    one of these.
     """
 
     families: tuple[Family, ...] = get_args(Family)
@@ -66,7 +66,7 @@ class ComposeFields(Fields):
 
 
 class RuleFields(Fields):
-    """What counts as a value of a lexical relation; the defaults are the reference's rules."""
+    """Rules for the values of a lexical relation. The defaults are the reference's rules."""
 
     senses: Literal["all", "first"] = Field(
         "all", description="All senses of a word, or the most frequent one"
@@ -119,7 +119,7 @@ def _one_or_many(value: Any) -> Any:
 
 
 class TaskbenchFields(Fields):
-    """What a function recipe may say."""
+    """Fields of a function recipe."""
 
     functions: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = draw(
         (), description="Functions, in any of the three notations"
@@ -241,7 +241,7 @@ class TaskbenchFields(Fields):
 
     @property
     def word_disjoint(self) -> bool:
-        """Give whether the sequences of two splits share no words."""
+        """True if the sequences of two splits share no words."""
         given = self.sequences.word_disjoint
         return self.pairs == "disjoint" if given is None else given
 
@@ -284,7 +284,7 @@ class TaskbenchFields(Fields):
         return different
 
     def lexicon_for(self, atoms: set[str]) -> str:
-        """Return the lexicon: as given, or `nltk` where the packaged one lacks a language or the
+        """Name of the lexicon: as given, or `nltk` if the packaged one lacks a language or the
         sentiments.
         """
         beyond = sorted(

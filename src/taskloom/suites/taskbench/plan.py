@@ -16,7 +16,7 @@ from taskloom.core.example import Answer, Example, Step
 from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
-from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
+from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, Profile, profile
 from taskloom.suites.taskbench.language import Type, describe, read_typed, show
 from taskloom.suites.taskbench.language.operators import Expression, Map, Union, atoms_of
 from taskloom.suites.taskbench.rows import (
@@ -26,10 +26,9 @@ from taskloom.suites.taskbench.rows import (
     index_column,
     join_balanced,
 )
-from taskloom.suites.taskbench.sampling import Hashes, Sequences
+from taskloom.suites.taskbench.sampling import Hashes, Sequences, TestedPairs
 from taskloom.suites.taskbench.scorers import ByTask, Positions, cut
 from taskloom.suites.taskbench.split_shares import SplitShares
-from taskloom.suites.taskbench.tested_pairs import TestedPairs
 from taskloom.suites.taskbench.worlds.worlds import Answerer, World, open_world
 
 if TYPE_CHECKING:
@@ -42,10 +41,10 @@ if TYPE_CHECKING:
 PREFIX = "taskbench/"
 
 SHOWN = 6
-"""Acceptable answers that are listed before the rest is only counted."""
+"""Maximum number of acceptable answers that are shown. The rest is only counted."""
 
 LISTED = 200
-"""Functions that a warning names; the manifest has them all."""
+"""Maximum number of functions that a warning names. The manifest has them all."""
 
 PUBLISHED = (
     "pairs=published: words are split by input alone, as in the paper, so a tested pair may be in"
@@ -63,22 +62,23 @@ class Function:
 
     @property
     def task(self) -> str:
-        """Give the name of the task that rows carry."""
+        """Name of the task in rows."""
         return PREFIX + self.name
 
     @property
     def element(self) -> Expression | None:
-        """Give the function of one word of a sequence function that maps."""
+        """The function of one word, for a sequence function that maps."""
         return self.expression.element if isinstance(self.expression, Map) else None
 
 
 def functions(fields: TaskbenchFields) -> list[Function]:
     """Return the functions of a recipe."""
-    chosen = []
-    for name in fields.tasks():
-        expression, kind = read_typed(name)
-        chosen.append(Function(name, expression, kind))
-    return chosen
+    return [_function(name) for name in fields.tasks()]
+
+
+def _function(name: str) -> Function:
+    expression, kind = read_typed(name)
+    return Function(name, expression, kind)
 
 
 def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
@@ -112,8 +112,8 @@ class _Planner:
 
     @cached_property
     def pairs(self) -> TestedPairs | None:
-        """Give the pairs that training must not have the other way round; None where the published
-        rule lets it.
+        """Pairs that training must not have reversed. None if the recipe follows the published
+        rule, which allows them.
         """
         if self.fields.pairs == "published":
             return None
@@ -125,7 +125,8 @@ class _Planner:
 
     @cached_property
     def task_rows(self) -> list[WordRows | SequenceRows]:
-        return [rows for f in self.functions if (rows := self._rows(f)) is not None]
+        planned = [self._rows(function) for function in self.functions]
+        return [rows for rows in planned if rows is not None]
 
     def plan(self, withheld: Withheld) -> Plan:
         tasks = self.task_rows
@@ -162,14 +163,14 @@ class _Planner:
         )
 
     def _facts(self, task: str) -> dict[str, str | int | float]:
-        """Return the kind and the profile of a function, as its rows have it: of the mixture where
-        a union is balanced.
+        """Kind and profile of a task's function. For a balanced union this is the mixture, as in
+        the rows.
         """
         rows = next(rows for rows in self.task_rows if rows.task == task)
         return {**rows.traits, **asdict(profile(rows.answered))}
 
     def _describe(self, task: str, level: Level) -> str:
-        """Describe a function; where labels are shuffled, its meaning is of no help."""
+        """Describe a function. If labels are shuffled, its meaning is of no help."""
         if self.fields.labels == "permuted":
             return (
                 "Give the word that goes with the given one; the pairs were shuffled and can only"
@@ -179,29 +180,29 @@ class _Planner:
         return describe(expression, level, separators=self.fields.sequences.separators)
 
     def _show(self, example: Example) -> str:
-        expression, kind = read_typed(example.task.removeprefix(PREFIX))
-        answerer = self.world.deriver(Function(example.task.removeprefix(PREFIX), expression, kind))
-        if kind.form == "sequence":
+        function = _function(example.task.removeprefix(PREFIX))
+        answerer = self.world.deriver(function)
+        if function.type.form == "sequence":
             text = _show_sequence(example, answerer, self.fields.sequences.separators)
         else:
             text = _show_word(example, answerer)
-        return (
-            text
-            if len(self.functions) == 1
-            else "  " + example.task.replace("[", r"\[") + "\n" + text
-        )
+        if len(self.functions) == 1:
+            return text
+        task = example.task.replace("[", r"\[")
+        return f"  {task}\n{text}"
 
     def _leave_out(self, name: str, examples: int, why: str) -> None:
         self.left_out[name] = examples
         self.noted.setdefault(f"left out for {why}", {})[name] = examples
 
     def _warnings(self) -> tuple[str, ...]:
-        counted = (
-            f"{'1 function is' if len(counts) == 1 else f'{len(counts)} functions are'} {what}:"
-            f" {_counts(counts)}"
-            for what, counts in self.noted.items()
-        )
-        return (*counted, *((PUBLISHED,) if self.fields.pairs == "published" else ()))
+        warnings = []
+        for what, counts in self.noted.items():
+            subject = "1 function is" if len(counts) == 1 else f"{len(counts)} functions are"
+            warnings.append(f"{subject} {what}: {_counts(counts)}")
+        if self.fields.pairs == "published":
+            warnings.append(PUBLISHED)
+        return tuple(warnings)
 
     @property
     def _too_few(self) -> str:
@@ -242,14 +243,13 @@ class _Planner:
         return replace(rows, trained=trained)
 
     def _trained(self, function: Function, solved: FunctionTable) -> NDArray[np.bool_] | None:
-        """Return which inputs may be trained on, and note where that leaves less than a quarter of
-        them.
-        """
+        """Mask of the inputs that may be trained on. Warn if fewer than a quarter remain."""
         if self.pairs is None:
             return None
         trained = self.pairs.trained(solved)
         member = self.shares.member(self.hashes.of(solved.inputs, solved.domain), "train")
-        if 4 * (lost := int((member & ~trained).sum())) > 3 * member.sum():
+        lost = int((member & ~trained).sum())
+        if 4 * lost > 3 * int(member.sum()):
             what = (
                 "left with less than a quarter of the training words, whose pairs are tested the"
                 " other way round (see 'pairs')"
@@ -260,12 +260,13 @@ class _Planner:
     def _sequences(
         self, function: Function, solved: FunctionTable, key: Key, traits: dict[str, str]
     ) -> SequenceRows | None:
-        """Plan the sequences of a function; where few are possible, each of them once."""
+        """Plan the sequences of a function. If only few are possible, each occurs once."""
         s, apart = self.fields.sequences, self.fields.word_disjoint
         trained = self._trained(function, solved)
         sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, apart, trained)
         room = {split: sampler.size(split) for split in self.shares.weights}
-        if why := self._unfit(solved, room):
+        why = self._unfit(solved, room)
+        if why:
             self._leave_out(function.name, sum(room.values()), why)
             return None
         if solved.words < self.fields.minimum:
@@ -286,7 +287,7 @@ class _Planner:
         )
 
     def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
-        """Explain why there are no datasets of sequences of a function; empty where there are."""
+        """Reason why a function has no datasets of sequences. Empty if it has."""
         least = self.fields.sequences.words
         if sum(room.values()) < self.fields.minimum:
             return self._too_few
@@ -295,15 +296,13 @@ class _Planner:
                 f"sequences of fewer than {least} words (sequences.words; the numbers are"
                 " sequences)"
             )
-        return (
-            ""
-            if all(room.values())
-            else "want of words of its own in some split (see 'pairs' and word_disjoint)"
-        )
+        if not all(room.values()):
+            return "want of words of its own in some split (see 'pairs' and word_disjoint)"
+        return ""
 
     def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
-        """Plan a union as a balanced mixture of its operands; only inputs that both of them know
-        can be tested.
+        """Plan a union as a balanced mixture of its operands (App. D). Only inputs that both
+        operands know are tested.
         """
         sides = self._parts(function)
         first, second = (self.world.solve(side) for side in sides)
@@ -348,7 +347,7 @@ class _Planner:
                 f"balanced is for unions of two relations, and {function.name} is none; leave it"
                 " out or write union(f, g)"
             )
-        return [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
+        return [_function(show(part)) for part in tree.parts]
 
     def _split(self, name: str, tasks: list[WordRows | SequenceRows]) -> Split:
         counts = [rows.count(name) for rows in tasks]
@@ -358,6 +357,7 @@ class _Planner:
             import pyarrow as pa
 
             parts = []
+            # Tasks without rows have equal starts; the last of these is the one that has rows.
             at = max(0, bisect_right(starts, start) - 1)
             while at < len(tasks) and starts[at] < stop:
                 low, high = max(start, starts[at]), min(stop, starts[at + 1])
@@ -397,8 +397,8 @@ class _Planner:
         return [split for split in splits if split.n]
 
     def _answers(self) -> list[Split]:
-        """Plan the answers of every word that sequences are made of, once for each function that is
-        not itself a task.
+        """Plan the split `answers`: all answers of every word that sequences are made of, for each
+        mapped function that is not itself a task.
         """
         present = {f.name for f in self.functions}
         wanted: dict[str, Function] = {}
@@ -406,8 +406,7 @@ class _Planner:
             if function.element is not None and function.name not in self.left_out:
                 name = show(function.element)
                 if name not in present:
-                    expression, kind = read_typed(name)
-                    wanted[name] = Function(name, expression, kind)
+                    wanted[name] = _function(name)
         tables = []
         for function in wanted.values():
             traits = {
@@ -454,8 +453,7 @@ class _Planner:
 
     def _check(self, example: Example) -> tuple[str, ...]:
         name = str(example.traits.get("side") or example.task.removeprefix(PREFIX))
-        expression, kind = read_typed(name)
-        return self.world.check(Function(name, expression, kind), example)
+        return self.world.check(_function(name), example)
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -467,7 +465,8 @@ def _counts(counts: dict[str, int]) -> str:
 def _subset(
     name: str, k: int, tasks: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0
 ) -> Split:
-    chosen = [(rows, places) for rows in tasks if len(places := rows.few(name, k, draw))]
+    drawn = [(rows, rows.few(name, k, draw)) for rows in tasks]
+    chosen = [(rows, places) for rows, places in drawn if len(places)]
     starts = [0, *accumulate(len(places) for _, places in chosen)]
 
     def rows(start: int, stop: int) -> pa.Table:
@@ -482,7 +481,7 @@ def _subset(
 
 
 def _portion(n: int | Mapping[str, int], split: str, share: float) -> int:
-    """Return how many sequences a split has: as given for it, or its share of n."""
+    """Number of sequences in a split: as given for it, or its share of n."""
     return round(n * share) if isinstance(n, int) else n.get(split, 0)
 
 
@@ -522,11 +521,11 @@ def solved_of(fields: TaskbenchFields) -> list[FunctionTable]:
     return [world.solve(f) for f in chosen]
 
 
-# An example as a person reads it: the answer, what else is right, and the steps that lead there
+# `taskloom show`: the answer, the other acceptable answers, and the steps of the derivation.
 
 
 def _show_word(example: Example, answerer: Answerer) -> str:
-    """Return a word with its answers and, where the function is composed, the steps."""
+    """A word with its answers and, if the function is composed, the steps."""
     rest = example.targets[1:]
     lines = [f"  {example.input} → {example.target}" + (f"   or {_few(rest)}" if rest else "")]
     try:
@@ -561,7 +560,7 @@ def _few(values: list[str] | tuple[str, ...]) -> str:
 
 
 def _origin(step: Step, number: int) -> str:
-    """Return where a step's input came from, unless it is the step before."""
+    """Source of a step's input, unless it is the step before."""
     if step.of is None or step.of in ((), (number - 1,)):
         return ""
     return f"   (of steps {', '.join(str(i + 1) for i in step.of)})"

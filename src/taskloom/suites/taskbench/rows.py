@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
 
 TRAITS: dict[str, type] = {
     "family": str,
@@ -87,15 +87,13 @@ class WordRows:
 
     @cached_property
     def _ranks(self) -> NDArray[np.float64]:
-        """Give the rank of each row's word: training takes the highest first, held-out splits the
-        lowest.
-        """
+        """Rank of each row's word. Training takes the highest first, held-out splits the lowest."""
         return place(self._content).rank
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """Give the rows of each split, in the order in which its share takes them: the rows of a
-        smaller share come first.
+        """Rows of each split, in the order in which its share takes them. A smaller share has a
+        prefix of a larger one's rows.
         """
         order = np.argsort(self._ranks, kind="stable")
         if self.shares is None:
@@ -111,25 +109,25 @@ class WordRows:
                 if split != "train"
             }
         train = members["train"][::-1]
-        return members | {"train": train if self.trained is None else train[self.trained[train]]}
+        if self.trained is not None:
+            train = train[self.trained[train]]
+        return members | {"train": train}
 
     @cached_property
     def _official(self) -> NDArray[np.int64]:
-        """Give for each row the place of the official answer among its answers: y ~ Unif(f(x))."""
+        """Index of the official answer among each row's answers: y ~ Unif(f(x))."""
         drawn = salted(self._rows, self.key, "official")
         return (drawn % self.solved.answers.counts.astype(np.uint64)).astype(np.int64)
 
     @cached_property
     def _labels(self) -> NDArray[np.int32]:
-        """Give for each row its one label, shuffled across inputs (App. E)."""
+        """The single label of each row, shuffled across inputs (App. E)."""
         own = self.solved.answers.values[self.solved.answers.starts[:-1] + self._official]
         return np.asarray(own[np.argsort(salted(self._rows, self.key, "permuted"), kind="stable")])
 
     @property
     def answered(self) -> FunctionTable:
-        """Give the function with the answers that rows have: shuffled labels make it another
-        one.
-        """
+        """The function with the answers that rows have. Shuffled labels make it another function."""
         if not self.permuted:
             return self.solved
         return replace(
@@ -152,6 +150,7 @@ class WordRows:
             np.lexsort((salted(self._rows[train], self.key, name), self._ranks[train] < EARLY))
         ]
         if self.sides is not None:
+            # The n-th row of either side has rank n, so sorting by rank alternates the sides.
             side = self.sides[drawn]
             rank = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1))
             drawn = drawn[np.lexsort((side, rank))]
@@ -217,7 +216,7 @@ class SequenceRows:
 
     @property
     def answered(self) -> FunctionTable:
-        """Give the function with the answers that rows have."""
+        """The function with the answers that rows have."""
         return self.sampler.solved
 
     def count(self, split: str) -> int:
@@ -254,21 +253,20 @@ class SequenceRows:
         shown = held(solved.inputs).take(numbers(drawn.words.reshape(-1)))
         listed = even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        # The key has separators in any case: names of several words cannot be told apart in the
-        # input, and `separators` is to change how items are written, not which they are.
+        # The key always has separators. Without them the input does not show where a name of
+        # several words ends, and `separators` must change only how items are written.
         keys = pc.binary_join(listed, strings([" # "])[0])
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.split_key(split).child("choice").words(start * int(m), stop * int(m))
-        picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(
-            np.int64
-        )
+        which = (raw % counts.astype(np.uint64)).astype(np.int64)
+        picked = solved.answers.starts[drawn.places] + which
         chosen = solved.answers.values[picked]
         text = held(solved.outputs).take(numbers(chosen))
         targets = pc.binary_join(even(text, int(m), stop - start), between)
-        mean = (
-            counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
-        )
+        mean = np.zeros(stop - start)
+        if len(counts):
+            mean = counts.reshape(stop - start, -1).mean(axis=1)
         traits = dict(self.traits) | {
             "answers": mean,
             "length": np.full(stop - start, length, np.int64),
@@ -357,7 +355,8 @@ def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
     counts = table.counts
     place = np.arange(len(table.values)) - np.repeat(table.starts[:-1], counts)
     wanted = np.repeat(official, counts)
-    new = np.where(place < wanted, place + 1, np.where(place == wanted, 0, place))
+    new = np.where(place < wanted, place + 1, place)
+    new[place == wanted] = 0
     values = np.empty_like(table.values)
     values[np.repeat(table.starts[:-1], counts) + new] = table.values
     return Table(table.starts, values)

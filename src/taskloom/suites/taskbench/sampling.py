@@ -1,8 +1,10 @@
-"""Keyed hashes of words, and sequences of words (Algorithm 1 of the paper)."""
+"""Keyed hashes of words, sequences of words (Algorithm 1 of the paper), and the pairs that training
+must not show reversed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -20,30 +22,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taskloom.core.seeding import Key
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
 
     U64 = NDArray[np.uint64]
     I64 = NDArray[np.int64]
+    I32 = NDArray[np.int32]
+    Mask = NDArray[np.bool_]
 
 LISTED = 1 << 18
-"""Up to so many different sequences are listed and each is given once; of more, two draws are
-hardly ever the same.
+"""Maximum number of different sequences that are listed, so that each occurs once. With more, two
+draws are hardly ever equal.
 """
 
 SMALLEST = 0.002
-"""Share of a split whose sequences are drawn until one falls into it: on average 500 draws for
-each. Of the more than `LISTED` sequences, such a split has over 500, so that a draw always ends.
+"""Minimum share of a split whose sequences are drawn by rejection: on average 500 draws each. With
+more than `LISTED` sequences such a split has over 500 of them, so every draw ends.
 """
 
 
 TOGETHER = 1_024
-"""Sequences that are drawn at one time at least, since NumPy takes as long for fewer."""
+"""Minimum number of sequences drawn in one batch, because NumPy takes as long for fewer."""
 
 MOST_TURNS = 16
-"""Draws for a row at one time at most: more would be in vain in all but the smallest splits."""
+"""Maximum number of draws for a row in one batch. More would be wasted in all but the smallest
+splits.
+"""
 
 SEARCH = 8_192
-"""Random words that are made in the time of finding a place in their stream."""
+"""Seeking in a random stream costs as much as generating this many words, so shorter gaps are
+skipped by generating.
+"""
 
 
 class Hashes:
@@ -55,7 +63,7 @@ class Hashes:
         self._lists: dict[int, HashedTexts] = {}
 
     def of(self, texts: Sequence[str], numbers: NDArray[np.int32]) -> U64:
-        """Return the hashes of the texts with these numbers."""
+        """Hashes of the texts with these numbers."""
         if id(texts) not in self._lists:
             n = len(texts)
             self._lists[id(texts)] = HashedTexts(
@@ -76,9 +84,7 @@ class Hashes:
 
 
 class HashedTexts(NamedTuple):
-    """The hashes of a list of texts, as far as they are known; the list is kept so that its
-    identity stays its own.
-    """
+    """Known hashes of a list of texts. The list is kept alive, because `id(texts)` identifies it."""
 
     texts: Sequence[str]
     hashes: U64
@@ -87,18 +93,18 @@ class HashedTexts(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _known(key: Key) -> dict[str, int]:
-    """Return the hashes that are known of a key: recipes of the same seed divide the same words."""
+    """Cache of a key's hashes: recipes with the same seed hash the same words."""
     return {}
 
 
 def salted(hashes: U64, key: Key, *parts: str | int) -> U64:
-    """Return other hashes of the same content, for another purpose."""
+    """Further hashes of the same content, for another purpose."""
     return mix_all(hashes ^ np.uint64(key.hash64(*parts)))
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Sequences as places in the pools.
+    """Drawn sequences, as indices into the pools.
 
     Attributes:
         words: Numbers of the words, one row a sequence.
@@ -155,8 +161,8 @@ class Sequences:
     trained: NDArray[np.bool_] | None = None
 
     def split_key(self, split: str) -> Key:
-        """Return the key of a split's stream: neither its size nor how sequences are written is
-        part of it.
+        """Key of a split's stream. It does not depend on the split's size, nor on how sequences are
+        written.
         """
         return split_key(self.key, split, {"length": self.length, "kept": self._kept})
 
@@ -171,9 +177,7 @@ class Sequences:
         return comb(self.length, m) * int(len(inside) ** m) * int(len(outside) ** (self.length - m))
 
     def size(self, split: str) -> int:
-        """Count the different sequences of the split; where they are too many to be listed,
-        estimate.
-        """
+        """Number of different sequences in the split, estimated if there are too many to list."""
         space = self.space(split)
         if space <= LISTED:
             return len(self._listed(split).words)
@@ -207,17 +211,19 @@ class Sequences:
                 np.zeros((0, n), np.int32), np.zeros((0, n), np.bool_), np.zeros(0, np.int64)
             )
         digits = _counted((len(inside),) * m + (len(outside),) * (n - m))
-        # Where the kept words stand: each choice of m of the n places, for every choice of words.
+        # Positions of the kept words: each choice of m of the n positions, for every choice of
+        # words.
         orders = np.array(
             [[*kept, *sorted(set(range(n)) - set(kept))] for kept in combinations(range(n), m)]
         )
         columns = np.argsort(orders, axis=1)
         picked = np.concatenate((inside[digits[:, :m]], outside[digits[:, m:]]), axis=1)
-        own, solved = self._hashes, self.solved
+        kept_hashes, dropped_hashes = self._hashes
+        solved = self.solved
         words = np.concatenate(
             (solved.domain[picked[:, :m]], solved.dropped[picked[:, m:]]), axis=1
         )
-        hashes = np.concatenate((own[0][picked[:, :m]], own[1][picked[:, m:]]), axis=1)
+        hashes = np.concatenate((kept_hashes[picked[:, :m]], dropped_hashes[picked[:, m:]]), axis=1)
         words, hashes, picked = (
             np.concatenate([a[:, c] for c in columns]) for a in (words, hashes, picked)
         )
@@ -261,9 +267,7 @@ class Sequences:
         return Drawn(drawn.words, kept, np.take_along_axis(drawn.places, drawn.order, 1)[kept])
 
     def _draw_first(self, split: str, start: int, count: int) -> Shuffled:
-        """Draw sequences again and again; each row keeps its first one that belongs to the
-        split.
-        """
+        """Draw sequences repeatedly. Each row keeps its first one that belongs to the split."""
         inside, outside = self.pools(split)
         shape = (count, self.length)
         kept = Shuffled(
@@ -272,8 +276,8 @@ class Sequences:
         pending, turn = np.arange(count), 0
         own, key = self._hashes, self.split_key(split)
         while len(pending):
-            # Of a small split every tenth draw belongs there: for the last rows many draws at one
-            # time cost what one costs.
+            # In a small split one draw in ten belongs to it. For the last rows, many draws in one
+            # batch cost as much as one.
             turns = 1 if self.word_disjoint else max(1, min(MOST_TURNS, TOGETHER // len(pending)))
             keys = [key.child("draw", turn + i) for i in range(turns)]
             raw = np.concatenate(
@@ -297,8 +301,8 @@ class Sequences:
     def _pick(
         self, raw: U64, inside: I64, outside: I64, own: tuple[U64, U64], m: int
     ) -> tuple[I64, NDArray[np.int32], U64]:
-        """Places, word numbers and hashes: the first m columns from the domain, the others from the
-        dropped words.
+        """Indices, word numbers and hashes of drawn words. The first m columns come from the
+        domain, the others from the dropped words.
         """
         solved = self.solved
         first = inside[(raw[:, :m] % np.uint64(max(1, len(inside)))).astype(np.int64)]
@@ -311,9 +315,7 @@ class Sequences:
 
 
 def _words_of(key: Key, start: int, count: int, rows: I64, width: int) -> U64:
-    """Return the random words of some of the `count` rows from `start` on, each row `width` words
-    wide.
-    """
+    """Random words of some of the `count` rows after `start`, each `width` words wide."""
     if count * width <= SEARCH * len(rows):
         return key.words(start * width, (start + count) * width).reshape(count, width)[rows]
     return np.array(
@@ -337,3 +339,96 @@ def _sequence_hash(hashes: U64) -> U64:
     for column in hashes.T:
         combined = mix_all(combined * np.uint64(0x9E3779B97F4A7C15) + column)
     return combined
+
+
+UNSEEN = -2
+"""Number of a text that was not looked up yet. Texts are numbered on demand, because a lexicon has
+ten times more texts than a function has answers.
+"""
+
+
+class TestedPairs:
+    """The pairs of an input and an answer that held-out splits test, over all relations of a recipe.
+
+    Relations between words are symmetric more often than not: if `hot` is tested with the antonym
+    `cold`, a training row that gives `hot` for `cold` gives the test away. The inputs of training
+    and of held-out splits are disjoint anyway, so only reversed pairs can be in both.
+
+    Training rows of one function are compared with the tested pairs of all functions:
+    `union(antonyms[eng], synonyms[eng])` tests pairs that `antonyms[eng]` could show.
+    """
+
+    __test__ = False  # pytest takes classes whose names begin with Test for tests
+
+    def __init__(
+        self, tables: Iterable[FunctionTable], hashes: Hashes, shares: SplitShares
+    ) -> None:
+        self.tables = [table for table in tables if table.type.form != "predicate"]
+        self.hashes = hashes
+        self.shares = shares
+        self._numbered: dict[int, tuple[Sequence[str], I32]] = {}
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        """A number for every text that is an input of some function. Other texts cannot be in a
+        reversed pair.
+        """
+        ids: dict[str, int] = {}
+        for table in self.tables:
+            for number in table.domain.tolist():
+                ids.setdefault(table.inputs[number], len(ids))
+        return ids
+
+    @cached_property
+    def _tested(self) -> Mask:
+        """Mask of the texts that are tested."""
+        texts = list(self._ids)
+        return self.shares.tested(self.hashes.of(texts, np.arange(len(texts), dtype=np.int32)))
+
+    @cached_property
+    def _codes(self) -> I64:
+        """Codes of the tested pairs, sorted."""
+        codes = [np.zeros(0, dtype=np.int64)]
+        for table in self.tables:
+            inputs = self._numbers(table.inputs, table.domain)
+            rows = np.flatnonzero(self._tested[inputs])
+            tested = table.answers.take(rows)
+            answers = self._numbers(table.outputs, tested.values)
+            known = answers >= 0
+            codes.append(self._code(np.repeat(inputs[rows], tested.counts)[known], answers[known]))
+        return np.unique(np.concatenate(codes))
+
+    def trained(self, table: FunctionTable) -> Mask:
+        """Return for each input of a function whether training may have it: none of its pairs is
+        tested the other way round.
+        """
+        mask = np.ones(len(table.domain), dtype=np.bool_)
+        if table.type.form == "predicate" or not len(self._codes):
+            return mask
+        answers = self._numbers(table.outputs, table.answers.values)
+        # A text that is no input has the number -1, which is the place after the last.
+        reverse = np.flatnonzero(np.append(self._tested, False)[answers])
+        rows = np.searchsorted(table.answers.starts, reverse, side="right") - 1
+        codes = self._code(answers[reverse], self._numbers(table.inputs, table.domain)[rows])
+        at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        mask[rows[self._codes[at] == codes]] = False
+        return mask
+
+    def _code(self, inputs: I32, answers: I32) -> I64:
+        code: I64 = inputs.astype(np.int64) * len(self._ids) + answers
+        return code
+
+    def _numbers(self, texts: Sequence[str], places: I32) -> I32:
+        """Return the numbers of the texts at some places of a list, -1 for texts that are no input;
+        each is looked up once.
+        """
+        if id(texts) not in self._numbered:
+            self._numbered[id(texts)] = texts, np.full(len(texts), UNSEEN, dtype=np.int32)
+        numbers = self._numbered[id(texts)][1]
+        wanted = np.zeros(len(texts), dtype=np.bool_)
+        wanted[places] = True
+        new = np.flatnonzero(wanted & (numbers == UNSEEN))
+        ids = self._ids
+        numbers[new] = [ids.get(texts[place], -1) for place in new.tolist()]
+        chosen: I32 = numbers[places]
+        return chosen

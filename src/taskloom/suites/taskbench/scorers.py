@@ -42,6 +42,8 @@ def best_segmentation(
         words: The words of a prediction.
         sets: The acceptable answers at each position, each as a tuple of words.
     """
+    # best[i][j]: most right positions if the first i positions take the first j words, and
+    # came[i][j]: where the words of position i begin, and whether they are an acceptable answer.
     m, n = len(words), len(sets)
     worst = -1
     best = [[worst] * (m + 1) for _ in range(n + 1)]
@@ -128,7 +130,7 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePositions:
-    """What the published code computes: the first n words against the n positions. Only to measure
+    """The published code's score: the first n words against the n positions. Only used to measure
     the difference.
 
     Without separators, answers of several words never match. It compares output in lower case with
@@ -144,12 +146,13 @@ class ReferencePositions:
         """Score matching positions over the number of positions."""
         sets = self.sets(example)
         lower = prediction.lower()
-        answers = [item.strip() for item in lower.split("#")] if self.separators else lower.split()
-        return (
-            sum(a in set(s) for a, s in zip(answers, sets, strict=False)) / len(sets)
-            if sets
-            else 0.0
-        )
+        answers = lower.split()
+        if self.separators:
+            answers = [item.strip() for item in lower.split("#")]
+        if not sets:
+            return 0.0
+        right = sum(a in set(s) for a, s in zip(answers, sets, strict=False))
+        return right / len(sets)
 
     def explain(self, prediction: str, example: Example) -> str:
         """Explain how it compares."""
@@ -184,9 +187,8 @@ def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[
     """
     if separators:
         answers = items(example.target, True)
-        right = len(answers) == len(sets) and all(
-            a in s for a, s in zip(answers, sets, strict=True)
-        )
+        right = len(answers) == len(sets)
+        right = right and all(a in s for a, s in zip(answers, sets, strict=False))
     else:
         accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
         right = all(best_segmentation(example.target.split(), accepted))

@@ -67,8 +67,8 @@ class SplitShares:
 
     @cached_property
     def slots(self) -> dict[str, tuple[int, int]]:
-        """Give the sixteenths of each held-out split: by its name; where another has taken that
-        slot, the next one of the others.
+        """Range of sixteenths for each held-out split. It is determined by the split's name, or is
+        the next free one if another split has taken it.
 
         Raises:
             ValueError: There are more splits than slots, or a share is larger than its slot.
@@ -100,7 +100,7 @@ class SplitShares:
         return slots
 
     def check(self) -> None:
-        """Raise a ValueError where the shares do not fit."""
+        """Raise a ValueError if the shares do not fit."""
         total = sum(self.weights.values())
         if total > 1 + _ROUNDING:
             raise ValueError(
@@ -110,10 +110,10 @@ class SplitShares:
 
     @cached_property
     def least(self) -> float:
-        """Give the rank from which on unclaimed words are trained on."""
+        """Minimum rank of unclaimed words that are trained on."""
         claimed = {slot: self.weights[name] for name, slot in self.slots.items()}
-        # Stretches of ranks, each as long as the words in it are a share: where one ends, and up to
-        # where it is claimed.
+        # Stretches of ranks, each as long as the share of words in it: its end, and the rank up to
+        # which it is claimed.
         stretches: list[tuple[float, float]] = []
         for low, high in (TEST, DEV, *OTHERS):
             room, claim = (high - low) / PARTS, claimed.get((low, high), 0.0)
@@ -131,7 +131,7 @@ class SplitShares:
         return -1.0
 
     def member(self, hashes: U64, split: str) -> Mask:
-        """Return for each hash whether it belongs to the split."""
+        """Mask of the hashes that belong to the split."""
         where = place(hashes)
         if split != "train":
             return self._claims(split, where)
@@ -141,7 +141,7 @@ class SplitShares:
         return unclaimed
 
     def tested(self, hashes: U64) -> Mask:
-        """Return for each hash whether a held-out split has it, or dev or test would at its usual
+        """Mask of the hashes that a held-out split has, or that dev or test would have at its usual
         share.
         """
         where = place(hashes)
@@ -157,7 +157,7 @@ class SplitShares:
 
 
 class Places(NamedTuple):
-    """Where content lies.
+    """Position of content in the order by which splits claim it.
 
     Attributes:
         part: The sixteenth.
@@ -173,7 +173,7 @@ class Places(NamedTuple):
 
 
 def place(hashes: U64) -> Places:
-    """Return where the content with these hashes lies."""
+    """Positions of the content with these hashes."""
     import numpy as np
 
     from taskloom.suites.taskbench.worlds.random_relations import mix_all

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 BATCH = 1 << 18
-"""Pairs that a composition expands at once: 4 MB of working memory, which stay in the processor's
-cache.
+"""Maximum number of pairs that a composition expands at once: 4 MB of working memory, which fits
+into the processor's cache.
 """
 
 
@@ -44,7 +44,7 @@ class Table:
 
     @classmethod
     def of_pairs(cls, owners: I64, values: NDArray[Any], rows: int) -> Table:
-        """Return the table of these pairs, repeated ones once."""
+        """Table of these pairs, with duplicates removed."""
         if len(owners) == 0:
             return cls.empty(rows)
         width = int(values.max()) + 1
@@ -56,9 +56,7 @@ class Table:
 
     @classmethod
     def _of_keys(cls, keys: NDArray[Any], width: int, rows: int) -> Table:
-        """Return the table of pairs, each of which is given as row * width + value; the keys are
-        used up.
-        """
+        """Table of pairs given as keys row * width + value. The keys are sorted in place."""
         keys.sort(kind="stable" if _runs(keys) else "quicksort")
         keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
         bounds = (np.arange(rows, dtype=np.int64) * width).astype(keys.dtype)
@@ -69,31 +67,29 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Give the number of rows."""
+        """Number of rows."""
         return len(self.starts) - 1
 
     @property
     def counts(self) -> I64:
-        """Give the size of each row's set."""
+        """Size of each row's set."""
         return np.diff(self.starts)
 
     def row(self, i: int) -> I32:
-        """Return the set of one row."""
+        """Set of one row."""
         return self.values[self.starts[i] : self.starts[i + 1]]
 
     def owners(self) -> I64:
-        """Return for each value the row it belongs to."""
+        """Row of each value."""
         return np.repeat(np.arange(self.rows, dtype=np.int64), self.counts)
 
     def take(self, rows: I64 | I32) -> Table:
-        """Return the table of these rows, in this order."""
+        """Table of these rows, in this order."""
         counts = self.counts[rows]
         return Table(_starts(counts), self.values[_ranges(self.starts[:-1][rows], counts)])
 
     def filled(self) -> Table:
-        """Return the rows that have values, which are the same values: nothing is copied but where
-        rows start.
-        """
+        """The rows that have values. Only the row starts are copied."""
         return Table(np.append(self.starts[:-1][self.counts > 0], self.starts[-1]), self.values)
 
     def after(self, inner: Table) -> Table:
@@ -141,7 +137,7 @@ class Table:
         return self.keep(self.inside(other))
 
     def keep(self, mask: Mask) -> Table:
-        """Keep the values at which the mask, one truth value for each value, holds."""
+        """Keep the values at which the mask, one truth value per value, holds."""
         return Table(_starts(mask)[self.starts], self.values[mask])
 
     def flipped(self, rows: int) -> Table:
@@ -162,7 +158,7 @@ class Table:
         return reached
 
     def inside(self, other: Table) -> Mask:
-        """Return for each value whether it is also in the other table's row."""
+        """Mask of the values that are also in the other table's row."""
         width = np.int64(1 + max(self.values.max(initial=0), other.values.max(initial=0)))
         here = self.owners() * width + self.values
         there = other.owners() * width + other.values
@@ -172,8 +168,8 @@ class Table:
         return np.asarray(there[places] == here)
 
     def has(self, rows: I64 | I32, values: I64 | I32) -> Mask:
-        """Return for each pair of a row and a value whether the value is in the row's set: many
-        binary searches side by side.
+        """Mask of the pairs (row, value) whose value is in the row's set, by binary searches in
+        parallel.
         """
         if not len(self.values):
             return np.zeros(len(rows), dtype=np.bool_)
@@ -192,9 +188,7 @@ class Table:
         )
 
     def any(self, mask: Mask) -> Mask:
-        """Return for each row whether the mask, one truth value for each symbol, holds of some
-        value.
-        """
+        """Mask of the rows that have some value at which `mask`, one truth value per symbol, holds."""
         totals = _starts(mask[self.values])
         return np.asarray(totals[self.starts[1:]] > totals[self.starts[:-1]])
 
@@ -208,22 +202,18 @@ def stack(parts: list[Table]) -> Table:
 
 
 def of_sets(sets: list[list[int]]) -> Table:
-    """Return the table of these sets, kept in the given order (which must be sorted where it
-    matters).
-    """
+    """Table of these sets, in the given order (which must be sorted if sets are compared later)."""
     counts = np.array([len(s) for s in sets], dtype=np.int64)
     return Table(_starts(counts), np.array([v for s in sets for v in s], dtype=np.int32))
 
 
 def _key_type(rows: int, width: int) -> np.dtype[Any]:
-    """Return the type of keys row * width + value: half as wide keys sort twice as fast."""
+    """Integer type of the keys row * width + value. Keys of half the width sort twice as fast."""
     return np.dtype(np.uint32 if rows * width < 1 << 32 else np.int64)
 
 
 def _runs(keys: NDArray[Any]) -> bool:
-    """Return whether the keys are a few sorted runs behind one another, which a merging sort joins
-    in one pass.
-    """
+    """True if the keys are a few concatenated sorted runs, which a merge sort joins in one pass."""
     return int(np.count_nonzero(keys[1:] < keys[:-1])) < 8
 
 
@@ -234,7 +224,7 @@ def _starts(counts: NDArray[Any]) -> I64:
 
 
 def _ranges(starts: I64, counts: I64) -> I64:
-    """Return the numbers starts[i]..starts[i] + counts[i] for all i, behind one another."""
+    """The concatenated ranges starts[i]..starts[i] + counts[i]."""
     ends = np.cumsum(counts)
     places = np.repeat(starts - ends + counts, counts)
     places += np.arange(len(places), dtype=np.int64)

@@ -89,7 +89,7 @@ class ZestSuite(Suite):
         """
         if fields.files or fields.parts != "both":
             return None
-        from taskloom.suites.zest.synthetic.show import family_picture
+        from taskloom.suites.zest.synthetic.plan import family_picture
 
         return family_picture(fields, key, example)
 

@@ -101,7 +101,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def says_na(answer: Answer | None) -> bool:
-    """Return whether an answer is n/a: as text, or as a structure whose values are all n/a."""
+    """True if an answer is n/a: as text, or as a structure whose values are all n/a."""
     for text in alternatives(answer)[:1]:
         objects = parse_structure(text) if is_structure(text) else None
         if objects is not None:

@@ -13,7 +13,7 @@ from taskloom.suites.zest.layout import Layout, Parts
 
 
 class TaskCounts(Fields):
-    """How many tasks each split has (the paper's Table 2)."""
+    """Number of tasks in each split (the paper's Table 2)."""
 
     train: int = Field(538, ge=0, description="Tasks of the training split")
     dev: int = Field(114, ge=0, description="Tasks of the dev split")
@@ -100,7 +100,7 @@ class ZestFields(Fields):
     )
 
     def key_fields(self) -> dict[str, Any]:
-        """Return what random streams are keyed by: domains by name, wherever their files lie."""
+        """Fields that key the random streams: domains count by name, wherever their files are."""
         return {**super().key_fields(), "domains": [Path(name).stem for name in self.domains]}
 
     @field_validator("facts", "distractors", "composition_depth", "structure_width")

@@ -1,6 +1,4 @@
-"""How a task and a passage become one input text, by the paper (appendix B) and by its public
-code.
-"""
+"""The input text of a task and a passage, by the paper (appendix B) and by its public code."""
 
 from __future__ import annotations
 
@@ -9,18 +7,18 @@ from typing import Literal
 from taskloom.core.plan import Level
 
 Layout = Literal["t5", "bart", "reference-t5", "reference-bart"]
-"""t5 and bart: as the paper says. reference-...: as the code does, with another prefix and a
-doubled question mark for T5.
+"""t5 and bart follow the paper. The reference layouts follow the code, which has another prefix and
+doubles the question mark for T5.
 """
 
 Parts = Literal["both", "question", "context"]
-"""What of an input is there: question and passage, or one of them, as in the ablations of the
-paper's Table 5.
+"""Parts of an input: question and passage, or one of them, as in the ablations of the paper's Table
+5.
 """
 
 
 def layout(question: str, context: str, style: Layout = "t5", parts: Parts = "both") -> str:
-    """Join question and passage into the input text; a part that is left out is empty.
+    """Join question and passage into the input text. An omitted part is empty.
 
     >>> layout("Is it open?", "The park is open.", "bart")
     'zeroshot question: Is it open? zeroshot context: The park is open.'
@@ -57,7 +55,7 @@ def question(text: str) -> str:
 
 
 def described_in_input(task: str, level: Level) -> str:
-    """Return no description for recipes with `described`: every input of ZEST contains that of its
-    task.
+    """Empty description for recipes with `described`, because every ZEST input already contains its
+    task's description.
     """
     return ""

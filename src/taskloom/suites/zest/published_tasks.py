@@ -59,7 +59,7 @@ def plan(fields: ZestFields) -> Plan:
 
 
 def _is_text(task: ZestTask) -> bool:
-    """Return whether Parquet can hold a task: JSON may write one half of a surrogate pair."""
+    """True if Parquet can hold a task. JSON may contain half of a surrogate pair."""
     texts = [
         task.id,
         task.question,

@@ -11,21 +11,21 @@ from taskloom.core.scoring import CallableScorer, register
 
 @dataclass(frozen=True, slots=True)
 class ZestScore(CallableScorer):
-    """Word overlap with the best alignment, n/a as a class, structures by key: the corrected
-    evaluation of one instance.
+    """The corrected evaluation of one instance: word overlap with the best alignment, n/a as a
+    class, structures by key.
     """
 
     name: str = "zest"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return the F1 of the instance; 1 for a right n/a."""
+        """F1 of the instance; 1 for a correct n/a."""
         from taskloom.suites.zest.evaluation import corrected
 
         targets = example.targets
         return corrected.judge(targets[0] if len(targets) == 1 else targets, prediction).score
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Explain what was wanted and how much of it was given."""
+        """Compare the prediction with the answer in one sentence."""
         from taskloom.suites.zest.evaluation import corrected
 
         targets = example.targets

@@ -42,7 +42,7 @@ Format = Literal["classification", "extraction", "structure"]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One passage with its answer: a text, alternatives that annotators gave, or None where it was
+    """One passage with its answer: a text, alternatives of several annotators, or None if it was
     not published.
     """
 
@@ -120,12 +120,12 @@ def main_clause(question: str) -> str:
 
 
 def is_na(text: str) -> bool:
-    """Return whether a gold answer says that the passage does not answer the question."""
+    """True if a gold answer means that the passage does not answer the question."""
     return text.strip().lower() in ("n/a", "na")
 
 
 def is_structure(text: str) -> bool:
-    """Return whether a gold answer is a JSON list of objects."""
+    """True if a gold answer is a JSON list of objects."""
     return "}" in text
 
 
@@ -363,7 +363,7 @@ def parse_structure(text: str) -> list[dict[str, Any]] | None:
 
 
 BRACE = "⁇"
-"""What T5 writes for a brace, which its vocabulary lacks."""
+"""T5's substitutes for braces, which its vocabulary lacks."""
 
 
 def read_script_predictions(source: str | Path | PredictionSource) -> list[Prediction]:

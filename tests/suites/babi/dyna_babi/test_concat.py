@@ -11,8 +11,7 @@ import pytest
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.recipe import recipe
-from taskloom.suites.babi import export
-from taskloom.suites.babi.dyna_babi import concat
+from taskloom.suites.babi import concat, export
 from taskloom.suites.babi.generator.examples import signature, tokens
 from taskloom.suites.babi.generator.story_setting import ask_all
 from taskloom.suites.babi.reasoner.knowledge import Knowledge

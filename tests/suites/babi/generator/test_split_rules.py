@@ -12,7 +12,7 @@ from taskloom.core.seeding import Key
 from taskloom.recipe import recipe
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import signature
-from taskloom.suites.babi.generator.split_examples import parts_of
+from taskloom.suites.babi.plan import parts_of
 from taskloom.suites.babi.splits import BEGINNING, check_compositional, share_out, structures
 from tests.suites.babi.generator.generated import events_of, plan_of, some
 

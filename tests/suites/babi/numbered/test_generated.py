@@ -17,15 +17,16 @@ from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
 from taskloom.suites.babi.numbered import (
+    NUMBERED_TRAITS,
     TASKS,
     UNKNOWN,
+    plan_number,
     task14_time,
     task17_positions,
     task18_sizes,
     task19_paths,
 )
 from taskloom.suites.babi.numbered.task import TaskKnobs, as_story, pieces
-from taskloom.suites.babi.plan import NUMBERED_TRAITS, plan_number
 from tests.processes import printed_elsewhere, printed_here
 
 MANY_ROOMS = [f"room{c}" for c in "abcdefghijkl"]

@@ -11,10 +11,9 @@ import pytest
 from taskloom.core.errors import InputError
 from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.language import read_typed
-from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
+from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions, balanced
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_facts import synthetic_world
-from taskloom.suites.taskbench.worlds.facts.negatives import balanced
 from taskloom.suites.taskbench.worlds.facts.properties import CLASS_PROPERTIES, PREDICATES
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Relation

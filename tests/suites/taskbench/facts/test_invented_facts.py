@@ -21,11 +21,11 @@ from taskloom.suites.taskbench.worlds.facts.invented_facts import (
     roomy_world,
     synthetic_world,
 )
-from taskloom.suites.taskbench.worlds.facts.invented_names import Names
 from taskloom.suites.taskbench.worlds.facts.labels import survey
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, PROPERTIES, RELATIONS
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, write_ntriples
 from taskloom.suites.taskbench.worlds.facts.set_operators import chain, intersection, union
+from taskloom.suites.taskbench.worlds.words.invented_words import Names
 from tests.processes import printed_elsewhere, printed_here
 
 from . import oracle

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from taskloom.core.seeding import Key
+from taskloom.suites.taskbench.worlds.facts.fact_functions import balanced, same_type_negatives
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
-from taskloom.suites.taskbench.worlds.facts.negatives import balanced, same_type_negatives
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation

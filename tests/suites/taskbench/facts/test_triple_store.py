@@ -18,12 +18,11 @@ import pytest
 
 from taskloom.core.errors import DataError, InputError, TaskloomError
 from taskloom.core.files import cache_folder
-from taskloom.suites.taskbench.worlds.facts import triple_store
+from taskloom.suites.taskbench.worlds.facts import rdf
 from taskloom.suites.taskbench.worlds.facts.iri import to_iri
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation
 from taskloom.suites.taskbench.worlds.facts.properties import RELATIONS
-from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.worlds.facts.triple_store import disk_store, rdf_files
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, disk_store, rdf_files
 
 from .composed import compose
 from .conftest import Catalogue
@@ -68,9 +67,7 @@ def test_disk_is_memory(
     assert disk.sources() == memory.sources()
     some = list(memory.relation("mother"))
     assert disk.labels(some) == memory.labels(some)
-    monkeypatch.setattr(
-        triple_store, "_load", lambda *_: pytest.fail("loaded again although it is there")
-    )
+    monkeypatch.setattr(rdf, "_load", lambda *_: pytest.fail("loaded again although it is there"))
     RdfWorld(place, keep="disk", cache=tmp_path)
 
 
@@ -96,13 +93,13 @@ def test_the_digest_follows_the_content(folder: Path, tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from taskloom.suites.taskbench.worlds.facts import triple_store
-loaded = triple_store._load
+from taskloom.suites.taskbench.worlds.facts import rdf
+loaded = rdf._load
 def slow(*args):
     loaded(*args)
     time.sleep(0.05)
-triple_store._load = slow
-triple_store.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 10_000)
+rdf._load = slow
+rdf.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 10_000)
 """
 
 
@@ -125,18 +122,16 @@ def test_a_killed_load_goes_on(
     assert not (cache / "stores" / ("d" * 32)).exists()
     done = json.loads(progress.read_text())["done"]
     loads: list[int] = []
-    really = triple_store._load
+    really = rdf._load
 
-    def counted(
-        store: object, name: str, first_line: int, lines: bytes, only: triple_store.Only
-    ) -> None:
+    def counted(store: object, name: str, first_line: int, lines: bytes, only: rdf.Only) -> None:
         loads.append(first_line)
         really(store, name, first_line, lines, only)
 
-    monkeypatch.setattr(triple_store, "_load", counted)
+    monkeypatch.setattr(rdf, "_load", counted)
     store = disk_store([folder / "a.nt"], "d" * 64, cache, 10_000)
     assert len(store) == 3_000
-    total = sum(1 for _ in triple_store._chunks([folder / "a.nt"], 10_000))
+    total = sum(1 for _ in rdf._chunks([folder / "a.nt"], 10_000))
     assert len(loads) == total - done < total - 4
 
 

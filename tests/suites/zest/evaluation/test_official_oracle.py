@@ -17,9 +17,8 @@ from taskloom.core.errors import InputError
 from taskloom.suites.zest.evaluation import Undefined, score
 from taskloom.suites.zest.evaluation.flags import effect
 from taskloom.suites.zest.evaluation.official import Judged, judge
-from taskloom.suites.zest.evaluation.score_report import ScoreReport
+from taskloom.suites.zest.evaluation.score_report import ScoreReport, task_f1
 from taskloom.suites.zest.evaluation.spans import exact, list_f1, normalise, numpy_round
-from taskloom.suites.zest.evaluation.totals import task_f1
 from tests.slow import slow_except
 
 DATA = os.environ.get("TASKLOOM_DATA")

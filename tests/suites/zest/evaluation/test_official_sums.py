@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from taskloom.suites.zest.evaluation import score
+from taskloom.suites.zest.evaluation.score_report import average, printed
 from taskloom.suites.zest.evaluation.spans import mean
-from taskloom.suites.zest.evaluation.totals import average, printed
 from taskloom.suites.zest.task_files import tasks_from
 
 KINDS = ("paraphrase", "combination", "target_semantics", "structure", "normal")

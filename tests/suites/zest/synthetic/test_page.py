@@ -10,7 +10,7 @@ from taskloom.recipe import read
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic.algebra import program_text
-from taskloom.suites.zest.synthetic.show import family
+from taskloom.suites.zest.synthetic.plan import family
 from taskloom.suites.zest.synthetic.task_world import task_world
 
 PAGE = Path(__file__).parents[4] / "docs" / "suites" / "zest.md"

@@ -23,10 +23,16 @@ TRAITS: dict[str, type] = {
     "concepts": str,
     "sentences": int,
 }
-"""group: which group of the recipe. support: size of the official support; minimal: size of the
-shortest minimal one, which is the official one unless the group has `cited`; supports: number of
-minimal ones; support_lines: the official one's sentences, counted from 1. composition: the paper's
-support composition. concepts: events and constructs of the whole story.
+"""Traits of an example.
+
+- group: group of the recipe.
+- support: size of the official support.
+- minimal: size of the shortest minimal support, which is the official one unless the group has
+  `cited`.
+- supports: number of minimal supports.
+- support_lines: sentences of the official support, counted from 1.
+- composition: the paper's support composition.
+- concepts: events and constructs of the whole story.
 """
 
 
@@ -34,10 +40,10 @@ class AnsweredQuestion(NamedTuple):
     """A question with its answer and all of its minimal supports, by index of sentence.
 
     Attributes:
-        question: What is asked.
+        question: The question.
         verdict: Its answer.
-        supports: All minimal supports, the shortest, then earliest, first.
-        cited: The support that bAbI cites, where that is wanted.
+        supports: All minimal supports: shortest first, then earliest.
+        cited: The support that bAbI cites, if the group asks for it.
     """
 
     question: Question
@@ -47,18 +53,19 @@ class AnsweredQuestion(NamedTuple):
 
     @property
     def official(self) -> tuple[int, ...]:
-        """Return the support that counts: the cited one, else the shortest, then earliest."""
+        """The support that counts: the cited one, else the shortest, then earliest."""
         return self.supports[0] if self.cited is None else self.cited
 
 
 NUMBERS = tuple([f" {i}" for i in range(-1, 3_000)])
-"""The numbers of names by how many there are before, with "" for one: more than a story of the
-longest can have.
+"""Texts of the numbers of names. The index is the size of the table of names, which always holds
+"", so the first name gets index 1 and number 0. The longest story has fewer names.
 """
 
 
 def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
     kind, who, places, thing, to, pronoun, _, also, them, denied = event
+    # "~" for a pronoun, "~~" if "them" stands for the objects too, "!" for a denial.
     marks = f" {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else ""
     names = (*who, thing, also, to, *places) if thing else (*who, *places)
     mark = intern(f";{kind}{marks}")
@@ -71,15 +78,15 @@ def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
 
 @cache
 def _concept_set(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
-    """Return concepts as a set, the same object for all sentences that have them: it is compared at
-    once.
+    """Return concepts as a set, the same object for all sentences that have them, so that sets of
+    them compare by identity.
     """
     return frozenset((*concepts, "COMPOUND") if compound else concepts)
 
 
 OUTLINES = Remembered(_outline)
-"""What a sentence adds to a story's structure: its kind with pronouns and denial, its names, and
-its concepts.
+"""What each sentence adds to a story's structure: its kind with marks for pronouns and denial, its
+names, and its concepts.
 """
 
 
@@ -96,7 +103,7 @@ class Structure:
         self._concepts: set[frozenset[str]] = set()
 
     def read(self, events: Iterable[Event]) -> str:
-        """Read sentences on; return the structure of all that was read, verbs aside."""
+        """Read further sentences; return the structure of all read so far, without verbs."""
         numbers, parts, concepts = self._numbers, self._parts, self._concepts
         for event in events:
             mark, names, own = OUTLINES[event]
@@ -109,8 +116,8 @@ class Structure:
         return "".join(parts)[1:]
 
     def concepts(self) -> frozenset[str]:
-        """Return the events and constructs of all that was read; COMPOUND where a pronoun stands
-        for two.
+        """Return the events and constructs of all sentences read; COMPOUND if a pronoun stands for
+        two.
         """
         return frozenset[str]().union(*self._concepts)
 
@@ -125,30 +132,24 @@ def signature(events: Iterable[Event]) -> str:
 
 
 def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> str:
-    """Return the structure of the official support with its question: what `per_signature`
-    counts.
+    """Return the structure of the official support with its question: `per_signature` counts
+    these.
     """
     question = answered.question
-    names = Event(
-        "in",
-        tuple(x for x in (question.person, question.other) if x),
-        (question.place,),
-        question.thing,
-    )
-    return f"{question.kind} {question.form}|" + signature(
-        [*(events[i] for i in answered.official), names]
-    )
+    # The names in the question, as a sentence, so that they are numbered with those of the support.
+    persons = tuple(name for name in (question.person, question.other) if name)
+    asked = Event("in", persons, (question.place,), question.thing)
+    support = [events[i] for i in answered.official]
+    return f"{question.kind} {question.form}|{signature([*support, asked])}"
 
 
 def tokens(text: str) -> int:
-    """Count the tokens that a model sees that takes every word and every mark for one, as BERT does
-    with bAbI's words.
-    """
+    """Count words and punctuation marks, each of which is one token for BERT on bAbI's words."""
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
 def concepts_of_sentence(event: Event) -> frozenset[str]:
-    """Return the events and constructs in a sentence; COMPOUND where a pronoun stands for two."""
+    """Return the events and constructs in a sentence; COMPOUND if a pronoun stands for two."""
     return OUTLINES[event][2]
 
 
@@ -168,8 +169,17 @@ def make_example(
     concepts: frozenset[str],
     key: str = "",
 ) -> Example:
-    """Build the example that a model sees: the passage and the question as one text; `concepts` are
-    those of the passage.
+    """Build an example: the passage and the question as one text, with traits and derivation.
+
+    Args:
+        events: The sentences of the passage.
+        passage: Their text.
+        question: The text of the question.
+        answered: Its answer and supports.
+        group: Name of the group.
+        task: Name of the task.
+        concepts: Concepts of the whole passage.
+        key: Content key; empty if the text is its own key.
     """
     official = answered.official
     traits: dict[str, Trait] = {

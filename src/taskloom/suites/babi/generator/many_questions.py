@@ -1,12 +1,12 @@
 """Stories with several questions, grown sentence by sentence as in bAbI 1.0.
 
-Which split a story belongs to is decided by keyed hashes of what it opens with, whatever the words:
-of what happens before its first question, in any order, and of what happens up to the second
-together with the places before it. Every question's text begins with the opening, so training and
-tests share no text, and no two short texts that differ by verbs or by the names of the first
-sentences; what belongs elsewhere is drawn again. So is the sentence with which a story gets long
-enough to have a structure of another split; later ones are free, so that no length is favoured.
-Words are chosen last: a style changes no story.
+A story belongs to a split by keyed hashes of its opening, which ignore the words: one of what
+happens before the first question, in any order, and one of what happens up to the second question
+together with the places before it. The text of every question begins with the opening, so training
+and tests share no text, and no two short texts that differ only in verbs or in the names of the
+first sentences. A piece that belongs to another split is drawn again. So is the sentence with which
+a story becomes long enough to have a structure, if that belongs to another split. Later sentences
+are free, so that no length is favoured. Words are chosen last, so a style changes no story.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.draws import pick_number, sample
 
 TRIES = 2_000
-"""Pieces drawn before a request counts as impossible, where it is tried out."""
+"""Maximum pieces drawn when a request is tried out, before it counts as impossible."""
 
 ENDURANCE = 200_000
-"""Pieces drawn for one story of a request that has been tried out; never reached by what can be met
-at all.
+"""Maximum pieces drawn for one story of a request that has been tried out. No request that can be met
+reaches it.
 """
 
 RESTART = 100
-"""Pieces drawn in vain before a story begins anew: what it opens with may leave no way on."""
+"""Pieces drawn in vain before a story begins anew, because its opening may allow no question."""
 
 PATIENCE = 60
-"""Gaps without a question that can be asked, before a piece is drawn again."""
+"""Maximum gaps without a question that can be asked, before a piece is drawn again."""
 
 
 Mark = tuple[int, dict[str, str], dict[str, str], dict[str, str]]
-"""A point that a story can go back to: its sentences, and who is where, holds what, and what lies
-where.
+"""A point that a story can go back to: number of sentences, who is where, who holds what, and what
+lies where.
 """
 
 
@@ -76,11 +76,11 @@ def grow(
         group: What happens and what is asked.
         setting: What the groups of a recipe share.
         rng: The story's own stream.
-        rule: What makes it a story of the split.
-        weights: What may happen: the group's `action_weights`.
-        also: At each question, ask besides everything of these types that can be answered (the
-            paper's inject).
-        tries: Pieces drawn before the story is given up.
+        rule: Decides which stories belong to the split.
+        weights: The group's `action_weights`.
+        also: Question types to inject: at each question, everything of these types that can be
+            answered is asked too (the paper's inject splits).
+        tries: Maximum pieces drawn.
 
     Raises:
         RecipeError: No question of the wanted kind and support comes up.
@@ -130,9 +130,8 @@ class _StoryBuilder:
         self.simulator.idle |= _left_out(setting.vocabulary.persons, group.story.hands, rng)
         self.simulator.kept |= _left_out(setting.vocabulary.objects, group.story.things, rng)
         self.events: list[Event] = []
-        self.asked: list[
-            tuple[int, AnsweredQuestion]
-        ] = []  # with the number of sentences before each question
+        # Each question with the number of sentences before it.
+        self.asked: list[tuple[int, AnsweredQuestion]] = []
         self.knowledge = Knowledge(setting.vocabulary.places, setting.reading)
 
     def mark(self) -> Mark:
@@ -143,15 +142,16 @@ class _StoryBuilder:
         count, self.simulator.where, self.simulator.holder, self.simulator.lies = mark
         del self.events[count:]
         if len(self.knowledge.events) > count:
+            # Knowledge cannot be taken back; it is told again at the next question.
             self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading)
 
     def piece(self, opens: bool, follows: bool) -> bool:
-        """Append the sentences up to the next question, and draw the question; return False if the
+        """Append the sentences up to the next question, and draw the question. Return False if the
         piece must be drawn again.
 
         Args:
-            opens: The piece is one of those that decide on the split.
-            follows: There is a question before it.
+            opens: True if the piece decides which split the story belongs to.
+            follows: True if there is a question before it.
         """
         assert self.group.story is not None
         gap, ask, again = self.group.story.gap, self.group.story.ask, self.group.story.again
@@ -160,7 +160,7 @@ class _StoryBuilder:
             start = len(self.events)
             if not self.append(gap):
                 return False
-            if opens and not i and not self.rule.opening(self._opening(start)):
+            if opens and i == 0 and not self.rule.opening(self._opening(start)):
                 return False
             if often < 1 and self.rng.random() >= often:
                 often = ask
@@ -173,19 +173,17 @@ class _StoryBuilder:
         return False
 
     def _opening(self, start: int) -> str:
-        """Return what decides on the split: what happens from a sentence on, in any order, and the
-        places before.
+        """Return the text that decides on the split: the places before a sentence, and what happens
+        from it on, in any order.
         """
-        return " ".join(
-            [
-                *(place for e in self.events[:start] for place in e.places),
-                "|",
-                *sorted(
-                    " ".join([e.kind, *e.who, *e.things, e.to, *e.places])
-                    for e in self.events[start:]
-                ),
-            ]
-        )
+        places: list[str] = []
+        for event in self.events[:start]:
+            places += event.places
+        happens = [
+            " ".join([event.kind, *event.who, *event.things, event.to, *event.places])
+            for event in self.events[start:]
+        ]
+        return " ".join([*places, "|", *sorted(happens)])
 
     def append(self, count: int) -> bool:
         """Append `count` sentences; return False if the simulator gets stuck."""
@@ -198,9 +196,10 @@ class _StoryBuilder:
         return True
 
     def _act(self, room: int) -> list[Event]:
-        """Draw what happens next; none if nothing can, or nothing that keeps the structure of the
+        """Draw what happens next. Empty if nothing can, or nothing that keeps the structure of the
         beginning within the split.
         """
+        # An act has one or two sentences, so only the last two places can complete the beginning.
         if not BEGINNING - 2 <= len(self.events) < BEGINNING:
             return self.simulator.act(self.weights, room)
         for _ in range(PATIENCE):
@@ -217,8 +216,8 @@ class _StoryBuilder:
 
     def _ask(self) -> AnsweredQuestion | None:
         group = self.group
-        # Only now: half of all openings belong to another split, and nobody needs to know what
-        # follows from them.
+        # Told only now: half of all openings belong to another split, and what follows from them
+        # is never asked.
         self.knowledge.tell_all(self.events[len(self.knowledge.events) :])
         kind = draw_kind(group, self.rng)
         for question in self._questions(kind):
@@ -228,12 +227,13 @@ class _StoryBuilder:
         return None
 
     def _questions(self, kind: QuestionKind) -> Iterator[Question]:
-        """Yield what may be asked now: of yes-no questions those with the answer that is drawn,
-        then those with others.
+        """Yield what may be asked now; yes-no questions with the drawn answer first, then those
+        with the others.
         """
-        weights = dict(self.group.answers or {"yes": 1.0, "no": 1.0}) if kind == "yes-no" else {}
-        if not weights:
+        if kind != "yes-no":
             yield from draw_questions(self.knowledge, kind, self.group, self.rng, None)
+            return
+        weights = dict(self.group.answers or {"yes": 1.0, "no": 1.0})
         while weights:
             wanted = self.rng.choices(list(weights), weights=list(weights.values()))[0]
             yield from draw_questions(self.knowledge, kind, self.group, self.rng, {wanted: 1.0})
@@ -241,8 +241,8 @@ class _StoryBuilder:
             weights = {name: weight for name, weight in weights.items() if weight}
 
     def others(self, kinds: tuple[QuestionKind, ...]) -> None:
-        """Ask, after the last question, every other one of some types that can be answered, in the
-        order of types and names.
+        """After the last question, ask every other question of some types that can be answered, in
+        the order of types and names.
         """
         count, last = self.asked[-1]
         text = ask(last.question, self.setting.lexicon)
@@ -252,6 +252,7 @@ class _StoryBuilder:
     def examples(self) -> list[Example]:
         """Put the story into words, and return an example for each question."""
         lexicon = self.setting.lexicon
+        # Texts and concepts of the story after 0, 1, 2, … sentences.
         passages = [""]
         for text in self.setting.writer.write(self.events, self.rng):
             passages.append(f"{passages[-1]} {text}" if passages[-1] else text)
@@ -273,9 +274,8 @@ class _StoryBuilder:
 
 
 def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:
-    """Draw the names beyond the number that a story has."""
-    return (
-        set()
-        if number is None
-        else {*sample(rng, names, max(0, len(names) - pick_number(rng, number)))}
-    )
+    """Draw the names that a story does not use; none if it may use all."""
+    if number is None:
+        return set()
+    surplus = max(0, len(names) - pick_number(rng, number))
+    return set(sample(rng, names, surplus))

@@ -1,9 +1,10 @@
 """Stories with one question at the end, aimed at a wanted structure.
 
-The proof is planned first (`proof_plan`), the simulator adds the other sentences around it and
-leaves alone what the proof stands on (`proof_guard`). Then the reasoner reads the whole story; what
-it finds must be what was asked for, or another draw is made. The question type and the size of the
-support are drawn once per example, so that rare structures are as frequent as the recipe says.
+The proof is planned first (`proof_plan`). The simulator adds the other sentences around it and
+leaves alone what the proof depends on (`ProofGuard`). Then the reasoner reads the whole story: if
+it does not find what was asked for, another story is drawn. The question type and the size of the
+support are drawn once per example, so that structures that are hard to find are as frequent as the
+recipe demands.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from taskloom.suites.babi.generator.examples import (
     make_example,
     support_signature,
 )
+from taskloom.suites.babi.generator.planned_proofs import Blocked, ProofGuard, ProofPlanner
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
-from taskloom.suites.babi.generator.proof_guard import Blocked, ProofGuard
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
-from taskloom.suites.babi.generator.proof_shapes import ProofPlanner
 from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.generator.story_setting import (
     Setting,
@@ -49,23 +49,23 @@ from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.draws import pick, sample
 
 TRIES = 4_000
-"""Draws for one example before a request counts as impossible, where it is tried out."""
+"""Maximum draws for an example when a request is tried out, before it counts as impossible."""
 
 ENDURANCE = 400_000
-"""Draws for one example of a request that has been tried out: a hundred times as many, so that none
-that can be met fails.
+"""Maximum draws for one example of a request that has been tried out: a hundred times as many, so
+that no request that can be met fails.
 """
 
 PERSISTENCE = 500
 """Draws for one size of support before another of the wanted range is tried."""
 
 COUPONS = 40
-"""Stories drawn for each class of supports that `per_signature` needs; if all were alike, 8 would
-do for 1,000 classes.
+"""Maximum stories drawn per class of supports when `per_signature` is tried out. If all classes were
+equally likely, 8 would suffice for 1,000 of them (the coupon collector's problem).
 """
 
 PLANS = 60
-"""Proofs drafted of a size before it counts as one that needs what the group does not list."""
+"""Maximum proofs drafted of a size before it counts as needing something the group does not list."""
 
 NEEDS = {
     "where-O": ("GRAB",),
@@ -74,15 +74,16 @@ NEEDS = {
     "counting": ("GRAB",),
     "give-qs": ("GRAB", "GIVE"),
 }
-"""What a story must have for a question of a type: nobody holds anything at the start, and a gift
-needs somebody who took it.
+"""Events that a story needs for a question of each type: nobody holds anything at the start, and
+only what was taken can be given.
 """
 
 OPEN = 8
-"""Where a recipe asks for what the support holds but not how large it is: the largest proof that is
-planned.
+"""Maximum size of a planned proof if the recipe states what the support must have, but not its
+size.
 """
 
+# Compared with other reasons, so it is a constant.
 SPLIT = (
     "the split: the story's structure belongs to another one; longer stories, more events or names"
     " have more structures"
@@ -95,8 +96,9 @@ def check_needs(group: StoryGroup) -> None:
     Raises:
         RecipeError: It names the question type and the event that it needs.
     """
-    for kind, weight in group.questions.items():
-        for event in NEEDS.get(kind, ()) if weight else ():
+    asked = [kind for kind, weight in group.questions.items() if weight]
+    for kind in asked:
+        for event in NEEDS.get(kind, ()):
             if event not in group.events:
                 raise RecipeError(
                     f"group '{group.name}': {kind} questions need {event}; add it to events, with"
@@ -105,15 +107,15 @@ def check_needs(group: StoryGroup) -> None:
 
 
 class Wish(NamedTuple):
-    """What one example shall be, drawn before it, so that no kind is rarer for being harder to
-    find.
+    """The request for one example, drawn before the example, so that kinds that are harder to find
+    are not rarer.
 
     Attributes:
         kind: The question type.
-        size: The size of the support, 0 for any.
-        length: Sentences before the question.
+        size: Size of the support; 0 for any.
+        length: Number of sentences before the question.
         answer: The answer of a yes-no question.
-        concepts: Concepts that the support shall have, or shall not have.
+        concepts: True for concepts that the support must have, False for those it must not have.
     """
 
     kind: QuestionKind
@@ -130,8 +132,8 @@ class GroupExamples:
         self.group = group
         self.setting = setting
         self.weights = action_weights(group)
-        # Where all events are listed, a plan can only have what is; constructs are planned where
-        # they are listed.
+        # Plans use only constructs that the group lists, but any event. So they must be checked
+        # unless the group lists all events.
         self.partial = not {*EVENTS} <= {*group.events}
         self.unlisted = Remembered(group.unlisted)
         self.planner = ProofPlanner(
@@ -155,41 +157,44 @@ class GroupExamples:
             self._check_listed(kind)
         for kind, sizes in self.sizes.items():
             if self._planned() and not sizes:
-                required = (
-                    f" and {', '.join(group.composition)} in the support"
-                    if group.composition
-                    else ""
-                )
-                raise RecipeError(
-                    f"group '{group.name}': no {kind} question has a support of"
-                    f" {group.support or 'any size'} with the events {', '.join(group.events)}, the"
-                    f" wording {', '.join(group.wording) or 'none'}{required};"
-                    f" {self.planner.limit(kind)}"
-                )
+                raise self._no_size(kind)
+
+    def _no_size(self, kind: str) -> RecipeError:
+        """Build the error for a question type of which no support has a wanted size."""
+        group = self.group
+        required = ""
+        if group.composition:
+            required = f" and {', '.join(group.composition)} in the support"
+        return RecipeError(
+            f"group '{group.name}': no {kind} question has a support of"
+            f" {group.support or 'any size'} with the events {', '.join(group.events)}, the"
+            f" wording {', '.join(group.wording) or 'none'}{required};"
+            f" {self.planner.limit(kind)}"
+        )
 
     def _others(self) -> int:
-        """Return how many proofs are planned beside the official one; what the story brings by
-        itself comes on top.
-        """
+        """Number of proofs planned beside the official one. The story may bring more by itself."""
         return max(0, self.group.alternatives.low - 1) if self.group.alternatives else 0
 
     def _planned(self) -> Span | None:
-        """Return the sizes of support to plan for: those asked for, or any small one where more is
-        asked of it than its size.
+        """Sizes of support to plan for, or None if no proof is planned.
+
+        They are those asked for, or any small one if the group asks for something else of its
+        proofs.
         """
         group = self.group
+        if group.support is not None or group.unknown or group.exhaustive:
+            return group.support
         wishes = (
             group.composition or self._others() or group.position != "any" or group.distractors < 1
         )
-        if group.support is None and not group.unknown and not group.exhaustive and wishes:
-            return Span(1, OPEN)
-        return group.support
+        return Span(1, OPEN) if wishes else None
 
     def _check_listed(self, kind: str) -> None:
         """Keep the sizes of which some proof has only what the group lists.
 
         Raises:
-            RecipeError: There is none; says what the proofs need.
+            RecipeError: There is no such size; with what the proofs need.
         """
         needed: Counter[str] = Counter()
         sizes = self.sizes[kind]
@@ -205,11 +210,11 @@ class GroupExamples:
         self.sizes[kind] = able or sizes
 
     def _some_listed(self, kind: str, size: int, needed: Counter[str]) -> bool:
-        """Return whether one of some plans has only what the group lists; count what the others
+        """True if one of several plans has only what the group lists. Counts what the others
         need.
         """
         rng = Random(size)
-        answers = ["yes"]  # of other questions it is not looked at
+        answers = ["yes"]  # ignored for all but yes-no questions
         if kind == "yes-no":
             answers = [a for a in ("yes", "no", "maybe") if self.planner.shapes("yes-no", size, a)]
         for i in range(PLANS):
@@ -235,6 +240,7 @@ class GroupExamples:
         return ""
 
     def _happening(self) -> str:
+        """What may happen in a story, for error messages."""
         group = self.group
         return (
             f"the events {', '.join(group.events)} and the wording"
@@ -252,13 +258,13 @@ class GroupExamples:
         """Draw example number `index` of the group.
 
         Args:
-            key: The stream of the group's examples.
-            index: Which of them.
-            rule: What makes a story one of the split.
-            tries: Stories drawn before it is given up.
+            key: Key of the group's examples.
+            index: Number of the example.
+            rule: Decides which stories belong to the split.
+            tries: Maximum stories drawn.
 
         Raises:
-            RecipeError: It cannot be had; says which wish blocks it.
+            RecipeError: No story was found; with what blocked most of them.
         """
         rng = key.random(index)
         wish = self._wish(rng)
@@ -282,8 +288,8 @@ class GroupExamples:
                 ) from error
             if i % PERSISTENCE == 0:
                 wish = self._wish(rng)
-        # Half of all structures belong to another split anyway; that is the reason only where there
-        # is no other.
+        # Half of all structures belong to another split anyway, so that is named only if nothing
+        # else blocked a draw.
         wishes = Counter([reason for reason in reasons if reason != SPLIT]) or Counter(reasons)
         text, count = wishes.most_common(1)[0]
         raise RecipeError(
@@ -313,8 +319,8 @@ class GroupExamples:
     def _wanted_concepts(
         self, kind: QuestionKind, size: int, wanted: str, rng: Random
     ) -> dict[str, bool]:
-        """Draw which concepts the support shall have, by their frequencies; what no proof of that
-        size has is not wanted of it.
+        """Draw which concepts the support must have, by their frequencies. A concept that no proof
+        of that size can have is not required.
         """
         concepts: dict[str, bool] = {}
         for concept, share in self.group.frequencies.items():
@@ -330,9 +336,9 @@ class GroupExamples:
             weights = {"yes": 1.0, "no": 1.0}
             if "INDEF" in self.group.wording:  # proofs of "maybe" are planned with INDEF only
                 weights["maybe"] = 1.0
-        able = {
-            a: w for a, w in weights.items() if not size or self.planner.shapes("yes-no", size, a)
-        }
+        able = dict(weights)
+        if size:
+            able = {a: w for a, w in weights.items() if self.planner.shapes("yes-no", size, a)}
         if not able:
             raise RecipeError(
                 f"group '{self.group.name}': answers: no yes-no question with a support of {size},"
@@ -341,11 +347,11 @@ class GroupExamples:
         return rng.choices(list(able), weights=list(able.values()))[0]
 
     def try_out(self, key: Key, rule: SplitRule) -> None:
-        """Refuse the group if it cannot be had: one example is drawn, and as many supports as
+        """Refuse the group if it cannot be drawn: tries one example, and as many supports as
         `per_signature` needs.
 
         Raises:
-            RecipeError: It says which wish blocks it.
+            RecipeError: With what blocks it.
         """
         if self.group.per_signature is None:
             self.make(key, 0, rule, TRIES)
@@ -371,11 +377,10 @@ class GroupExamples:
     def _draw(self, key: Key, index: int, wish: Wish, rng: Random, rule: SplitRule) -> Example:
         group, setting = self.group, self.setting
         events, structure, answered = self._story(wish, rng, rule)
-        if (
-            group.per_signature is not None
-            and self._class_of(key, events, answered) != index % self._classes()
-        ):
-            raise Blocked(f"per_signature: {group.per_signature}")
+        if group.per_signature is not None:
+            own_class = index % self._classes()
+            if self._class_of(key, events, answered) != own_class:
+                raise Blocked(f"per_signature: {group.per_signature}")
         passage = " ".join(setting.writer.write(events, rng))
         question = ask(answered.question, setting.lexicon)
         whole = structure.read(events[BEGINNING:])
@@ -391,8 +396,10 @@ class GroupExamples:
         )
 
     def _classes(self) -> int:
-        """Return into how many classes signatures fall: each is free only to the rows of one, which
-        are `per_signature` at most.
+        """Number of classes that signatures fall into by their hash.
+
+        Row i may have only signatures of class i % classes. A class has at most `per_signature`
+        rows, so no signature has more, and rows need not know of each other.
         """
         return -(-self.group.n // (self.group.per_signature or 1))
 
@@ -402,11 +409,11 @@ class GroupExamples:
     def _story(
         self, wish: Wish, rng: Random, rule: SplitRule
     ) -> tuple[list[Event], Structure, AnsweredQuestion]:
-        """Draw a story with the question that is wished for, and the structure of its beginning.
+        """Draw a story with the requested question, and the structure of its beginning.
 
         Raises:
-            Blocked: Not by this draw.
-            NoProofPlan: Not by this draw.
+            Blocked: This draw does not give what was requested.
+            NoProofPlan: This draw leads to no proof.
         """
         group, setting = self.group, self.setting
         plan: ProofPlan | None = None
@@ -461,10 +468,11 @@ class GroupExamples:
         if answered.question.kind == "yes-no" and answered.verdict.answer != wish.answer:
             raise Blocked(f"answers: {wish.answer}")
         if group.composition or wish.concepts:
-            concepts = {
-                *composition([events[i] for i in answered.official]).split("+"),
-                *_compound(events, answered),
-            }
+            support = [events[i] for i in answered.official]
+            concepts = set(composition(support).split("+"))
+            # `composition` lists the COREF and CONJ that a COMPOUND consists of, not COMPOUND.
+            if any(event.compound for event in support):
+                concepts.add("COMPOUND")
             if not set(group.composition) <= concepts:
                 raise Blocked(f"composition: {', '.join(group.composition)}")
             for concept, has in wish.concepts.items():
@@ -476,13 +484,13 @@ class GroupExamples:
     def simulate(
         self, plan: ProofPlan | None, length: int, rng: Random, rule: SplitRule
     ) -> tuple[list[Event], Structure]:
-        """Draw a story of `length` sentences around a planned proof, or any story; return the
-        structure of its beginning, too.
+        """Draw a story of `length` sentences around a planned proof, or any story. Return it with
+        the structure of its beginning.
 
-        A story of another split is given up as soon as its beginning shows that.
+        A story of another split is given up as soon as its beginning is complete.
 
         Raises:
-            Blocked: The draw cannot be completed; says which wish blocks it.
+            Blocked: The draw cannot be completed; with what blocks it.
         """
         units = plan.units if plan else []
         planned = plan.size if plan else 0
@@ -503,6 +511,7 @@ class GroupExamples:
             if gap:
                 wanted, able = len(events) + gap, True
                 if beginning is None:
+                    # Stop where the beginning ends: half of all stories are given up there.
                     if len(events) < BEGINNING:
                         able = simulator.extend(events, min(wanted, BEGINNING), wanted, weights)
                     if able and BEGINNING <= len(events) < wanted:
@@ -524,8 +533,10 @@ class GroupExamples:
 
     @staticmethod
     def _beginning(events: list[Event], rule: SplitRule) -> Structure:
-        """Return the structure of how a story begins; give up a story that belongs to another split
-        by it.
+        """Return the structure of a story's beginning.
+
+        Raises:
+            Blocked: It belongs to another split.
         """
         beginning = Structure()
         if not rule.has(events, beginning):
@@ -533,15 +544,12 @@ class GroupExamples:
         return beginning
 
 
-def _compound(events: list[Event], answered: AnsweredQuestion) -> set[str]:
-    return {"COMPOUND"} if any(events[i].compound for i in answered.official) else set()
-
-
 def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
-    """Draw how many other sentences stand before each unit and after the last."""
+    """Draw the number of other sentences before each unit and after the last."""
     slots = units + spare
     if not units:
         return [slots]
+    # The units are among the slots of one half of the story if `position` asks for it.
     low = min(spare, slots // 2) if position == "late" else 0
     high = max(units, slots // 2) if position == "early" else slots
     chosen = sorted(sample(rng, range(low, high), units))

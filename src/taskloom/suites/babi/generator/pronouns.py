@@ -1,9 +1,11 @@
-"""Pronouns in planned proofs: a sentence with a pronoun needs the one before it, which makes the
-proof longer by one.
+"""Pronouns in planned proofs.
+
+A sentence with a pronoun needs the sentence before it, so the proof gets longer by one.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from taskloom.suites.babi.story.events import Event
@@ -18,9 +20,10 @@ class NoProofPlan(Exception):  # noqa: N818 - an outcome, tried again with anoth
 
 def add_antecedents(builder: ProofBuilder, count: int) -> None:
     """Give `count` of the proof's sentences a pronoun, each with an antecedent that the proof does
-    not count otherwise.
+    not need otherwise.
     """
     if not count and not builder.coref and "COMPOUND" not in builder.can and not builder.things:
+        # Not for every count of 0: the shuffle below is part of the stream that goldens hold.
         return
     candidates = [
         e for e in builder.lines if len(e.who) == 1 and not e.denied and _may_follow(builder, e)
@@ -36,14 +39,15 @@ def add_antecedents(builder: ProofBuilder, count: int) -> None:
 
 
 def _may_follow(builder: ProofBuilder, event: Event) -> bool:
+    """True if the group allows the sentence to have a pronoun."""
     if event.kind in ("move", "in"):
-        return "MOVE" in builder.coref or (
-            "COMPOUND" in builder.can and event is not builder.departure
-        )
+        together = "COMPOUND" in builder.can and event is not builder.departure
+        return "MOVE" in builder.coref or together
     return event.kind.upper() in builder.coref or _may_be_them(builder, event)
 
 
 def _may_be_them(builder: ProofBuilder, event: Event) -> bool:
+    """True if the sentence may be said of two objects as "them", after a grab of both."""
     return (
         event.kind != "grab"
         and {("COMPOUND", "GRAB"), ("COMPOUND", event.kind.upper())} <= builder.things
@@ -51,8 +55,8 @@ def _may_be_them(builder: ProofBuilder, event: Event) -> bool:
 
 
 def _precede(builder: ProofBuilder, event: Event) -> bool:
-    """Put a sentence with the same subject before an event, which then has a pronoun; return False
-    if none fits.
+    """Put a sentence with the same subject before an event, which then gets a pronoun. Return False
+    if no sentence fits.
     """
     if [event] not in builder.units:
         return False
@@ -71,11 +75,8 @@ def _after_a_move(builder: ProofBuilder, event: Event) -> list[Event] | None:
     start = builder.places[-1]
     if start in event.places:
         return None
-    if (
-        "COMPOUND" in builder.can
-        and builder.persons
-        and ("MOVE" not in builder.coref or builder.rng.random() < 0.4)
-    ):
+    can_pair = "COMPOUND" in builder.can and bool(builder.persons)
+    if can_pair and ("MOVE" not in builder.coref or builder.rng.random() < 0.4):
         pair = (event.who[0], builder.persons.pop())
         return [Event("move", pair, (start,)), Event("move", pair, event.places, pronoun=True)]
     if "MOVE" not in builder.coref:
@@ -84,8 +85,8 @@ def _after_a_move(builder: ProofBuilder, event: Event) -> list[Event] | None:
 
 
 def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
-    """Return a drop or gift right after the grab that makes it possible, which moves here from
-    where the story has it.
+    """Return a drop or gift right after the grab that makes it possible. The grab moves here from
+    its place in the plan.
     """
     grab = Event("grab", event.who, thing=event.thing)
     at = builder.units.index([event])
@@ -98,11 +99,8 @@ def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
     if not _quiet(builder, event.who[0], builder.units.index([grab]), at):
         return None
     after, plain = event._replace(pronoun=True), _may_be_plain(builder, event)
-    if (
-        builder.objects
-        and _may_be_them(builder, event)
-        and (not plain or builder.rng.random() < 0.5)
-    ):
+    two_things = bool(builder.objects) and _may_be_them(builder, event)
+    if two_things and (not plain or builder.rng.random() < 0.5):
         also = builder.objects.pop()
         unit = [grab._replace(also=also), after._replace(also=also, them=True)]
     elif plain:
@@ -114,52 +112,55 @@ def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
 
 
 def _after_another(builder: ProofBuilder, event: Event) -> list[Event] | None:
-    """Return an event after something else that the person does, and that proves nothing."""
+    """Return an event after something else that the person does, which proves nothing."""
     if not _may_be_plain(builder, event):
         return None
     after = event._replace(pronoun=True)
     if builder.objects:
         return [Event("grab", event.who, thing=builder.objects.pop()), after]
-    before = builder.units[: builder.units.index([event])]
-    if "NEGATE" in builder.can and not any(
-        event.who[0] in (*e.who, e.to) for unit in before for e in unit
-    ):
+    before = chain.from_iterable(builder.units[: builder.units.index([event])])
+    mentioned = any(event.who[0] in (*earlier.who, earlier.to) for earlier in before)
+    if "NEGATE" in builder.can and not mentioned:
         return [Event("not", event.who, (builder.places[-1],)), after]
     return None
 
 
 def _may_be_plain(builder: ProofBuilder, event: Event) -> bool:
+    """True if the pronoun may stand for the subject alone."""
     return event.kind in ("move", "in") or event.kind.upper() in builder.coref
 
 
 def free_pronouns(builder: ProofBuilder) -> None:
-    """Give a pronoun, now and then, to a sentence that follows one of the proof's own: that costs
-    the proof nothing.
+    """Sometimes give a pronoun to a sentence that follows one of the proof's own, which costs the
+    proof nothing.
     """
+    if not builder.coref:
+        return
     i = 0
-    while builder.coref and i + 1 < len(builder.units):
-        before, after = builder.units[i][-1], builder.units[i + 1][0]
-        if (
-            len(before.who) == 1
-            and before.who == after.who
-            and not before.pronoun
-            and not after.pronoun
-            and not after.denied
-            and before in builder.lines
-            and builder.words.clear(before.who[0], before.to)
-            and ("MOVE" if after.kind in ("move", "in") else after.kind.upper()) in builder.coref
-            and builder.rng.random() < 0.5
-        ):
-            builder.units[i : i + 2] = [
-                [*builder.units[i], after._replace(pronoun=True), *builder.units[i + 1][1:]]
-            ]
+    while i + 1 < len(builder.units):
+        first, second = builder.units[i], builder.units[i + 1]
+        if _can_refer(builder, first[-1], second[0]) and builder.rng.random() < 0.5:
+            # One unit from now on, so that nothing comes between the two sentences.
+            joined = [*first, second[0]._replace(pronoun=True), *second[1:]]
+            builder.units[i : i + 2] = [joined]
         i += 1
 
 
-def _quiet(builder: ProofBuilder, person: str, start: int, stop: int) -> bool:
-    """Return whether nothing between two units needs that person to hold the object already."""
-    return not any(
-        person in (*e.who, e.to) and e.thing
-        for unit in builder.units[start + 1 : stop]
-        for e in unit
+def _can_refer(builder: ProofBuilder, before: Event, after: Event) -> bool:
+    """True if a pronoun in a sentence can refer to the one person of the sentence before."""
+    if len(before.who) != 1 or before.who != after.who:
+        return False
+    if before.pronoun or after.pronoun or after.denied:
+        return False
+    topic = "MOVE" if after.kind in ("move", "in") else after.kind.upper()
+    return (
+        topic in builder.coref
+        and before in builder.lines
+        and builder.words.clear(before.who[0], before.to)
     )
+
+
+def _quiet(builder: ProofBuilder, person: str, start: int, stop: int) -> bool:
+    """True if nothing between two units needs that person to hold the object already."""
+    between = chain.from_iterable(builder.units[start + 1 : stop])
+    return not any(event.thing and person in (*event.who, event.to) for event in between)

@@ -1,12 +1,15 @@
-"""Proofs planned before their stories: the sentences that a proof of a given size will consist of.
+"""Proofs planned before their stories: the sentences that a proof of a given size consists of.
 
-To place somebody, somebody else is placed by a sentence (the anchor) and tied to them by links: a
-GIVE (one sentence), or a handover: a DROP and a GRAB of one object (two). A pronoun costs one
-sentence more, its antecedent. Two uncertain anchors ("either") may stand in for a certain one. So
-the size of the support is anchors + gives + 2 x handovers + antecedents + what the question itself
-adds, and a plan of any size is built directly. Sentences that the world needs but the proof does
-not (who drops the milk must have taken it) are props. The reasoner has the last word on every
-story; plans only make it likely to agree.
+To locate a person, the plan places another one by a sentence (the anchor) and ties the two together
+by links: a GIVE (one sentence), or a handover, which is a DROP and a GRAB of one object (two
+sentences). A pronoun costs one more sentence, its antecedent. Two uncertain anchors ("either") may
+replace a certain one. So
+
+    size = anchors + gives + 2 x handovers + antecedents + denials + what the question itself adds
+
+and a plan of any size is built directly. Sentences that the world needs but the proof does not (who
+drops the milk must have taken it) are not counted. The reasoner checks every story; plans only make
+it likely to agree.
 """
 
 from __future__ import annotations
@@ -32,17 +35,17 @@ from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, sample
 
 PRONOUNS = 0.85
-"""How often somebody who handles two things in a row is named by a pronoun: then 63 to 64 % of
-lists and counts with four or more cited sentences have COREF in them (benchmarks/babi_paper.py);
-always, and what COREF costs could not be measured.
+"""Probability that a person who handles two objects in a row is named by a pronoun. With it, 63 to
+64 % of the lists and counts with four or more cited sentences contain COREF
+(benchmarks/babi_paper.py). If all did, the effect of COREF could not be measured.
 """
 
 Unit = list[Event]
-"""Sentences that stand directly one after the other."""
+"""Sentences that follow each other directly."""
 
 HandChange = tuple[Kind, bool, list[tuple[str, str, str]]]
-"""A way to change hands: the event, whether the person in question does it, and who can do it with
-what, to whom.
+"""A way to change hands: the event, True if the person in question does it, and the possible
+(giver, object, receiver).
 """
 
 
@@ -51,14 +54,14 @@ class ProofPlan:
     """The planned sentences of a story.
 
     Attributes:
-        units: In order.
-        question: What will be asked.
-        here: The one place where all planned persons meet.
+        units: The sentences, in order.
+        question: The question.
+        here: The place where all planned persons meet.
         final: Persons whose last stay the answer depends on.
         keep: Objects that nobody else may touch until the end.
         idle: Persons who may touch nothing but what is planned.
-        carrier: Who carries the object of a where-was-O question away, with their last planned
-            sentence about a place.
+        carrier: The person who carries the object of a where-was-O question away, with their last
+            planned sentence about a place.
     """
 
     units: list[Unit]
@@ -71,14 +74,21 @@ class ProofPlan:
 
     @property
     def size(self) -> int:
-        """Count the planned sentences."""
+        """Number of planned sentences."""
         return sum(map(len, self.units))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a proof comes to its size: gives + 2 handovers + antecedents + one or two anchors + extra
-    + denials.
+    """The parts of a proof, whose sentences add up to its size.
+
+    Attributes:
+        gives: Links by a gift, one sentence each.
+        handovers: Links by a drop and a grab, two sentences each.
+        antecedents: Sentences that are needed only for a pronoun.
+        double: Two uncertain anchors instead of one certain anchor.
+        extra: Sentences that the question adds, such as how the object was taken.
+        denials: Sentences such as "did not take the milk".
     """
 
     gives: int
@@ -101,14 +111,13 @@ class ProofBuilder:
         others: int,
         rng: Random,
     ) -> None:
-        self.words, self.can, self.coref, self.things, self.others, self.rng = (
-            words,
-            can,
-            coref,
-            things,
-            others,
-            rng,
-        )
+        self.words = words
+        self.can = can
+        self.coref = coref
+        self.things = things
+        self.others = others
+        self.rng = rng
+        # Shuffled, so that taking the last one is a random draw without replacement.
         self.persons = sample(rng, words.persons, len(words.persons))
         self.objects = sample(rng, words.objects, len(words.objects))
         self.places = sample(rng, words.places, len(words.places))
@@ -117,9 +126,8 @@ class ProofBuilder:
         self.lines: list[Event] = []  # the sentences that the proof counts
         self.linked: list[Event] = []  # those of them in which two planned persons meet
         self.hands: dict[str, str] = {}  # object in each planned person's hands
-        self.departure: Event | None = (
-            None  # a where-was-O question's last move: what comes before it must not be a move
-        )
+        # The last move of a where-was-O question, whose antecedent must not be a move.
+        self.departure: Event | None = None
 
     # Questions about places
 
@@ -127,26 +135,26 @@ class ProofBuilder:
         """Plan a proof of where somebody or something is, is not, or may be."""
         if len(self.places) < 3 and (shape.double or wanted == "maybe"):
             raise NoProofPlan
+        certain = kind != "yes-no" or wanted == "yes"
         anchor, asked_place = self._anchor(kind, shape, wanted)
-        person = self._chain(anchor, shape, certain=kind != "yes-no" or wanted == "yes")
+        person = self._chain(anchor, shape, certain)
         plan = self._finish(kind, shape, person, asked_place)
-        if kind != "where-was-O" and (kind != "yes-no" or wanted == "yes"):
+        if self.others and certain and kind != "where-was-O":
+            size = 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents
             # Not always all of them: there may be too few objects, and the story often brings one
             # by itself.
-            for _ in range(int(self.rng.random() * (self.others + 1)) if self.others else 0):
-                self._another(
-                    person, 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents
-                )
+            for _ in range(int(self.rng.random() * (self.others + 1))):
+                self._another(person, size)
         if self.things:
             self._two_things()
-            if self.lines[0].kind in ("move", "in") and (kind != "yes-no" or wanted == "yes"):
+            if certain and self.lines[0].kind in ("move", "in"):
                 self._in_either()
         add_antecedents(self, shape.antecedents)
         free_pronouns(self)
         return plan
 
     def _anchor(self, kind: QuestionKind, shape: Shape, wanted: str) -> tuple[str, str]:
-        """Place the first person; return who it is, and the place that a yes-no question will
+        """Place the first person. Return the person, and the place that a yes-no question will
         name.
         """
         person = self.persons.pop()
@@ -173,16 +181,15 @@ class ProofBuilder:
         if kind != "move":
             return Event(kind, (person,), places)
         if "CONJ" in self.can and self.persons and self.rng.random() < 0.4:
-            who = (
-                (person, self.persons[0]) if self.rng.random() < 0.5 else (self.persons[0], person)
-            )
-            self.persons.pop(0)
+            other = self.persons.pop(0)
+            who = (person, other) if self.rng.random() < 0.5 else (other, person)
             return Event("move", who, places)
         if "MOVE" not in self.can or ("AFFIRM" in self.can and self.rng.random() < 0.4):
             kind = "in"
         return PLACING_TWO[kind, (person,), places, False]
 
     def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
+        """Tie further persons to the anchor, one by one; return the last."""
         links = ["give"] * shape.gives + ["handover"] * shape.handovers
         self.rng.shuffle(links)
         person = anchor
@@ -191,10 +198,11 @@ class ProofBuilder:
                 raise NoProofPlan
             new = self.persons.pop()
             if shape.double and i == len(links) - 1:
+                # The second uncertain anchor: with the first one, only the common place remains.
                 denied = "NEGATE" in self.can and self.rng.random() < 0.3
-                first = self.lines[0].places[1]
                 if denied:
-                    self._add(Event("not", (new,), (first,)))
+                    not_there = self.lines[0].places[1]
+                    self._add(Event("not", (new,), (not_there,)))
                 else:
                     self._add(Event("either", (new,), (self.here, self.places.pop())))
             else:
@@ -204,15 +212,15 @@ class ProofBuilder:
         return person
 
     def _cover(self, person: str, certain: bool) -> None:
-        """Add, now and then, that somebody goes into the unknown, so that not only strangers are
-        located by reasoning.
+        """Sometimes add that a person goes to an unknown place, so that reasoning locates not only
+        persons who have not been mentioned.
         """
         ways: list[Kind] = ["not"] if "NEGATE" in self.can else []
         if "INDEF" in self.can and certain and len(self.places) > 2:
             ways.append("either")
         if ways and self.rng.random() < 0.5:
             way = pick(self.rng, ways)
-            # A "not" without a place denies wherever they will have been.
+            # A "not" without a place denies the place where they turn out to have been.
             places = (self.here, self.places[1]) if way == "either" else ()
             self.units.append([Event(way, (person,), places)])
 
@@ -234,10 +242,11 @@ class ProofBuilder:
         self.hands[second] = thing
 
     def _another(self, person: str, size: int) -> None:
-        """Add another proof of where somebody is, at least as long: somebody else is placed, and
+        """Add another proof of where a person is, at least as long: somebody else is placed, and
         hands something on to them.
         """
-        lines, other = list(self.lines), self._somebody()
+        official = list(self.lines)
+        other = self._somebody()
         self._add(self._placing("move", other, (self.here,)))
         for left in range(max(1, size - 1), 0, -1):
             new = self._somebody() if left > 1 else person
@@ -252,7 +261,7 @@ class ProofBuilder:
             if new != person:
                 self.hands[new] = thing
             other = new
-        self.lines = lines  # the official proof does not need them
+        self.lines = official  # the new sentences do not count
 
     def _somebody(self) -> str:
         if not self.persons:
@@ -260,8 +269,8 @@ class ProofBuilder:
         return self.persons.pop()
 
     def _in_hand(self, person: str) -> str:
-        """Return an object that somebody holds; where there is none they are made to take one, at
-        some time before.
+        """Return an object that a person holds. If there is none, they take one at some time
+        before.
         """
         if person not in self.hands:
             thing = self._fresh()
@@ -289,6 +298,7 @@ class ProofBuilder:
             return ProofPlan(
                 self.units, Question("yes-no", person, place=place), self.here, {person}
             )
+        # A where-was-O question always adds the last move; another extra sentence is a grab or drop.
         own = shape.extra - (kind == "where-was-O")
         if not own and person not in self.hands:
             raise NoProofPlan
@@ -313,8 +323,8 @@ class ProofBuilder:
         return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """Add that the person takes an object that nobody has touched, at any time up to now; the
-        proof counts it.
+        """Add that the person takes an object that nobody has touched, at any time up to now. The
+        sentence counts.
         """
         thing = self._fresh()
         event = HANDLED["grab", person, thing, "", False]
@@ -328,19 +338,16 @@ class ProofBuilder:
         """Add sentences that deny a change of hands, each of which the proof needs.
 
         Args:
-            count: How many.
+            count: Number of sentences.
             thing: The object.
-            holder: Who holds it, or nobody.
-            about: Somebody whom they must name, unless that is the holder.
+            holder: The person who holds it, or "".
+            about: A person whom they must name, unless that is the holder.
         """
         for _ in range(count):
-            ways = [
-                kind for kind in ("grab", "drop", "give") if ("NEGATE", kind.upper()) in self.things
-            ]
+            kinds = ["grab", "drop", "give"]
             if not holder or about not in ("", holder):
-                ways = [
-                    kind for kind in ways if kind == "grab"
-                ]  # nobody leaves what they do not hold
+                kinds = ["grab"]  # nobody leaves or gives what they do not hold
+            ways = [kind for kind in kinds if ("NEGATE", kind.upper()) in self.things]
             other = about
             if about in ("", holder):
                 other = self.persons[0] if self.persons else ""
@@ -352,9 +359,7 @@ class ProofBuilder:
             self._add(Event(way, (who,), thing=thing, to=to, denied=True))  # type: ignore[arg-type]
 
     def _two_things(self) -> None:
-        """Add, now and then, a second object to one of the proof's: that costs the proof
-        nothing.
-        """
+        """Sometimes add a second object to one of the proof's, which costs the proof nothing."""
         for event in list(self.lines):
             if not event.thing or event.denied or not self.objects or self.rng.random() < 0.6:
                 continue
@@ -373,15 +378,12 @@ class ProofBuilder:
                 self._change(event, also=also)
 
     def _in_either(self) -> None:
-        """Add, now and then, to a meeting that it was in either of two places; the proof knows
-        better anyway.
+        """Sometimes say of a meeting that it was in either of two places. The anchor settles which,
+        so the proof does not change.
         """
         for event in list(self.linked):
-            if (
-                event in self.lines
-                and ("INDEF", event.kind.upper()) in self.things
-                and self.rng.random() < 0.3
-            ):
+            may_say = event in self.lines and ("INDEF", event.kind.upper()) in self.things
+            if may_say and self.rng.random() < 0.3:
                 places = [self.here, pick(self.rng, self.places)]
                 self.rng.shuffle(places)
                 self._change(event, places=tuple(places))
@@ -407,12 +409,13 @@ class ProofBuilder:
         return ProofPlan(self.units, give_question(form, giver, thing, to), self.here)
 
     def holding(self, kind: QuestionKind, size: int) -> ProofPlan:
-        """Plan objects that pass through somebody's hands, some of them with a pronoun; `size`
-        sentences count.
+        """Plan objects that pass through a person's hands, some of them with a pronoun, so that
+        `size` sentences count.
         """
         person = self.persons.pop()
         # With a pronoun an object takes two sentences, its own and the antecedent.
         per_thing = 2 if self.coref & {"GRAB", "DROP"} else 1
+        # The planner allows up to three denials (`planned_proofs.DENIALS`).
         denials = range(4 if any(c == "NEGATE" for c, _ in self.things) else 1)
         counts = []  # how many objects and how many denials give the size
         for things_wanted, denials_wanted in product(range(1, len(self.objects) + 1), denials):
@@ -431,21 +434,19 @@ class ProofBuilder:
             change = [e for e in events if e.thing == last.thing and not e.denied][-1]
             holder = {"grab": change.who[0], "give": change.to}.get(change.kind, "")
             self._denials(1, change.thing, holder, about=person)
-        # Units on different objects are independent of each other: any order that keeps each
-        # object's own.
+        # Units on different objects are independent, so any order works that keeps the order of
+        # each object's own.
         self._shuffle()
         return ProofPlan(
             self.units, Question(kind, person), self.here, keep=set(things), idle={person}
         )
 
     def hands_full(self, kind: QuestionKind, size: int) -> ProofPlan:
-        """Plan `size` sentences by which objects come into somebody's hands and leave them, needed
-        for the answer or not.
+        """Plan `size` sentences by which objects come into a person's hands and leave them, needed
+        for the answer or not: bAbI cites them all.
         """
-        person, objects = (
-            self.persons.pop(),
-            self.objects[: 1 + int(self.rng.random() * len(self.objects))],
-        )
+        person = self.persons.pop()
+        objects = self.objects[: 1 + int(self.rng.random() * len(self.objects))]
         others = self.persons[:2]
         holder: dict[str, str] = {}
         touched: set[str] = set()
@@ -474,10 +475,10 @@ class ProofBuilder:
         holder: Mapping[str, str],
         touched: set[str],
     ) -> list[HandChange]:
-        """List how an object can come into somebody's hands now, or leave them.
+        """List how an object can come into a person's hands now, or leave them.
 
-        The ways come first and the names second, so that a drop is as frequent as a gift, however
-        many there are to give to.
+        The way is drawn first and the names second, so that a drop is as frequent as a gift, however
+        many persons there are to give to.
         """
         mine = [thing for thing in objects if holder.get(thing) == person]
         ways: list[HandChange] = []
@@ -491,27 +492,21 @@ class ProofBuilder:
             if gets:
                 ways.append(("give", False, gets))
             if mine:
-                ways.append(
-                    (
-                        "give",
-                        True,
-                        [(person, thing, other) for thing, other in product(mine, others)],
-                    )
-                )
-        if len(holder) < len(objects):
-            ways.append(
-                ("grab", True, [(person, thing, "") for thing in objects if thing not in holder])
-            )
+                gifts = [(person, thing, other) for thing, other in product(mine, others)]
+                ways.append(("give", True, gifts))
+        loose = [thing for thing in objects if thing not in holder]
+        if loose:
+            ways.append(("grab", True, [(person, thing, "") for thing in loose]))
         return ways
 
     def _said_again(self, event: Event, last: Event | None) -> Event:
-        """Add an event to the units; with a pronoun, as often as simulation does, where the person
-        was the last subject.
+        """Add an event to the units. If the person was the last subject, it gets a pronoun with
+        the probability `PRONOUNS`.
         """
+        follows = last is not None and last.who == event.who and self.units[-1][-1] is last
         if (
             last is not None
-            and last.who == event.who
-            and self.units[-1][-1] is last
+            and follows
             and not last.pronoun
             and event.kind.upper() in self.coref
             and self.words.clear(event.who[0], last.to)
@@ -524,15 +519,14 @@ class ProofBuilder:
         return event
 
     def _handled(self, person: str, thing: str, plain: bool, gifts: bool) -> None:
-        """Add that one object comes into somebody's hands, and perhaps out of them; the last
-        sentence is the one that counts.
+        """Add that one object comes into a person's hands, and perhaps out of them. The last
+        sentence counts.
 
-        Gifts need both in one place, so they do not go with the moves that serve as antecedents.
+        Gifts need both persons in one place, so they are not combined with the moves that serve as
+        antecedents.
         """
-        grab, drop = (
-            HANDLED["grab", person, thing, "", False],
-            HANDLED["drop", person, thing, "", False],
-        )
+        grab = HANDLED["grab", person, thing, "", False]
+        drop = HANDLED["drop", person, thing, "", False]
         if not plain:
             leave = "DROP" in self.coref and ("GRAB" not in self.coref or self.rng.random() < 0.5)
             if leave:
@@ -555,9 +549,8 @@ class ProofBuilder:
             ]
         elif way == "give" and other:
             self.units += [[grab], [Event("give", (person,), thing=thing, to=other)]]
-            if (
-                self.others and "DROP" in self.can
-            ):  # another sentence that shows that the person no longer holds it
+            if self.others and "DROP" in self.can:
+                # Another sentence that shows that the person no longer holds it.
                 self.units.append([Event("drop", (other,), thing=thing)])
         elif way == "drop":
             self.units += [[grab], [drop]]
@@ -565,6 +558,7 @@ class ProofBuilder:
             self.units.append([grab])
 
     def _shuffle(self) -> None:
+        """Shuffle the units, keeping the order of those about the same object."""
         order = [unit[-1].thing for unit in self.units]
         self.rng.shuffle(order)
         queues: dict[str, list[Unit]] = {}

@@ -1,14 +1,14 @@
-"""The hidden world behind a story: it makes events possible, and never answers a question.
+"""The hidden world behind a story. It decides which events are possible and never answers a question.
 
-Where somebody or something is at the start is decided when it first matters. Every sentence about a
+Where a person or an object is at the start is drawn when it first matters. Every sentence about a
 place is a real change of place, as in the reference's simulator, so that the strict reading never
-contradicts a story of ours.
+contradicts a generated story.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate, combinations, product, repeat
 from typing import ClassVar
 
@@ -27,23 +27,27 @@ from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, pick_two
 
 FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
-"""What one person can do with the same two objects next: the second sentence of COMPOUND ("Then she
+"""What a person can do next with the same two objects: the second sentence of COMPOUND ("Then she
 dropped them").
 """
 
 NOWHERE = ""
-"""A place where nothing lies, and nobody is."""
+"""A place where nothing lies and nobody is."""
 
 TRIES = 12
-"""Draws of an action before the simulator says that nothing can be done."""
+"""Maximum draws of an action before the simulator reports that nothing can happen."""
 
 
 class Simulator:
-    """Who is where and holds what, and what must be left alone because a proof stands on it.
+    """Who is where and holds what, and what must be left alone because a proof depends on it.
 
     Attributes:
+        where: Place of each person for whom it has been decided.
+        holder: Person who holds each object that is held.
+        lies: Place of each object that was put down.
+        left: Objects that lie where a guarded person left them.
         still: Persons who may not change place.
-        guarded: Persons whose present stay carries a proof: nothing may tie it to another stay.
+        guarded: Persons whose present stay a proof depends on: nothing may tie it to another stay.
         kept: Objects that nobody may touch.
         idle: Persons who may not touch anything.
     """
@@ -67,15 +71,16 @@ class Simulator:
         self.where: dict[str, str] = {}
         self.holder: dict[str, str] = {}
         self.lies: dict[str, str] = {}
-        self.left: set[str] = set()  # objects that lie where a guarded stay left them
+        self.left: set[str] = set()
         self.still: set[str] = set()
         self.guarded: set[str] = set()
         self.kept: set[str] = set()
         self.idle: set[str] = set()
 
     def settle(self) -> None:
-        """Draw where everybody and everything is now, as the reference does; fewer people then are
-        where a gift needs one.
+        """Draw where everybody and everything is at the start, as the reference does.
+
+        Gifts are rarer then, because fewer persons happen to be where a giver is.
         """
         for person in self.vocabulary.persons:
             self.place(person)
@@ -83,17 +88,19 @@ class Simulator:
             self.lies[thing] = pick(self.rng, self.vocabulary.places)
 
     def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
-        """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two);
-        none if nothing can.
+        """Draw and perform what can happen now: one sentence, two with COREF and COMPOUND, none if
+        nothing can happen.
         """
         events: list[Event] = []
         self.extend(events, 1, room, weights)
         return events
 
     def extend(self, events: list[Event], enough: int, most: int, weights: ActionWeights) -> bool:
-        """Append what can happen until there are `enough` sentences, and never more than `most`;
-        return False if nothing can.
+        """Append what happens until there are `enough` sentences, and never more than `most`. Return
+        False if nothing can happen.
         """
+        # The inner loop of generation: attributes are looked up once, and plain events are drawn
+        # and performed without a further call.
         table, random = weights.weights, self.rng.random
         bounds, total, plain, actions = table.bounds, table.total, weights.plain, self._ACTIONS
         left = TRIES
@@ -118,7 +125,7 @@ class Simulator:
         return True
 
     def _construct(self, name: str, weights: ActionWeights, room: int) -> list[Event]:
-        """Draw and perform what is told by a construct; nothing if it cannot be, or takes more
+        """Draw and perform what is told by a construct. Empty if nothing can be, or if it takes more
         sentences than there is room for.
         """
         if name == "COREF":
@@ -156,10 +163,14 @@ class Simulator:
     def _leave(self, person: str, thing: str) -> None:
         del self.holder[thing]
         self.lies[thing] = self.where.get(person) or self.place(person)
-        (self.left.add if person in self.guarded else self.left.discard)(thing)
+        # Taking it there would tie the taker's stay to the guarded one.
+        if person in self.guarded:
+            self.left.add(thing)
+        else:
+            self.left.discard(thing)
 
     def place(self, person: str) -> str:
-        """Return where somebody is; drawn now if it never mattered before."""
+        """Return where a person is, which is drawn now if it never mattered before."""
         place = self.where.get(person)
         if place is None:
             place = self.where[person] = pick(self.rng, self.vocabulary.places)
@@ -186,8 +197,8 @@ class Simulator:
         return self._somewhere(HANDLED[KINDS[of], person, thing, "".join(to), pronoun])
 
     def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> Event | None:
-        """Draw a denial: somebody does not take what they do not hold, or does not leave or give
-        away what they do.
+        """Draw a denial: a person does not take what they do not hold, or does not leave or give
+        away what they hold.
         """
         others = [p for p in self.vocabulary.persons if p not in self.idle]
         if kind != "grab":
@@ -195,9 +206,8 @@ class Simulator:
         else:
             things = [o for o in self.vocabulary.objects if o not in self.kept]
             persons = others if who is None else [p for p in others if p == who]
-            able = [
-                pair for pair in product(persons, things) if self.holder.get(pair[1]) != pair[0]
-            ]
+            pairs = product(persons, things)
+            able = [(person, thing) for person, thing in pairs if self.holder.get(thing) != person]
         if not able:
             return None
         person, thing = pick(self.rng, able)
@@ -232,18 +242,19 @@ class Simulator:
 
     def _conj(self, name: str, weights: ActionWeights) -> Event | None:
         """Draw two at once: two persons go somewhere, or one person handles two objects."""
-        of = weights.draw_topic(name, self.rng)
-        if name in HANDLING or (name == "INDEF" and of != "MOVE"):
-            event = self._two(KINDS[name if name in HANDLING else of], None)
-            if event is None:
-                return None
-            if name == "INDEF":
-                return self._somewhere(event)
-            self.perform(event)
+        topic = weights.draw_topic(name, self.rng)
+        if name in HANDLING:
+            event = self._two(KINDS[name], None)
+            if event is not None:
+                self.perform(event)
             return event
-        if of != "MOVE":
-            return self._neither() if of == "GRAB" else None
-        return self._pair(KINDS[name], None)
+        if topic == "MOVE":
+            return self._pair(KINDS[name], None)
+        if name == "INDEF":
+            event = self._two(KINDS[topic], None)
+            return None if event is None else self._somewhere(event)
+        # Two persons can be denied a grab. A drop or gift needs somebody who holds the object.
+        return self._neither() if topic == "GRAB" else None
 
     def _neither(self) -> Event | None:
         """Draw two persons who do not take something; neither of them holds it."""
@@ -282,22 +293,17 @@ class Simulator:
         """Draw two persons at once: they go, are, may be, or are no longer somewhere."""
         rng, where, everywhere = self.rng, self.where, self.vocabulary.places
         if who is None:
-            still = self.still
-            free = (
-                [p for p in self.vocabulary.persons if p not in still]
-                if still
-                else self.vocabulary.persons
-            )
+            free: Sequence[str] = self.vocabulary.persons
+            if self.still:
+                free = [p for p in free if p not in self.still]
             if len(free) < 2:
                 return None
             who = pick_two(rng, free)
         one, other = who
-        taken = (where.get(one), where.get(other))
-        places = (
-            [x for x in everywhere if x not in taken]
-            if one in where or other in where
-            else everywhere
-        )
+        places: Sequence[str] = everywhere
+        if one in where or other in where:
+            taken = (where.get(one), where.get(other))
+            places = [x for x in everywhere if x not in taken]
         if not places:
             return None
         if kind == "not":
@@ -312,8 +318,8 @@ class Simulator:
         return PLACING_TWO[kind, who, (place,), pronoun]
 
     def _pair_leaves(self, who: tuple[str, ...], pronoun: bool) -> Event | None:
-        """Let two persons be no longer somewhere, which is true of both only if they have been in
-        one place.
+        """Say of two persons that they are no longer in a place, which is true of both only if they
+        were in the same place.
         """
         everywhere = self.vocabulary.places
         left = {self.where[person] for person in who if person in self.where}
@@ -321,10 +327,9 @@ class Simulator:
             left = {pick(self.rng, everywhere)}
         if len(left) > 1:
             return None
+        elsewhere = [place for place in everywhere if place not in left]
         for person in who:
-            self.where[person] = pick(
-                self.rng, [place for place in everywhere if place not in left]
-            )
+            self.where[person] = pick(self.rng, elsewhere)
         return PLACING_TWO["not", who, tuple(left), pronoun]
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
@@ -350,16 +355,16 @@ class Simulator:
         person = first.who[0]
         for _ in range(TRIES):
             name = weights.conj.draw(self.rng)
-            able = FOLLOWS.get(kind, ())
-            to = self._receiver(person) if name == "GIVE" and person not in self.guarded else ""
-            if (
-                name in able
-                and (name != "GIVE" or to)
-                and (name != "GRAB" or person not in self.guarded)
-            ):
-                second = first._replace(kind=KINDS[name], to=to, pronoun=True, them=True)
-                self.perform(second)
-                return [first, second]
+            guarded = person in self.guarded
+            # Drawn even if GIVE cannot follow: leaving it out would change the stream.
+            to = self._receiver(person) if name == "GIVE" and not guarded else ""
+            if name not in FOLLOWS.get(kind, ()):
+                continue
+            if (name == "GIVE" and not to) or (name == "GRAB" and guarded):
+                continue
+            second = first._replace(kind=KINDS[name], to=to, pronoun=True, them=True)
+            self.perform(second)
+            return [first, second]
         return [first]
 
     # Where one person is
@@ -370,7 +375,7 @@ class Simulator:
         return person if person not in self.still else self._another_mover(who)
 
     def _another_mover(self, who: str | None) -> str | None:
-        """Draw another mover for one who may not move; nobody if it had to be them."""
+        """Draw a mover instead of a person who may not move; None if it had to be that person."""
         free = [p for p in self.vocabulary.persons if p not in self.still] if who is None else []
         return pick(self.rng, free) if free else None
 
@@ -431,7 +436,7 @@ class Simulator:
     # What one person does with one object
 
     def _loose(self) -> list[str]:
-        """List the objects that may be taken: nobody holds them, and no proof stands on where they
+        """List the objects that may be taken: nobody holds them, and no proof depends on where they
         are.
         """
         holder, kept, left = self.holder, self.kept, self.left
@@ -443,11 +448,8 @@ class Simulator:
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
         """List who could take what: what nobody touched yet may be anywhere."""
-        things, lies, persons = (
-            self._loose(),
-            self.lies,
-            self.vocabulary.persons if who is None else (who,),
-        )
+        things, lies = self._loose(), self.lies
+        persons = self.vocabulary.persons if who is None else (who,)
         able: list[tuple[str, str]] = []
         for person in persons:
             if things and person not in self.idle:
@@ -456,8 +458,10 @@ class Simulator:
         return able
 
     def _draw_grab(self, who: str | None) -> tuple[str, str] | None:
-        """Draw who takes what: what `pick` draws of `_reach`, whose pairs are counted by person
-        instead of listed.
+        """Draw who takes what.
+
+        The draw is the one that `pick` makes from the pairs of `_reach`, but pairs are counted per
+        person instead of listed: this is one of the most frequent draws.
         """
         if who is not None:
             able = self._reach(who)
@@ -472,13 +476,13 @@ class Simulator:
             at = int(self.rng.random() * (len(persons) * len(things)))
             return persons[at // len(things)], things[at % len(things)]
         untouched = len(things) - len(lying)
-        # How many things are within reach in a place; in all other places it is those that nobody
-        # touched.
+        # Number of objects within reach in each place. In places that are not listed, only those
+        # that nobody touched are.
         counts: dict[str | None, int] = {None: len(things)}
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
-        # Where each could take what lies there: nowhere if a proof stands on their stay, None for
-        # anywhere.
+        # Where each person can take what lies there: nowhere if a proof depends on their stay, None
+        # for anywhere.
         places = list(map(self.where.get, persons))
         if self.guarded:
             for i, person in enumerate(persons):
@@ -491,7 +495,8 @@ class Simulator:
         i = bisect_right(bounds, at)
         here = places[i]
         within = things if here is None else [o for o in things if lies.get(o, here) == here]
-        return persons[i], within[at - bounds[i]]  # counted from the end of the person's own
+        # `at - bounds[i]` is negative: it counts from the end of the person's own pairs.
+        return persons[i], within[at - bounds[i]]
 
     def _grab(self, who: str | None, pronoun: bool = False) -> Event | None:
         names = self._draw_grab(who)
@@ -508,13 +513,14 @@ class Simulator:
             ((thing, person),) = holder.items()
             able = thing not in kept and person not in idle and who in (None, person)
             return [(person, thing)] if able else []
-        # The order of the vocabulary, not of the dict, whose order depends on what happened before.
-        return [
-            (holder[o], o)
-            for o in self.vocabulary.objects
-            if o in holder and o not in kept and holder[o] not in idle
-            if who is None or holder[o] == who
-        ]
+        able_pairs = []
+        # In the order of the vocabulary: that of the dict depends on what happened before.
+        for thing in self.vocabulary.objects:
+            if thing in holder and thing not in kept:
+                person = holder[thing]
+                if person not in idle and who in (None, person):
+                    able_pairs.append((person, thing))
+        return able_pairs
 
     def _draw_drop(self, who: str | None) -> tuple[str, str] | None:
         able = self._in_hands(who) if self.holder else None
@@ -547,8 +553,8 @@ class Simulator:
         return HANDLED["give", person, thing, to, pronoun]
 
     def _receiver(self, person: str) -> str:
-        """Draw somebody who is, or from now on has been, where a person is; nobody if there is
-        none.
+        """Draw a receiver who is in the person's place, or whose place has not been decided yet; ""
+        if there is none.
         """
         here, where, guarded, idle = self.place(person), self.where, self.guarded, self.idle
         near = [
@@ -578,4 +584,4 @@ class Simulator:
         "drop": _draw_drop,
         "give": _draw_give,
     }
-    """What draws who does it with which object, and to whom, without performing it."""
+    """Draws who does it with which object, and to whom, without performing it."""

@@ -1,4 +1,4 @@
-"""What the generators of stories share: the setting of a recipe, what may happen how often, and the
+"""Shared by both story generators: the setting of a recipe, weighted draws of what happens, and the
 choice of questions.
 """
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the groups of a recipe share."""
+    """Words, reading and task name that the groups of a recipe share."""
 
     vocabulary: Vocabulary
     lexicon: StoryLexicon
@@ -52,9 +52,7 @@ class Setting:
 
 
 class WeightTable:
-    """Names to draw from, by weight; `StoryGroup` refuses a group in which one that is drawn from
-    would be empty.
-    """
+    """Names to draw from, by weight. `StoryGroup` ensures that no table that is used is empty."""
 
     __slots__ = ("bounds", "names", "total")
 
@@ -63,10 +61,8 @@ class WeightTable:
         bounds = list(accumulate(positive.values()))
         self.names = tuple(positive)
         self.total = bounds[-1] if bounds else 0.0
-        self.bounds = [
-            *bounds[:-1],
-            inf,
-        ]  # rounding may bring a draw up to the total: that is the last name's
+        # Rounding may bring a draw up to the total, which belongs to the last name.
+        self.bounds = [*bounds[:-1], inf]
 
     def draw(self, rng: Random) -> str:
         """Draw one of the names."""
@@ -74,8 +70,8 @@ class WeightTable:
 
 
 class ActionWeights:
-    """What may happen, with weights: events and constructs, and the topics of each construct, what
-    it may be said of.
+    """Weights of events and constructs, and of the topics of each construct: what it may be said
+    of.
     """
 
     __slots__ = ("_topics", "conj", "coref", "kinds", "plain", "weights")
@@ -87,7 +83,8 @@ class ActionWeights:
         self.coref = WeightTable(topics["COREF"])
         self.conj = WeightTable(topics["CONJ"])
         self._topics = {name: WeightTable(topics[name]) for name in ("NEGATE", "INDEF")}
-        # What each name is if it is said of one subject in one way, which is most of a story.
+        # Kinds of the names that take no further draw of a topic, which is most of a story. The
+        # simulator performs these without asking what construct they are.
         topics_of = {name: table.names for name, table in self._topics.items()}
         self.kinds = {
             name: kind
@@ -97,19 +94,20 @@ class ActionWeights:
         self.plain = [self.kinds.get(name) for name in self.weights.names]
 
     def draw_topic(self, name: str, rng: Random) -> str:
-        """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do;
-        MOVE for all else.
+        """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do.
+        For other names it is MOVE.
         """
         table = self._topics.get(name)
         if table is None:
             return "MOVE"
         if len(table.names) == 1:
-            return table.names[0]  # takes no number from the stream, which keeps the goldens
+            # Takes no number from the stream: drawing one would change all golden digests.
+            return table.names[0]
         return table.draw(rng)
 
 
 def action_weights(group: StoryGroup) -> ActionWeights:
-    """Return what may happen in the stories of a group."""
+    """Build the weights of what may happen in the stories of a group."""
     return ActionWeights({**group.events, **group.wording}, group.topics())
 
 
@@ -128,8 +126,9 @@ def draw_questions(
     rng: Random,
     answers: Mapping[str, float] | None,
 ) -> Iterator[Question]:
-    """Return the questions of a kind that the group may ask now; as often as it says, those that
-    the story does not settle.
+    """Return the questions of a kind that the group may ask now.
+
+    With the probability `unknown` of the group, they are those that the story does not settle.
     """
     if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
         return unsettled(knowledge, kind, rng)
@@ -140,10 +139,9 @@ def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> An
     """Answer a question, with all minimal supports and, if `cited`, the support that bAbI cites."""
     verdict = answer(knowledge, question)
     citation = cited_support(knowledge, question) if cited else None
-    # An answer that is unknown has no support; the empty one stands for it.
-    return AnsweredQuestion(
-        question, verdict, supports(knowledge, question, verdict) or [()], citation
-    )
+    # An unknown answer has no support; the empty one stands for it.
+    minimal = supports(knowledge, question, verdict) or [()]
+    return AnsweredQuestion(question, verdict, minimal, citation)
 
 
 def answer_all(
@@ -157,14 +155,16 @@ def answer_all(
 
 def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
     """List every question of some types that can be answered, sorted by type and name."""
-    order = Random(0)  # askable shuffles; the sorting below makes that of no effect
-    questions = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
+    order = Random(0)  # `askable` shuffles; sorting undoes it
+    questions: list[Question] = []
+    for kind in kinds:
+        questions += askable(knowledge, kind, order, answers={})
     questions.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
     return questions
 
 
-# Which questions can be asked of a state of knowledge: exactly those whose answer is entailed, or
-# "maybe" if that is wanted.
+# Questions that can be asked of a state of knowledge: those whose answer is entailed, or "maybe" if
+# that is wanted.
 
 
 def askable(
@@ -179,8 +179,8 @@ def askable(
         knowledge: What the story has said so far.
         kind: The question type.
         rng: Decides the order.
-        answers: For yes-no questions, the wanted answers with weights; yes and no alike by default.
-            Nothing wanted gives every question that is decided.
+        answers: Weights of the wanted answers of yes-no questions. Default: yes and no alike. An
+            empty mapping gives every question whose answer is yes or no.
     """
     if kind == "where-P":
         return _persons(knowledge, rng, settled=True)
@@ -196,8 +196,8 @@ def askable(
 
 
 def unsettled(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
-    """Yield the where-P or where-O questions that the story does not settle, about those it tells
-    of, in random order.
+    """Yield the where-P or where-O questions about persons or objects of the story whose place it
+    does not settle, in random order.
     """
     if kind == "where-P":
         return _persons(knowledge, rng, settled=False)
@@ -227,10 +227,10 @@ def _arrivals(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
 
 
 def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
-    """Yield the questions about what somebody holds, for everybody who ever handled a thing."""
-    handled: dict[
-        str, None
-    ] = {}  # a set in the order of the story, so that the shuffle is the same in every process
+    """Yield the questions about what somebody holds, for everybody who ever handled an object."""
+    # A set in the order of the story: the order of a `set` of strings differs between processes,
+    # and so would the shuffle.
+    handled: dict[str, None] = {}
     for thing in knowledge.things.values():
         for handling in thing.handlings:
             handled.update(dict.fromkeys(handling.event.who))
@@ -241,11 +241,13 @@ def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Qu
 
 
 def _single(knowledge: Knowledge, variable: int) -> bool:
+    """True if only one place remains possible: a bit mask with a single one."""
     domain = knowledge.domain(variable)
     return domain & (domain - 1) == 0
 
 
 def _visited(knowledge: Knowledge, thing: str) -> list[str]:
+    """Places into which an object was carried for certain, in order."""
     seen: dict[str, None] = {}
     for carry in knowledge.things[thing].carries:
         if _single(knowledge, carry.after):
@@ -255,9 +257,11 @@ def _visited(knowledge: Knowledge, thing: str) -> list[str]:
 
 def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
     wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
-    persons = [
-        p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere
-    ]
+    # Somebody who may be anywhere is left out: all questions about them are "maybe".
+    persons = []
+    for person, variable in knowledge.stay.items():
+        if knowledge.domain(variable) != knowledge.everywhere:
+            persons.append(person)
     for person in _shuffled(rng, persons):
         for place in _shuffled(rng, list(knowledge.places)):
             question = Question("yes-no", person, place=place)
@@ -266,17 +270,19 @@ def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> 
                 yield question
             elif entailed == wanted:
                 yield question
-                break
+                break  # one place per person
 
 
 def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
     # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
-    questions = dict.fromkeys(
-        give_question(form, gift.event.who[0], gift.thing, gift.event.to)
-        for gift in knowledge.gifts
-        for form in GIVE_FORMS
-    )
-    yield from (q for q in _shuffled(rng, list(questions)) if latest_gift(knowledge, q))
+    questions: dict[Question, None] = {}
+    for gift in knowledge.gifts:
+        for form in GIVE_FORMS:
+            question = give_question(form, gift.event.who[0], gift.thing, gift.event.to)
+            questions[question] = None
+    for question in _shuffled(rng, list(questions)):
+        if latest_gift(knowledge, question):
+            yield question
 
 
 def _shuffled(rng: Random, items: list[T]) -> list[T]:

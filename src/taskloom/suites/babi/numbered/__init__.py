@@ -4,13 +4,28 @@ induction, positions, sizes, paths and motivations.
 `TASKS[n]` draws stories in published wording (`make`, `one`, `story`), reads published text
 (`parse`), answers it by exact inference with every minimal support (`solve`), and answers it again
 by enumerating possible worlds (`check`). Task 4 is so small that it has functions instead.
+
+`plan_task` plans the splits of a recipe with `number`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from taskloom.core.descriptions import withhold
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.plan import Level, Plan, Split, Tasks, role_of
+from taskloom.core.scoring import AnyOf, Exact, any_of
+from taskloom.core.seeding import Key
+from taskloom.recipe import Size
+from taskloom.recipe.fields import split_key
+from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.numbered import (
+    task04_relations,
     task14_time,
     task15_deduction,
     task16_induction,
@@ -24,6 +39,9 @@ from taskloom.suites.babi.numbered.task import NumberedTask as NumberedTask
 from taskloom.suites.babi.numbered.task import Parsed as Parsed
 from taskloom.suites.babi.numbered.task import Proof as Proof
 from taskloom.suites.babi.numbered.task import Statement as Statement
+from taskloom.suites.babi.numbered.task import TaskKnobs
+from taskloom.suites.babi.show import show_derived
+from taskloom.suites.babi.splits import DEV, Trial, structures
 from taskloom.suites.babi.story.text_format import StoryText
 
 TASKS: dict[int, NumberedTask[Any, Any]] = {
@@ -48,3 +66,198 @@ def task_of(story: StoryText) -> NumberedTask[Any, Any] | None:
         if words and all(task.question(q.text) is not None for q in story.questions):
             return task
     return None
+
+
+# Descriptions
+
+_CURES = (
+    "The hungry and the thirsty go to the kitchen, the bored to the garden, the tired to the"
+    " bedroom."
+)
+_FROM = "Answer from the story alone: yes or no."
+_DESCRIPTIONS: dict[tuple[int, str], tuple[str, str]] = {
+    (4, "what"): (
+        (
+            "Name the room that lies in the direction asked for, seen from the room that the"
+            " question names."
+        ),
+        "",
+    ),
+    (4, "of-what"): (
+        (
+            "Name the room from which the room that the question names lies in the direction asked"
+            " for."
+        ),
+        "",
+    ),
+    (17, "above"): ("Say whether the first thing lies above the second.", _FROM),
+    (17, "below"): ("Say whether the first thing lies below the second.", _FROM),
+    (17, "to-the-left-of"): ("Say whether the first thing lies to the left of the second.", _FROM),
+    (17, "to-the-right-of"): (
+        "Say whether the first thing lies to the right of the second.",
+        _FROM,
+    ),
+    (18, "fits"): (
+        "Say whether the first thing fits into the second.",
+        "Smaller things fit into bigger ones. " + _FROM,
+    ),
+    (18, "bigger"): (
+        "Say whether the first thing is bigger than the second.",
+        "What holds a thing is bigger. " + _FROM,
+    ),
+    (20, "where-will"): ("Say where the person will go.", _CURES),
+    (20, "why-go"): (
+        "Say why the person went to the place.",
+        "Answer with how the person felt before, in one word.",
+    ),
+    (20, "why-get"): (
+        "Say why the person took the object.",
+        "Answer with how the person felt before, in one word.",
+    ),
+}
+"""What to do for each question type of the tasks that have several, and how to answer. The other
+tasks describe themselves.
+"""
+
+
+# Plans
+
+TRIES = 10_000
+"""Maximum stories drawn for the first example of a split when it is tried out."""
+
+ENDURANCE = 100 * TRIES
+"""Maximum stories drawn for one example of a split that has been tried out."""
+
+NUMBERED_TRAITS: dict[str, type] = {
+    "number": int,
+    "question": str,
+    "support": int,
+    "supports": int,
+    "support_lines": str,
+    "sentences": int,
+}
+
+
+def plan_task(fields: BabiFields, number: int, key: Key) -> Plan:
+    """Plan the splits of a recipe with `number`; the question types of the task are its tasks."""
+    sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
+    if len(sizes) < len(fields.splits):
+        raise RecipeError(f"number: {number} has no groups; give each split a plain size")
+    if number == 4:
+        plan = _rooms_plan(fields.vocabulary.places, sizes, key)
+    else:
+        knobs = TASKS[number].read_knobs(fields.knobs, f"task {number}, knobs")
+        plan = plan_number(number, sizes, key, knobs)
+    kinds = tuple(kind for task, kind in _DESCRIPTIONS if task == number)
+
+    def describe(kind: str, level: Level) -> str:
+        what, how = _DESCRIPTIONS.get((number, kind), (plan.describe, ""))
+        return f"{what} {how}".strip() if level == "explicit" else what
+
+    described = replace(plan, tasks=Tasks("question", describe, kinds))
+    tasks = Tasks("question", describe, kinds, without=withhold(described))
+    return replace(plan, tasks=tasks)
+
+
+def plan_number(
+    number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnobs | None = None
+) -> Plan:
+    """Build the plan of one of the tasks 14 to 20.
+
+    An example is one question of one story. It belongs to a split by a keyed hash of what its story
+    tells, so no two splits share a story, however it is worded.
+
+    Args:
+        number: 14 to 20.
+        sizes: Number of examples in each split, by name. The name decides its role.
+        key: The key of the recipe and seed.
+        knobs: Settings of the task. Default: those of the published files.
+    """
+    task = TASKS[number]
+    chosen = knobs or task.knobs()
+    shares = structures(sizes, key.child("contents"))
+
+    def draw(split: str, index: int, tries: int = ENDURANCE) -> Example:
+        rng = split_key(key, split).random(index)
+        for _ in range(tries):
+            example = task.one(rng, chosen, shares[split])
+            if example is not None:
+                return example
+        raise RecipeError(
+            f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in"
+            " another one; widen a knob or ask for fewer splits"
+        )
+
+    def rows(split: str, start: int, stop: int) -> Iterator[Example]:
+        return (draw(split, index) for index in range(start, stop))
+
+    trial = Trial(partial(draw, name, 0, TRIES) for name, n in sizes.items() if n)
+    return Plan(
+        splits=tuple(
+            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name))
+            for name, n in sizes.items()
+        ),
+        traits=NUMBERED_TRAITS,
+        describe=task.describe,
+        scorer=AnyOf() if number == 19 else Exact(),
+        answer=task.answer,
+        check=task.check,
+        show=show_derived,
+    )
+
+
+def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> Plan:
+    """Build the plan of task 4, whose splits take stories without replacement."""
+    triples, stories = task04_relations.count_stories(rooms)
+    if sum(sizes.values()) > stories:
+        raise RecipeError(
+            f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to say and"
+            f" ask = {stories} stories, fewer than the {sum(sizes.values())} asked for; add places"
+            " or ask for fewer"
+        )
+    starts = _room_starts(sizes, stories)
+    splits = [
+        Split(
+            name,
+            n,
+            partial(task04_relations.draw_examples, rooms, key, *starts[name]),
+            role_of(name),
+        )
+        for name, n in sizes.items()
+    ]
+    return Plan(
+        splits=tuple(splits),
+        traits=task04_relations.TRAITS,
+        describe="Read which room lies where and answer the question.",
+        scorer=any_of,
+        check=task04_relations.check,
+        show=show_derived,
+    )
+
+
+def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int, int]]:
+    """Return, for each split, the position of its first story among all stories, and the step to
+    the next one.
+
+    Training goes forwards from the front. Dev and the other tests go backwards from the back, each
+    on every other story, so that no size changes another split. If that does not fit, all tests
+    share one lane.
+    """
+    tests = {name: n for name, n in sizes.items() if role_of(name) != "train"}
+    train = sum(sizes.values()) - sum(tests.values())
+    dev = sum(n for name, n in tests.items() if name in DEV)
+    longest_lane = max(dev, sum(tests.values()) - dev)
+    two_lanes = train + 2 * longest_lane <= stories
+    step = 2 if two_lanes else 1
+    # Number of stories from the back that each lane has passed.
+    passed = {"dev": 0, "test": 1 if two_lanes else 0}
+    starts, front = {}, 0
+    for name, n in sizes.items():
+        if name not in tests:
+            starts[name] = (front, 1)
+            front += n
+            continue
+        lane = "dev" if name in DEV and two_lanes else "test"
+        starts[name] = (stories - 1 - passed[lane], -step)
+        passed[lane] += step * n
+    return starts

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 MANY = 256
-"""Supports listed for one answer: beyond, a story repeats itself so much that more of them tell
-nothing.
+"""Maximum supports listed for one answer. A story with more repeats itself so much that further
+ones add nothing.
 """
 
 
@@ -51,9 +51,10 @@ def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
     far = {(low, False): 0}
     ring = [(low, False)]
     while ring:
-        reached = [
-            (node, strict or sure) for at, strict in ring for node, sure, _ in up.get(at, ())
-        ]
+        reached = []
+        for at, strict in ring:
+            for node, sure, _ in up.get(at, ()):
+                reached.append((node, strict or sure))
         step = far[ring[0]] + 1
         ring = [place for place in dict.fromkeys(reached) if place not in far]
         far.update(dict.fromkeys(ring, step))
@@ -97,11 +98,8 @@ def _distances(up: _Steps, goal: str) -> dict[str, int]:
     near, ring, far = {goal: 0}, [goal], 0
     while ring:
         far += 1
-        ring = [
-            n
-            for n in dict.fromkeys(m for node in ring for m in down.get(node, []))
-            if n not in near
-        ]
+        below = dict.fromkeys(chain.from_iterable(down.get(node, []) for node in ring))
+        ring = [node for node in below if node not in near]
         near.update(dict.fromkeys(ring, far))
     return near
 

@@ -18,7 +18,7 @@ World = Mapping[Any, Any]
 
 
 FEW = 6
-"""Up to so many variables plain search is quicker than sorting out values first."""
+"""Maximum number of variables for which plain search is faster than pruning values first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ def worlds(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> 
 
 
 def satisfiable(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> bool:
-    """Return whether any world obeys every rule."""
+    """True if some world obeys every rule."""
     return next(worlds(domains, rules), None) is not None
 
 
 def entailed(answers: Iterable[str]) -> tuple[str, ...]:
-    """Return the one answer that all worlds give, or `unknown` where they differ, or where there is
-    no world at all.
+    """Return the one answer that all worlds give, or `unknown` if they differ or there is no world
+    at all.
     """
     distinct = set(answers)
     return tuple(distinct) if len(distinct) == 1 else (UNKNOWN,)

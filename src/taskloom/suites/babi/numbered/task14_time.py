@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -77,12 +78,12 @@ class TimeKnobs(TaskKnobs):
     """Knobs of task 14.
 
     Attributes:
-        since: The first slot of the story; published is yesterday, earlier ones give longer
-            courses.
-        questions: Questions in a story.
-        pause: Sentences before each question; twice or three times as many where nothing can be
-            asked yet.
-        unknown: The share of questions about a visit before which nothing is told.
+        since: First time slot of the story. Default: yesterday, as published. Earlier ones give
+            longer stories.
+        questions: Number of questions in a story.
+        pause: Number of sentences before each question; two or three times as many if nothing can
+            be asked yet.
+        unknown: Share of questions about a visit before which nothing is told.
     """
 
     people: Names = ("Bill", "Fred", "Julie", "Mary")
@@ -133,9 +134,9 @@ def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
             ),
         )
     place = slots[slot - 1][0].fact.place
-    supports = sorted(
-        ((a.number, b.number) for a in slots[slot] for b in slots[slot - 1]), key=sorted
-    )
+    # The same visit may be told several times: any two sentences of the two slots are a support.
+    pairs = product(slots[slot], slots[slot - 1])
+    supports = sorted(((visit.number, before.number) for visit, before in pairs), key=sorted)
     why = (
         f"{query.who} went to the {query.place} {TIMES[slot]} and to the {place} {TIMES[slot - 1]},"
         " just before"
@@ -164,10 +165,8 @@ def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[
 def clash(statements: Sequence[Statement[Visit]], new: Statement[Visit]) -> tuple[int, ...] | None:
     """Return the sentence that a new one contradicts: nobody goes to two places in one slot."""
     for old in statements:
-        if (old.fact.who, old.fact.slot) == (
-            new.fact.who,
-            new.fact.slot,
-        ) and old.fact.place != new.fact.place:
+        same_visit = (old.fact.who, old.fact.slot) == (new.fact.who, new.fact.slot)
+        if same_visit and old.fact.place != new.fact.place:
             return (old.number,)
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from pydantic import Field, field_validator
 
@@ -132,7 +133,8 @@ def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> P
     if not fears:
         return Proof(UNKNOWN, why=f"nothing says what {PLURALS[kind]} are afraid of")
     of = fears[0][1].of
-    supports = sorted(((i, j) for i, _ in kinds for j, _ in fears), key=sorted)
+    pairs = product([number for number, _ in kinds], [number for number, _ in fears])
+    supports = sorted(pairs, key=sorted)
     why = f"{capital(query.who)} is a {kind} and {PLURALS[kind]} are afraid of {PLURALS[of]}"
     return Proof(of, tuple(supports), (Step("apply to a member", of, (0, 1)),), why)
 
@@ -142,10 +144,8 @@ def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> t
     which the story says nothing.
     """
     facts = [t.fact for t in statements]
-    kinds = [
-        *sorted({x for f in facts for x in ((f.kind,) if isinstance(f, IsA) else (f.kind, f.of))}),
-        "another",
-    ]
+    named = {f.kind for f in facts} | {f.of for f in facts if isinstance(f, Fears)}
+    kinds = [*sorted(named), "another"]
     domains: dict[Hashable, list[str]] = {query.who: kinds, **{("fear", k): kinds for k in kinds}}
     rules = []
     for fact in facts:
@@ -164,19 +164,13 @@ def clash(
     """
     fact = new.fact
     for old in statements:
-        if (
-            isinstance(fact, IsA)
-            and isinstance(old.fact, IsA)
-            and old.fact.who == fact.who
-            and old.fact.kind != fact.kind
-        ):
-            return (old.number,)
-        if (
-            isinstance(fact, Fears)
-            and isinstance(old.fact, Fears)
-            and old.fact.kind == fact.kind
-            and old.fact.of != fact.of
-        ):
+        told = old.fact
+        same_topic = False
+        if isinstance(fact, IsA) and isinstance(told, IsA):
+            same_topic = told.who == fact.who
+        if isinstance(fact, Fears) and isinstance(told, Fears):
+            same_topic = told.kind == fact.kind
+        if same_topic and told != fact:
             return (old.number,)
     return None
 
@@ -187,8 +181,8 @@ def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
     fears = {kind: rng.choice([a for a in knobs.animals if a != kind]) for kind in knobs.animals}
     silent = None
     if knobs.unknown:
-        # A question is open when the fear of somebody's kind stays untold; better not of
-        # everybody's kind.
+        # A question is open if the fear of a person's kind is not told. If all are of one kind, any
+        # kind may be left out, or no question would have an answer.
         used = sorted(set(kinds.values()))
         silent = rng.choice(used if len(used) > 1 else knobs.animals)
     sentences = [f"{who} is a {kind}." for who, kind in kinds.items()]
@@ -200,10 +194,8 @@ def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
     rng.shuffle(sentences)
     ask = {who: f"What is {who.lower()} afraid of?" for who in kinds}
     known = [ask[who] for who, kind in kinds.items() if kind != silent]
-    questions = pick_questions(
-        rng, [known], [ask[w] for w, k in kinds.items() if k == silent], knobs
-    )
-    return sentences + questions
+    open_ones = [ask[who] for who, kind in kinds.items() if kind == silent]
+    return sentences + pick_questions(rng, [known], open_ones, knobs)
 
 
 def mentions(item: IsA | Fears | WhatFeared) -> tuple[str, ...]:

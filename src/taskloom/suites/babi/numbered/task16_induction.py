@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 
 from pydantic import field_validator, model_validator
 
@@ -69,11 +70,11 @@ class InductionKnobs(TaskKnobs):
     """Knobs of task 16.
 
     Attributes:
-        people: Names; all are of a kind, all but the asked one have a colour.
-        mixed: Other kinds than the asked one may have members of different colours, as in a quarter
+        people: Names. All are of a kind; all but the one asked about have a colour.
+        mixed: Let kinds that are not asked about have members of different colours, as in a quarter
             of the published stories.
-        unknown: The share of stories whose answer is open: the asked one is the only one of its
-            kind, or its kind is mixed.
+        unknown: Share of stories whose answer is open: the one asked about is the only one of its
+            kind, or its kind has several colours.
     """
 
     people: Names = ("Bernhard", "Brian", "Greg", "Julius", "Lily")
@@ -145,9 +146,12 @@ def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
     ]
     kind, own, members = _same_kind(statements, query)
     colors = {m.color for m in members} | {color for _, color in direct}
-    by_kind = sorted(((i, m.kind_number, m.color_number) for i in own for m in members), key=sorted)
+    pairs = product(own, members)
+    by_kind = sorted(((i, m.kind_number, m.color_number) for i, m in pairs), key=sorted)
     if direct:
-        supports = [*((number,) for number, _ in direct), *(by_kind if len(colors) == 1 else ())]
+        supports: list[tuple[int, ...]] = [(number,) for number, _ in direct]
+        if len(colors) == 1:  # the kind proves it too
+            supports += by_kind
         return Proof(direct[0][1], tuple(supports), (), f"{query.who} is {direct[0][1]}, as told")
     if not members:
         return Proof(UNKNOWN, why=_missing(query, kind))
@@ -236,17 +240,10 @@ def second(
             rules.append(
                 WorldRule((("color", fact.who),), lambda value, color=fact.color: value == color)
             )
-    for one in people:
-        for other in people:
-            if one < other:
-                of = (
-                    ("kind", query.who),
-                    ("kind", one),
-                    ("kind", other),
-                    ("color", one),
-                    ("color", other),
-                )
-                rules.append(WorldRule(of, lambda kind, a, b, c, d: not (kind == a == b) or c == d))
+    for one, other in combinations(people, 2):
+        # Two of the asked kind have one colour.
+        of = (("kind", query.who), ("kind", one), ("kind", other), ("color", one), ("color", other))
+        rules.append(WorldRule(of, lambda kind, a, b, c, d: not (kind == a == b) or c == d))
     own_color = {f.color for f in facts if isinstance(f, HasColor) and f.who == query.who}
     if own_color:
         return tuple(own_color)
@@ -258,11 +255,8 @@ def clash(
 ) -> tuple[int, ...] | None:
     """Return the sentence that a new one contradicts: nobody has two kinds or two colours."""
     for old in statements:
-        if (
-            type(old.fact) is type(new.fact)
-            and old.fact.who == new.fact.who
-            and old.fact != new.fact
-        ):
+        same_topic = type(old.fact) is type(new.fact) and old.fact.who == new.fact.who
+        if same_topic and old.fact != new.fact:
             return (old.number,)
     return None
 
@@ -308,8 +302,8 @@ def _colors(
 
 
 def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], str]:
-    """Draw who is spoken of, and whether for the second time (the colour). The last sentence is
-    left out: its subject is asked.
+    """Draw the subject of each sentence, with True for its second one, which tells the colour. The
+    last sentence is left out: the question is about its subject.
     """
     left = dict.fromkeys(knobs.people, 2)
     order = []

@@ -38,7 +38,9 @@ RELATIONS = {
     "above": ("y", 1),
     "below": ("y", -1),
 }
-"""Each relation with its axis and whether its subject has the larger coordinate."""
+"""Axis of each relation, and 1 if its subject has the larger coordinate, else -1."""
+
+WORDS = {meaning: words for words, meaning in RELATIONS.items()}
 
 _RELATION = "|".join(RELATIONS)
 _TELLS = re.compile(rf"The {PHRASE} is ({_RELATION}) the {PHRASE}\.")
@@ -72,18 +74,18 @@ class IsBeyond:
 
     @property
     def relation(self) -> str:
-        """Return the words of the question."""
+        """The words of the question."""
         sign = 1 if self.subject == self.high else -1
-        return next(words for words, meaning in RELATIONS.items() if meaning == (self.axis, sign))
+        return WORDS[self.axis, sign]
 
 
 class PositionKnobs(Asking):
     """Knobs of task 17.
 
     Attributes:
-        shapes: What may stand about; a story uses one more than it has sentences.
-        facts: Sentences in a story.
-        hops: Sentences that an answer needs. Published: both of two.
+        shapes: Names of shapes. A story uses one more than it has sentences.
+        facts: Number of sentences in a story.
+        hops: Number of sentences that an answer needs. Default: both of two, as published.
     """
 
     shapes: Phrases = (
@@ -228,10 +230,7 @@ def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
     for axis in "xy":
         known = edges(statements, axis)
         far = {name: lengths(known, name) for name in names}
-        more, less = (
-            next(w for w, meaning in RELATIONS.items() if meaning == (axis, sign))
-            for sign in (1, -1)
-        )
+        more, less = WORDS[axis, 1], WORDS[axis, -1]
         for high, low in permutations(names, 2):
             up = far[low].get((high, True))
             length = up or far[high].get((low, True)) or far[low].get((high, False))
@@ -242,9 +241,8 @@ def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
             else:
                 continue
             pools[reply] += [f"Is the {high} {more} the {low}?", f"Is the {low} {less} the {high}?"]
-    questions = pick_questions(
-        rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs
-    )
+    open_ones = pools[UNKNOWN] if knobs.unknown else []
+    questions = pick_questions(rng, [pools["yes"], pools["no"]], open_ones, knobs)
     return [_say(rng, fact) for fact in facts] + questions
 
 
@@ -281,10 +279,8 @@ def _free(cells: dict[tuple[int, int], str], cell: tuple[int, int]) -> list[tupl
 
 def _say(rng: Random, fact: Beyond) -> str:
     if rng.random() < 0.5:
-        words = next(w for w, meaning in RELATIONS.items() if meaning == (fact.axis, 1))
-        return f"The {fact.high} is {words} the {fact.low}."
-    words = next(w for w, meaning in RELATIONS.items() if meaning == (fact.axis, -1))
-    return f"The {fact.low} is {words} the {fact.high}."
+        return f"The {fact.high} is {WORDS[fact.axis, 1]} the {fact.low}."
+    return f"The {fact.low} is {WORDS[fact.axis, -1]} the {fact.high}."
 
 
 def mentions(item: Beyond | IsBeyond) -> tuple[str, ...]:

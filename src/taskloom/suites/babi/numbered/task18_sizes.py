@@ -59,11 +59,11 @@ class SizeKnobs(Asking):
     """Knobs of task 18.
 
     Attributes:
-        things: What is compared.
-        fixed: So many of the first things are the smallest ones, in this order, in every story; the
+        things: Things to compare.
+        fixed: Number of first things that are the smallest ones in every story, in this order. The
             sizes of the rest are random.
-        facts: Sentences in a story.
-        hops: Sentences that an answer needs, at the shortest.
+        facts: Number of sentences in a story.
+        hops: Number of sentences in the shortest proof of an answer.
     """
 
     things: Phrases = ("chocolate", "box of chocolates", "box", "chest", "container", "suitcase")
@@ -98,9 +98,10 @@ def sentence(text: str) -> Bigger | None:
     match = _TELLS.fullmatch(text)
     if match is None:
         return None
-    return (
-        Bigger(match[1], match[3]) if match[2] == "is bigger than" else Bigger(match[3], match[1])
-    )
+    first, relation, second_thing = match.groups()
+    if relation == "is bigger than":
+        return Bigger(first, second_thing)
+    return Bigger(second_thing, first)
 
 
 def question(text: str) -> IsBigger | None:
@@ -169,10 +170,8 @@ def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
     """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it; a
     pair may come twice.
     """
-    ranks = [
-        *knobs.things[: knobs.fixed],
-        *rng.sample(knobs.things[knobs.fixed :], len(knobs.things) - knobs.fixed),
-    ]
+    movable = knobs.things[knobs.fixed :]
+    ranks = [*knobs.things[: knobs.fixed], *rng.sample(movable, len(movable))]
     hops = rng.choice([h for h in knobs.hops if h <= min(knobs.facts, len(ranks) - 1)])
     chain = sorted(rng.sample(range(len(ranks)), hops + 1))
     pairs = list(pairwise(chain))
@@ -205,15 +204,13 @@ def _ask(
         far = _lengths(pairs, low)
         for high in ranked[i + 1 :]:
             if high not in far:
-                pools[UNKNOWN] += _questions(ranks[high], ranks[low]) + _questions(
-                    ranks[low], ranks[high]
-                )
+                pools[UNKNOWN] += _questions(ranks[high], ranks[low])
+                pools[UNKNOWN] += _questions(ranks[low], ranks[high])
             elif far[high] in knobs.hops:
                 pools["yes"] += _questions(ranks[high], ranks[low])
                 pools["no"] += _questions(ranks[low], ranks[high])
-    return pick_questions(
-        rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs
-    )
+    open_ones = pools[UNKNOWN] if knobs.unknown else []
+    return pick_questions(rng, [pools["yes"], pools["no"]], open_ones, knobs)
 
 
 def _questions(big: str, small: str) -> list[str]:

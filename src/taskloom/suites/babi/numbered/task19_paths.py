@@ -68,10 +68,10 @@ class PathKnobs(TaskKnobs):
 
     Attributes:
         rooms: Names of rooms.
-        size: How many rooms a story has; the way needs one more than `hops`, the others are
-            distractors. None: all of them.
-        hops: Steps of the way that is asked for.
-        unknown: The share of stories in which no way leads to the goal.
+        size: Number of rooms in a story. The path needs one more than `hops`; the others are
+            distractors. Default: all of them.
+        hops: Number of steps of the path.
+        unknown: Share of stories in which no path leads to the goal.
     """
 
     rooms: Names = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
@@ -153,15 +153,16 @@ def derive(statements: Sequence[Statement[Door]], query: HowToGo) -> Proof:
 
 def _proof(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Proof:
     answers = [",".join(moves) for moves in best]
-    steps = tuple(
-        Step("go", _WORDS[way], (i,) if i == 0 else (i, len(best[0]) + i - 1))
-        for i, way in enumerate(best[0])
-    )
+    path = [_WORDS[way] for way in best[0]]
+    steps = []
+    for i, word in enumerate(path):
+        # Each step follows from its sentence and the step before. Steps are numbered after the
+        # sentences, of which there are as many.
+        of = (i,) if i == 0 else (i, len(path) + i - 1)
+        steps.append(Step("go", word, of))
     numbers = ", ".join(map(str, uses[0]))
-    why = (
-        f"from the {query.start} go {', '.join(_WORDS[w] for w in best[0])}, by sentences {numbers}"
-    )
-    return Proof(answers[0], tuple(uses), steps, why, tuple(answers[1:]))
+    why = f"from the {query.start} go {', '.join(path)}, by sentences {numbers}"
+    return Proof(answers[0], tuple(uses), tuple(steps), why, tuple(answers[1:]))
 
 
 def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, ...]:
@@ -171,15 +172,15 @@ def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, 
 
     def walks(room: str, left: int, seen: frozenset[str]) -> Iterator[str]:
         if left == 0:
-            yield from [""] if room == query.goal else []
+            if room == query.goal:
+                yield ""
             return
         for way in "nesw":
-            # No shortest way comes to a room twice.
-            if leads.get((room, way), room) not in seen:
-                yield from (
-                    way + rest
-                    for rest in walks(leads[room, way], left - 1, seen | {leads[room, way]})
-                )
+            # No shortest path comes to a room twice. A wall counts as the room itself.
+            there = leads.get((room, way), room)
+            if there not in seen:
+                for rest in walks(there, left - 1, seen | {there}):
+                    yield way + rest
 
     for length in range(len({room for room, _ in leads})):
         right = [",".join(moves) for moves in walks(query.start, length, frozenset({query.start}))]
@@ -194,12 +195,11 @@ def clash(statements: Sequence[Statement[Door]], new: Statement[Door]) -> tuple[
     """
     fact = new.fact
     for old in statements:
-        same_from = (old.fact.room, old.fact.way) == (
-            fact.room,
-            fact.way,
-        ) and old.fact.to != fact.to
-        same_to = (old.fact.to, old.fact.way) == (fact.to, fact.way) and old.fact.room != fact.room
-        if same_from or same_to:
+        told = old.fact
+        # The same way out of one room, or into one room, joins it to the same other room.
+        same_from = told.way == fact.way and told.room == fact.room
+        same_to = told.way == fact.way and told.to == fact.to
+        if (same_from and told.to != fact.to) or (same_to and told.room != fact.room):
             return (old.number,)
     for axis in "ne":
         edges = [Edge(t.fact.room, t.fact.to, t.fact.way == axis, t.number) for t in statements]
@@ -260,10 +260,11 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
     again, never the way: straight ways, which other rooms cannot spoil, would become more frequent.
     """
     while True:
-        # A room that has a neighbour on each side is one of five at least.
-        beside = rng.choice(
-            list(cells) if len(cells) <= len(_STEPS) else [c for c in cells if _free(cells, c)]
-        )
+        candidates = list(cells)
+        # With up to four rooms none can have a neighbour on each side.
+        if len(cells) > len(_STEPS):
+            candidates = [cell for cell in cells if _free(cells, cell)]
+        beside = rng.choice(candidates)
         door = _attach(rng, cells, beside, room)
         if _plain(cells, goal, length):
             return door
@@ -271,8 +272,8 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
 
 
 def _plain(cells: dict[_Cell, str], goal: _Cell, length: int) -> bool:
-    """Return whether a reader who takes all neighbouring cells for connected finds a way of that
-    length from the origin to the goal, and no other as short.
+    """True if there is exactly one shortest path from the origin to the goal, of that length, even
+    for a reader who takes all neighbouring cells for connected.
     """
     ring, seen = {(0, 0): 1}, {(0, 0)}
     for _ in range(length):

@@ -133,9 +133,9 @@ def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
     # The same state told twice is one state with two sentences, either of which is enough.
     supports: list[tuple[int, ...]] = []
     for item in reversed(own[: last + 1]):
-        if (item.fact.verb == "is" and item.fact.what != state) or (
-            item.fact.verb == "go" and query.verb == "where"
-        ):
+        another_state = item.fact.verb == "is" and item.fact.what != state
+        cured = item.fact.verb == "go" and query.verb == "where"
+        if another_state or cured:
             break
         if item.fact.verb == "is":
             supports.insert(0, (item.number,))
@@ -155,9 +155,8 @@ def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement
     question itself tells of now.
     """
     own = [t for t in statements if t.fact.who == query.who]
-    deeds = [
-        i for i, t in enumerate(own) if t.fact.verb == query.verb and t.fact.what == query.what
-    ]
+    asked = (query.verb, query.what)
+    deeds = [i for i, t in enumerate(own) if (t.fact.verb, t.fact.what) == asked]
     return own[: deeds[-1]] if deeds else own
 
 
@@ -197,23 +196,24 @@ def clash(statements: Sequence[Statement[Does]], new: Statement[Does]) -> tuple[
     states = [t for t in statements if t.fact.who == fact.who and t.fact.verb == "is"]
     if fact.verb == "is" or not states:
         return None
-    cure = CURES[states[-1].fact.what]
-    return None if fact.what == cure[fact.verb == "get"] else (states[-1].number,)
+    place, thing = CURES[states[-1].fact.what]
+    fitting = thing if fact.verb == "get" else place
+    return None if fact.what == fitting else (states[-1].number,)
 
 
 def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
     """Draw who does the next thing, until nobody can; after each sentence a question about it."""
     state = {who: rng.choice(knobs.states) for who in knobs.people}
     silent = {who for who in knobs.people if rng.random() < knobs.unknown}
-    stage = dict.fromkeys(knobs.people, 0)
+    stage = dict.fromkeys(knobs.people, 0)  # 0: tells the state, 1: goes, 2: takes, 3: done
     taken: set[str] = set()
     texts: list[str] = []
     while True:
-        able = [
-            who
-            for who in knobs.people
-            if stage[who] < 2 or (stage[who] == 2 and CURES[state[who]][1] not in taken)
-        ]
+        able = []
+        for who in knobs.people:
+            free = CURES[state[who]][1] not in taken
+            if stage[who] < 2 or (stage[who] == 2 and free):
+                able.append(who)
         if not able:
             return texts
         who = rng.choice(able)

@@ -1,22 +1,23 @@
 """The values of each step of a derivation, for whole columns of inputs and official answers.
 
 A derivation has one step for each atom and operator of the function, in the order in which they are
-applied. The value of a step is the one that leads to the official answer (of `chain(antonyms,
-hyponyms)` one hyponym with that antonym), and nothing where the step has no part in it (of a union
-the operand that lacks the answer).
+applied. The value of a step is the one that leads to the official answer: for `chain(antonyms,
+hyponyms)` one hyponym that has this antonym. It is empty if the step plays no part, such as the
+operand of a union that lacks the answer.
 
-Words are followed by table operations, all rows at once. Entities are followed pair by pair: facts
-may come from an endpoint, which has no tables.
+Words are followed by table operations, all rows at once. Entities are followed pair by pair,
+because facts may come from an endpoint, which has no tables.
 
-`derivations.py` answers another question, for one input: every value of every step, which is what
-`taskloom apply` shows and what a row would have to be searched for its path. It takes 241 µs an
-input of `chain(antonyms[eng], hyponyms[eng])`, 14 µs of `union(antonyms[eng], synonyms[eng])` and
-of `chain(occupation, father)`; the columns here take 2.1, 0.9 and 1.6 µs a row.
+Why there are two mechanisms: `derivations.py` computes every value of every step at one input, for
+`taskloom apply`. A row needs only the path to one answer, which would have to be searched in that.
+Per input, `derivations.py` takes 241 µs for `chain(antonyms[eng], hyponyms[eng])`, and 14 µs for
+`union(antonyms[eng], synonyms[eng])` and `chain(occupation, father)`. The columns here take 2.1,
+0.9 and 1.6 µs per row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, assert_never
 
@@ -48,26 +49,20 @@ from taskloom.suites.taskbench.tables import BATCH, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
+    from taskloom.suites.taskbench.plan import Function
     from taskloom.suites.taskbench.worlds.facts.fact_functions import FactSpace
     from taskloom.suites.taskbench.worlds.words.words import Words
 
     I32 = NDArray[np.int32]
     Mask = NDArray[np.bool_]
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
-    from taskloom.suites.taskbench.plan import Function
-
-
 Outline = list[tuple[str, tuple[int, ...]]]
 """The rule of each step, and the steps whose values it uses."""
 
 
 NOTHING = -1
-"""Stands for no word."""
+"""Number that means "no word"."""
 
 Path = tuple[str, ...]
 """The value of each step: an entity, a word, `true`, `false`, or nothing."""
@@ -103,12 +98,13 @@ def outline(tree: Expression, source: int | None = None, steps: Outline | None =
 
 
 def is_predicate(tree: Expression) -> bool:
-    """Return whether an expression without map and filter is a predicate."""
+    """True if an expression without map and filter is a predicate."""
     from taskloom.suites.taskbench import atoms
 
     match tree:
         case Atom(name):
-            return (known := atoms.known(name)) is not None and known.type.form == "predicate"
+            known = atoms.known(name)
+            return known is not None and known.type.form == "predicate"
         case Is() | PredicateOperator():
             return True
         case Chain():
@@ -137,7 +133,7 @@ class WordPaths:
         nothing = items == NOTHING
         if not nothing.any():
             return held(self.words.shown).take(numbers(items))
-        # Place 0 is nothing: the texts that occur are few beside all words.
+        # Position 0 is the empty text. Only the texts that occur are listed, few of all words.
         different, places = np.unique(items[~nothing], return_inverse=True)
         listed = pa.concat_arrays([strings([""]), held(self.words.shown).take(numbers(different))])
         where = np.zeros(len(items), dtype=np.int64)
@@ -145,7 +141,7 @@ class WordPaths:
         return listed.take(numbers(where))
 
     def _values(self, tree: Expression, xs: I32, ys: I32) -> list[I32]:
-        """Return one column a step; where y is nothing, so is everything that leads to it."""
+        """One column per step. If y is nothing, so is everything that leads to it."""
         match tree:
             case Atom() | Inverse():
                 return [ys]
@@ -158,9 +154,8 @@ class WordPaths:
             case Union(parts):
                 columns = []
                 for part in parts:
-                    columns += self._values(
-                        part, xs, np.where(self._has(part, xs, ys), ys, NOTHING).astype(np.int32)
-                    )
+                    own = np.where(self._has(part, xs, ys), ys, NOTHING).astype(np.int32)
+                    columns += self._values(part, xs, own)
                 return [*columns, ys]
             case Intersection(parts):
                 return [*(column for part in parts for column in self._values(part, xs, ys)), ys]
@@ -177,8 +172,8 @@ class WordPaths:
                 assert_never(tree)
 
     def _table(self, tree: Expression, items: I32) -> tuple[Table, I32]:
-        """Return the values of a relation, and for each item its row; of an atom the whole table,
-        which is at hand anyway.
+        """Values of a relation, and the row of each item in them. For an atom this is its whole
+        table, which exists anyway.
         """
         match tree:
             case Atom(name):
@@ -190,17 +185,19 @@ class WordPaths:
                 return evaluator.values(tree, different, self.words), places.astype(np.int32)
 
     def _has(self, tree: Expression, xs: I32, ys: I32) -> Mask:
-        """Return for each pair whether y is a value at x."""
+        """Mask of the pairs in which y is a value at x."""
         present: Mask = np.asarray(ys != NOTHING)
         table, rows = self._table(tree, xs[present])
         present[present] = table.has(rows, ys[present])
         return present
 
     def _between(self, outer: Expression, inner: Expression, xs: I32, ys: I32) -> I32:
-        """Return for each pair the first z of inner(x) with y in outer(z)."""
+        """For each pair the first z of inner(x) with y in outer(z)."""
         middle = np.full(len(xs), NOTHING, dtype=np.int32)
         places = np.flatnonzero(ys != NOTHING)
         table, rows = self._table(inner, xs[places])
+        # The candidates z are the values of inner(x) or, if these are fewer, the inputs of outer
+        # that lead to y: hypernyms have few values, their inverse has thousands.
         forward = True
         if isinstance(outer, Atom):
             back, back_rows = self.words.inverse(outer.name), ys[places]
@@ -215,16 +212,17 @@ class WordPaths:
             )
             tried = table.take(rows[low:high])
             owners, zs = places[low:high][tried.owners()], tried.values
-            right = (
-                self._has(outer, zs, ys[owners]) if forward else self._has(inner, xs[owners], zs)
-            )
-            # Written backwards, so that the first of several stays.
+            if forward:
+                right = self._has(outer, zs, ys[owners])
+            else:
+                right = self._has(inner, xs[owners], zs)
+            # Written backwards, so that the first of several candidates stays.
             middle[owners[right][::-1]] = zs[right][::-1]
             low = high
         return middle
 
     def _truths(self, tree: Expression, xs: I32) -> list[pa.Array]:
-        """Return one column a step of a predicate."""
+        """One column per step of a predicate."""
         truth = evaluator.holds(tree, xs, self.words)
         columns: list[pa.Array] = []
         match tree:
@@ -268,7 +266,7 @@ class FactPaths:
         """Return for each step of the outline the texts of its values."""
         if isinstance(tree, Atom | Inverse):
             return [held(solved.outputs).take(numbers(answers))]
-        # A pair comes up again and again in sequences: each is looked for once.
+        # Pairs recur in sequences, so each different one is searched once.
         width = max(1, len(solved.outputs))
         different, places = np.unique(inputs * np.int64(width) + answers, return_inverse=True)
         pairs = [
@@ -277,16 +275,13 @@ class FactPaths:
         ]
         known = self._known.setdefault(show(tree), {})
         self._learn(tree, solved.type.source, [pair for pair in pairs if pair not in known], known)
-        columns = (
-            zip(*(known[pair] for pair in pairs), strict=True)
-            if pairs
-            else ([],) * len(outline(tree))
-        )
+        paths = [known[pair] for pair in pairs]
+        columns = [[path[step] for path in paths] for step in range(len(outline(tree)))]
         return [strings(column).take(numbers(places)) for column in columns]
 
     def prepare(self, tree: Expression, solved: FunctionTable) -> None:
-        """Ask a server for all names that any row may need, at once: the questions then do not
-        depend on the shards.
+        """Ask a server for all labels that any row may need, in one go, so that the queries do not
+        depend on how rows are divided into shards.
         """
         if not self.space.remote:
             return
@@ -297,21 +292,19 @@ class FactPaths:
         self.space.say(met)
 
     def _meet(self, tree: Expression, items: set[str], met: set[str]) -> set[str]:
-        """Return the values of a relation at any of the items; all that lies on the way is added to
-        `met`.
-        """
+        """Values of a relation at any of the items. All intermediate values are added to `met`."""
         match tree:
             case Chain(parts):
-                for part in reversed(parts if not is_predicate(parts[0]) else parts[1:]):
+                # The head of a chain may be a predicate, which leads to no further items.
+                relations = parts[1:] if is_predicate(parts[0]) else parts
+                for part in reversed(relations):
                     items = self._meet(part, items, met)
             case Is(relation, _):
                 items = self._meet(relation, items, met)
+            case Atom() if is_predicate(tree):
+                items = set()
             case Inverse() | Atom():
-                items = (
-                    set()
-                    if is_predicate(tree)
-                    else {y for x in items for y in self._values(tree, x)}
-                )
+                items = {y for x in items for y in self._values(tree, x)}
             case Operator(parts):
                 items = set().union(*(self._meet(part, items, met) for part in parts))
         met |= items
@@ -324,7 +317,7 @@ class FactPaths:
         new: list[tuple[str, str]],
         known: dict[tuple[str, str], Path],
     ) -> None:
-        """Find the paths of new pairs, and then the names of all that lies on them at once."""
+        """Find the paths of new pairs, then the labels of everything on them in one query."""
         begun = self.space.meanings({x for x, _ in new}, kind)
         predicate = is_predicate(tree)
         goals = {} if predicate else self.space.meanings({y for _, y in new}, "")
@@ -350,7 +343,7 @@ class FactPaths:
                 return Deriver.values(tree, x, self.space)
 
     def _path(self, tree: Expression, x: str, goals: Collection[str]) -> Path:
-        """Return the values of each step from x to one of the goals, or nothing."""
+        """Values of each step on a path from x to one of the goals, or an empty path."""
         match tree:
             case Chain():
                 return self._chain_path(tree, x, goals)
@@ -413,7 +406,7 @@ class FactPaths:
         return (*steps, goal)
 
     def _truths(self, tree: Expression, given: tuple[str, ...]) -> Path:
-        """Return the values of each step of a predicate at whatever a name may mean."""
+        """Values of each step of a predicate, at all items that a name may mean."""
         deriver = Deriver(tree, self.space.predicate_type, self.space)
         decided = deriver.decided(given)
         truth = ("true" if deriver.holds(decided) else "false",)
@@ -421,27 +414,18 @@ class FactPaths:
         match tree:
             case Is(relation, value):
                 self.space.meanings({value}, "")
-                tries = (
-                    self._path(
-                        relation,
-                        x,
-                        [y for y in self._values(relation, x) if matches(relation, value, (y,))],
-                    )
-                    for x in decided
-                )
-                return next((p for p in tries if p), _blank(relation)) + truth
+
+                def wanted(y: str) -> bool:
+                    return bool(matches(relation, value, (y,)))
+
+                return self._path_to(relation, decided, wanted) + truth
             case Chain():
-                inner = tree.rest
-                met = Deriver(tree.head, self.space.predicate_type, self.space)
-                tries = (
-                    self._path(
-                        inner,
-                        x,
-                        [z for z in self._values(inner, x) if met.holds(met.decided((z,)))],
-                    )
-                    for x in decided
-                )
-                return next((p for p in tries if p), _blank(inner)) + truth
+                head = Deriver(tree.head, self.space.predicate_type, self.space)
+
+                def holds(z: str) -> bool:
+                    return head.holds(head.decided((z,)))
+
+                return self._path_to(tree.rest, decided, holds) + truth
             case PredicateOperator(parts):
                 return (*(item for part in parts for item in self._truths(part, decided)), *truth)
             case Atom():
@@ -450,6 +434,17 @@ class FactPaths:
                 raise ValueError(f"not a predicate: {tree.notation}")
             case _:
                 assert_never(tree)
+
+    def _path_to(
+        self, relation: Expression, given: tuple[str, ...], wanted: Callable[[str], bool]
+    ) -> Path:
+        """Values of each step on the first path to a wanted value, all empty if there is none."""
+        for x in given:
+            goals = [y for y in self._values(relation, x) if wanted(y)]
+            path = self._path(relation, x, goals)
+            if path:
+                return path
+        return _blank(relation)
 
 
 def _blank(tree: Expression) -> Path:
@@ -526,7 +521,7 @@ class Trace:
 def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
     """Return the derivations of rows that have the same steps with other values."""
     many = len(steps)
-    # The columns lie behind one another; the derivations want them row by row.
+    # The columns are concatenated; derivations need their values row by row.
     order = np.arange(rows * many, dtype=np.int64)
     values = pa.concat_arrays(columns).take(numbers((order % many) * rows + order // many))
     rules = strings([rule for rule, _ in steps]).take(numbers(order % many))

@@ -30,44 +30,48 @@ from taskloom.suites.taskbench.language.operators import (
 )
 
 BETWEEN = " | "
-"""Stands between the members of a set in a step's value; no word contains it."""
+"""Separator of the members of a set in a step's value. No word contains it."""
 
 SEPARATOR = "#"
-"""Stands between the items of a sequence where separators are on."""
+"""Separator of the items of a sequence if separators are on."""
 
 
 def items(text: str, separators: bool | None = None) -> list[str]:
     """Split a sequence into its items, at separators or else at blanks."""
-    split = SEPARATOR in text if separators is None else separators
-    parts = [item.strip() for item in text.split(SEPARATOR)] if split else text.split()
+    if separators is None:
+        separators = SEPARATOR in text
+    if not separators:
+        return text.split()
+    parts = [item.strip() for item in text.split(SEPARATOR)]
     return [item for item in parts if item]
 
 
 def join(texts: Iterable[str], separators: bool) -> str:
     """Join the items of a sequence to a text."""
-    return (f" {SEPARATOR} " if separators else " ").join(texts)
+    between = f" {SEPARATOR} " if separators else " "
+    return between.join(texts)
 
 
 class Space(Protocol):
-    """Where atoms have values: words, entities, or both."""
+    """The items on which atoms have values: words, entities, or both."""
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Return what a text may mean: one word, or every entity of that name; raise where it means
-        nothing.
+        """The items that a text may mean: one word, or every entity of that name. Raise if there is
+        none.
         """
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
         """Return the values of a relation, or of its inverse, at one item."""
 
     def holds(self, name: str, item: str) -> bool:
-        """Return whether a predicate holds of one item."""
+        """True if a predicate holds of one item."""
 
     def decides(self, name: str, item: str) -> bool:
-        """Return whether a predicate is known to hold or not to hold of one item."""
+        """True if the truth of a predicate is known for one item."""
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
-        """Return whether a value that somebody wrote is among these values of a relation; None
-        where that is not known.
+        """True if a value, as written in an expression, is among these values of a relation. None
+        if that is unknown.
         """
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
@@ -118,7 +122,7 @@ class Deriver:
         return self._decided(self.expression, given)
 
     def holds(self, given: tuple[str, ...]) -> bool:
-        """Return whether the predicate holds of any of the items."""
+        """True if the predicate holds of any of the items."""
         return self._holds(self.expression, given, [])
 
     def _add(self, steps: list[Step], rule: str, values: Iterable[str], of: tuple[int, ...]) -> int:
@@ -163,28 +167,22 @@ class Deriver:
         source: int | None,
         steps: list[Step],
     ) -> tuple[tuple[str, ...], int]:
-        """Combine the operands at each text by itself: what two texts share only together is not a
-        value of either.
+        """Combine the operands at each item separately: a value that one operand has at one item and
+        another at a second item is a value of neither.
         """
         combine = set.intersection if isinstance(function, Intersection) else set.difference
         rows: list[tuple[str, ...]] = []
         for x in given:
-            rows.append(
-                tuple(
-                    combine(
-                        *(set(self._values(part, (x,), None, [])[0]) for part in function.parts)
-                    )
-                )
-            )
+            sets = [set(self._values(part, (x,), None, [])[0]) for part in function.parts]
+            rows.append(tuple(combine(*sets)))
         operands = tuple(self._values(part, given, source, steps)[1] for part in function.parts)
         values = _all(lambda x: x, rows)
         return values, self._add(steps, function.word, values, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the entities of which it is known whether the predicate holds: of a river nobody
-        knows whether it is an actor.
-
-        Of words everything is known: one without synonyms has none that is a noun.
+        """Items for which the truth of the predicate is known. The graph does not say whether a
+        river is an actor; for words everything is known, and one without synonyms has no synonym
+        that is a noun.
         """
         if self.type.source != "entity":
             return given
@@ -211,7 +209,7 @@ class Deriver:
                 assert_never(predicate)
 
     def _holds(self, predicate: Expression, given: tuple[str, ...], steps: list[Step]) -> bool:
-        """Return whether a predicate holds of any of the things that the input may mean."""
+        """True if a predicate holds of any of the items that the input may mean."""
         match predicate:
             case Atom(name):
                 true = any(self.space.holds(name, x) for x in given)
@@ -273,11 +271,10 @@ class Deriver:
             steps.append(
                 Step(f"filter({show(predicate)})", BETWEEN.join(item for item, _ in given), ())
             )
-        results = (
-            [item for item, _ in given]
-            if function is None
-            else self._mapped(function, given, steps)
-        )
+        if function is None:
+            results = [item for item, _ in given]
+        else:
+            results = self._mapped(function, given, steps)
         return Answer((join(results, self.separators),), tuple(steps))
 
     def _kept(self, predicate: Expression, given: tuple[str, ...]) -> bool:

@@ -1,17 +1,20 @@
 """The fast evaluator: an expression at many words at once, or on the whole vocabulary, by table
 operations alone.
+
+The result is a `FunctionTable`, which is everything that datasets, profiles and scorers need to
+know about a function. Facts give the same table by another way (`worlds/facts/fact_functions.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
 from taskloom.suites.taskbench.language.checker import ExpressionError
 from taskloom.suites.taskbench.language.operators import (
@@ -39,6 +42,79 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Rows = NDArray[np.int32]
+
+TRUTH = ("false", "true")
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionTable:
+    """The graph of a function, in numbers that stand for texts.
+
+    Attributes:
+        name: The normal form, as text.
+        type: What it takes and gives.
+        inputs: The texts that inputs are numbers of.
+        outputs: The texts that answers are numbers of.
+        domain: The inputs that have an answer, in the order of their texts. For sequence functions
+            the words from which sequences are drawn and which stay in the result.
+        table: The answers of each input of the domain, or what computes them when they are first
+            asked for: a plan needs only the domain, and worker processes compute the answers of the
+            tasks that they make.
+        dropped: For sequence functions with a filter: the words that it drops.
+        filtered: Whether there is a filter.
+    """
+
+    name: str
+    type: Type
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    domain: NDArray[np.int32]
+    table: Table | Callable[[], Table]
+    dropped: NDArray[np.int32]
+    filtered: bool = False
+
+    @cached_property
+    def answers(self) -> Table:
+        """Answers of each input of the domain."""
+        return self.table if isinstance(self.table, Table) else self.table()
+
+    @property
+    def words(self) -> int:
+        """Number of words (or names) that inputs are made of. With a filter, the smaller of the
+        kept and the dropped.
+        """
+        return min(len(self.domain), len(self.dropped)) if self.filtered else len(self.domain)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Reference values for scores on a task.
+
+    Attributes:
+        inputs: Size of the domain.
+        answers: Mean number of acceptable answers.
+        majority: The score of always giving the answer that is right most often.
+        chance: The score of giving any answer of the task by chance.
+    """
+
+    inputs: int
+    answers: float
+    majority: float
+    chance: float
+
+
+def profile(solved: FunctionTable) -> Profile:
+    """Return the profile of a function; for sequence functions that of one position."""
+    counts = solved.answers.counts
+    if not len(counts):
+        return Profile(0, 0.0, 0.0, 0.0)
+    hits = np.bincount(solved.answers.values)
+    return Profile(
+        len(counts),
+        float(counts.mean()),
+        float(hits.max() / len(counts)),
+        float(counts.mean() / np.count_nonzero(hits)),
+    )
 
 
 MOST_PATHS = 200_000_000
@@ -78,7 +154,7 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
 
 
 def _last_step(chain: Chain, rows: Rows, words: Words) -> tuple[Table, Table]:
-    """Return the relation that a chain applies last, and the table that it is applied to."""
+    """The relation that a chain applies last, and the table that it is applied to."""
     table = values(chain.parts[-1], rows, words)
     paths = 0
     for part in reversed(chain.parts[1:-1]):
@@ -91,8 +167,8 @@ def _last_step(chain: Chain, rows: Rows, words: Words) -> tuple[Table, Table]:
 
 
 def _step(part: Expression, table: Table, words: Words) -> tuple[Table, Table]:
-    """Return a relation of a chain as a table, and the table that it is applied to in its
-    numbers.
+    """A relation of a chain as a table, and the table that it is applied to, renumbered to its
+    rows.
     """
     if isinstance(part, Atom):
         return words.relation(part.name), table
@@ -118,9 +194,7 @@ def _check_paths(outer: Table, inner: Table, before: int, chain: Chain) -> int:
 
 
 def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
-    """Return the different values of a table, and the table with each value replaced by its place
-    among them.
-    """
+    """Different values of a table, and the table with each value replaced by its index among them."""
     met = np.zeros(size, dtype=np.bool_)
     met[table.values] = True
     different = np.flatnonzero(met).astype(np.int32)
@@ -130,7 +204,7 @@ def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
 
 
 def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
-    """Return whether a predicate (in normal form) holds of each of these words."""
+    """Mask of the words of which a predicate (in normal form) holds."""
     match predicate:
         case Atom(name):
             return words.predicate(name)[rows]
@@ -186,7 +260,7 @@ def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
 def _domain_values(
     function: Expression, rows: Rows, words: Words
 ) -> tuple[Rows, Callable[[], Table]]:
-    """Return the words at which a relation has values, and what computes the values."""
+    """Words at which a relation has values, and a function that computes these values."""
     language = type_of(function, atoms.signature).language
     whole = words.vocabulary[language]
     mask = _vocabulary_mask(function, language, words)
@@ -200,16 +274,16 @@ def _domain_values(
 
 @lru_cache(maxsize=256)
 def _vocabulary_values(function: Expression, language: str, words: Words) -> Table:
-    """Return the values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share
-    them.
+    """Values at the whole vocabulary. They are cached, because map(f), map(f, filter(p)) and f
+    share them.
     """
     return values(function, words.vocabulary[language], words)
 
 
 @lru_cache(maxsize=256)
 def _vocabulary_mask(function: Expression, language: str, words: Words) -> Mask:
-    """Return at which words of the vocabulary there are values; in a chain nobody has to find out
-    which.
+    """Mask of the vocabulary's words at which there are values. For a chain this needs only the
+    sizes of the last step, not its values.
     """
     rows = words.vocabulary[language]
     match function:

@@ -34,7 +34,7 @@ from taskloom.suites.taskbench.language.operators import (
     Union,
 )
 from taskloom.suites.taskbench.worlds import random_relations
-from taskloom.suites.taskbench.worlds.words.morphology import POS
+from taskloom.suites.taskbench.worlds.words.wordnet import POS
 
 if TYPE_CHECKING:
     from taskloom.suites.taskbench.tables import Table
@@ -45,7 +45,7 @@ _SIGNS = {"positive": 1, "negative": -1, "neutral": 0}
 
 
 class PlainSolver:
-    """What expressions mean, in sets of texts."""
+    """The meaning of expressions in sets of texts."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -86,7 +86,7 @@ class PlainSolver:
                 assert_never(expression)
 
     def predicate(self, expression: Expression, text: str) -> bool:
-        """Return whether a predicate holds of one text."""
+        """True if a predicate holds of one text."""
         match expression:
             case Atom(name):
                 return self.holds(name, text)
@@ -108,9 +108,7 @@ class PlainSolver:
                 assert_never(expression)
 
     def sequence(self, expression: Expression, texts: list[str]) -> list[set[str]]:
-        """Return what a sequence function makes of a sequence: the acceptable words at each
-        position of the result.
-        """
+        """Acceptable words at each position of a sequence function's result."""
         return [
             images for _, images in self._sequence(expression, [(text, {text}) for text in texts])
         ]
@@ -271,7 +269,7 @@ class PlainSolver:
         return ends
 
     def holds(self, name: str, text: str) -> bool:
-        """Return whether a predicate atom holds of one text."""
+        """True if a predicate atom holds of one text."""
         known = atoms.known(name)
         assert known is not None
         if known.family == "own":

@@ -9,10 +9,15 @@ The nodes of expressions, one class for each operator, are in `operators.py`.
 """
 
 from taskloom.suites.taskbench.language.checker import ExpressionError, type_of
-from taskloom.suites.taskbench.language.english import LEVELS, describe
 from taskloom.suites.taskbench.language.operators import map_filter, name, normal
 from taskloom.suites.taskbench.language.parser import parse, read, read_typed
-from taskloom.suites.taskbench.language.printer import show, show_paper, show_reference
+from taskloom.suites.taskbench.language.printer import (
+    LEVELS,
+    describe,
+    show,
+    show_paper,
+    show_reference,
+)
 from taskloom.suites.taskbench.language.types import Type
 
 __all__ = [

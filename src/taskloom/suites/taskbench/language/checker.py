@@ -25,8 +25,7 @@ class ExpressionError(RecipeError):
 
 
 def point(text: str, span: tuple[int, int], width: int = 100) -> str:
-    """Print the text on one line, and below it carets under the span; cut long texts around the
-    place.
+    """Print the text on one line with carets below the span. Long texts are cut around it.
 
     >>> print(point("chain(fathr, mother)", (6, 11)))
       chain(fathr, mother)
@@ -43,8 +42,8 @@ def point(text: str, span: tuple[int, int], width: int = 100) -> str:
 
 
 def type_of(expression: Expression, signatures: Signatures, text: str = "") -> Type:
-    """Return the type of an expression; raise an `ExpressionError` that points at the place where
-    there is none.
+    """Infer the type of an expression. Raise an `ExpressionError` that points at the fault if it
+    has none.
 
     Args:
         expression: What to check.
@@ -55,8 +54,8 @@ def type_of(expression: Expression, signatures: Signatures, text: str = "") -> T
 
 
 class Checker:
-    """What the type rules of the operators are given: the types of atoms and of operands, and the
-    ways to fail.
+    """Context of the operators' type rules: the types of atoms and operands, and the errors to
+    raise.
     """
 
     def __init__(self, signatures: Signatures, text: str) -> None:
@@ -90,7 +89,7 @@ class Checker:
         return inner
 
     def fit(self, part: Expression, taken: str, given: str) -> None:
-        """Raise unless a part takes what comes before it gives."""
+        """Raise unless a part takes what the part before it gives."""
         if taken != given:
             remedy = "; put label between them" if (taken, given) == ("word[eng]", "entity") else ""
             raise self.fail(

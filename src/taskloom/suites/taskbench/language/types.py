@@ -14,7 +14,7 @@ _PLURALS = {"word[eng]": "English words", "word[spa]": "Spanish words", "entity"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What a function takes and gives.
+    """Type of a function: what it takes and gives.
 
     Attributes:
         form: A relation gives a set of words or entities, a predicate true or false, a sequence
@@ -29,9 +29,7 @@ class Type:
 
     @property
     def language(self) -> str:
-        """Give the code of the language of its inputs, `eng` or `spa`; empty where they are
-        entities.
-        """
+        """Language code of its inputs, `eng` or `spa`. Empty for entities."""
         return language_of(self.source)
 
     def __str__(self) -> str:
@@ -60,4 +58,4 @@ def plural(kind: str) -> str:
 
 
 Signatures = Callable[[str], Type | None]
-"""From an atom's name to its type, or None where there is no such atom."""
+"""Maps an atom's name to its type, or to None if there is no such atom."""

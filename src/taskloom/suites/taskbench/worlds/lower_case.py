@@ -25,7 +25,7 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.plan import Source
 from taskloom.suites.taskbench.evaluation.derivation_columns import Paths, Trace, WordPaths
 from taskloom.suites.taskbench.evaluation.derivations import items, join
-from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
 from taskloom.suites.taskbench.language.operators import Expression
 from taskloom.suites.taskbench.scorers import cut
 from taskloom.suites.taskbench.tables import Table
@@ -94,7 +94,7 @@ class LowerCase:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Give the sources of the world underneath."""
+        """Sources of the underlying world."""
         return self.world.sources
 
     def _lower(self, texts: Sequence[str]) -> LowerTexts:
@@ -145,7 +145,7 @@ class LowerCase:
         return LowerAnswerer(self, function, self.world.deriver(function))
 
     def trace(self, function: Function) -> Trace:
-        """Return how the official answers of a function come about, in lower case."""
+        """Derivations of a function's official answers, in lower case."""
         return Trace(function, LowerPaths(self.world.trace(function).paths, self, function))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def text_hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def seed_hash(name: str) -> int:
-    """Return the hash that tells one random relation from another."""
+    """Hash that identifies a random relation."""
     return Key("taskbench", "random", *parts(name)).hash64("seed")
 
 

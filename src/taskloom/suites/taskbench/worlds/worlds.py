@@ -1,4 +1,4 @@
-"""The worlds of a recipe behind one door: which functions they answer, and how."""
+"""All worlds of a recipe behind one interface: which functions they answer, and how."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.plan import Source
 from taskloom.core.resources import resource
 from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.catalog import families
 from taskloom.suites.taskbench.evaluation.derivation_columns import Trace, WordPaths
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
-from taskloom.suites.taskbench.evaluation.evaluator import solve
-from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, solve
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language.operators import atoms_of
 from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.worlds.lower_case import LowerCase
-from taskloom.suites.taskbench.worlds.words.rules import Rules
-from taskloom.suites.taskbench.worlds.words.words import Words, open_words
+from taskloom.suites.taskbench.worlds.words.words import Rules, Words, open_words
 
 if TYPE_CHECKING:
     from taskloom.suites.taskbench.fields import TaskbenchFields
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Answerer(Protocol):
-    """Answers single inputs, and says what is acceptable at each position of a sequence's
-    result.
+    """A function on single inputs, which also gives the acceptable answers at each position of a
+    sequence's result.
     """
 
     def __call__(self, text: str) -> Answer:
@@ -39,11 +38,11 @@ class Answerer(Protocol):
 
 
 class World(Protocol):
-    """What the functions of a recipe are evaluated in."""
+    """The world in which the functions of a recipe are evaluated."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Give what it comes from, by digest."""
+        """Sources of the world, by digest."""
 
     def solve(self, function: Function) -> FunctionTable:
         """Evaluate a function on its whole domain."""
@@ -52,7 +51,7 @@ class World(Protocol):
         """Return a function on single inputs."""
 
     def trace(self, function: Function) -> Trace:
-        """Return how the official answers of a function come about."""
+        """Derivations of a function's official answers."""
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
         """Derive the acceptable answers to an example again, in another way."""
@@ -68,7 +67,7 @@ class WordFunctions:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Give the lexicon's sources."""
+        """Sources of the lexicon."""
         return self.words.sources
 
     def solve(self, function: Function) -> FunctionTable:
@@ -80,11 +79,11 @@ class WordFunctions:
         return Deriver(function.expression, function.type, self.words, self.separators)
 
     def trace(self, function: Function) -> Trace:
-        """Return how the official answers of a function come about."""
+        """Derivations of a function's official answers."""
         return Trace(function, WordPaths(self.words))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the acceptable answers by plain sets; for sequences the stored one where it is
+        """Derive the acceptable answers by plain sets. For sequences: the stored answer if it is
         right, else a right one.
         """
         given = [
@@ -109,26 +108,24 @@ class WordFunctions:
 
 
 class Worlds:
-    """Words and facts side by side: each function is answered where its atoms are."""
+    """Words and facts side by side. Each function is answered by the world that has its atoms."""
 
     def __init__(self, words: Callable[[], World], facts: Callable[[], World]) -> None:
-        """Take both worlds as yet unopened: facts are not loaded for words, nor words for facts."""
+        """Take functions that open the worlds, so that facts are not loaded for words, nor words
+        for facts.
+        """
         self._open = {"words": words, "facts": facts}
         self._worlds: dict[str, World] = {}
 
     def _of(self, function: Function) -> World:
-        factual = any(
-            (k := atoms.known(a)) is not None and k.family == "factual"
-            for a in atoms_of(function.expression)
-        )
-        name = "facts" if factual else "words"
+        name = "facts" if "factual" in families(function.expression) else "words"
         if name not in self._worlds:
             self._worlds[name] = self._open[name]()
         return self._worlds[name]
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Give the sources of the worlds that were opened."""
+        """Sources of the worlds that were opened."""
         return tuple(
             dict.fromkeys(source for world in self._worlds.values() for source in world.sources)
         )
@@ -142,7 +139,7 @@ class Worlds:
         return self._of(function).deriver(function)
 
     def trace(self, function: Function) -> Trace:
-        """Return how the official answers of a function come about."""
+        """Derivations of a function's official answers."""
         return self._of(function).trace(function)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
@@ -151,7 +148,7 @@ class Worlds:
 
 
 def _place(facts: str) -> str:
-    """Return where facts lie; `wikidata` is the resource of that name, wherever it is on this
+    """Location of the facts. `wikidata` means the resource of that name, wherever it is on this
     machine.
     """
     name, mark, settings = facts.partition("#")
@@ -170,8 +167,8 @@ def _place(facts: str) -> str:
 def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
     """Open the world in which all these functions can be evaluated."""
     used = {atom for function in functions for atom in atoms_of(function.expression)}
-    families = {atom: k.family for atom in used if (k := atoms.known(atom)) is not None}
-    own = tuple(sorted(atom for atom, family in families.items() if family == "own"))
+    known = [atom for atom in map(atoms.known, sorted(used)) if atom is not None]
+    own = tuple(atom.name for atom in known if atom.family == "own")
     rules = Rules(fields.rules.senses, fields.rules.inflections, fields.rules.outputs)
     separators = fields.sequences.separators
 
@@ -182,7 +179,8 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
         from taskloom.suites.taskbench.worlds.facts import open_world as open_facts
         from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
 
-        lexical = any(family != "factual" for family in families.values()) or "label" in families
+        # `label` leads from entities to English words, so it needs the lexicon, too.
+        lexical = any(atom.family != "factual" or atom.name == "label" for atom in known)
         world = open_facts(_place(fields.where_facts_are()))
         return FactFunctions(world, words() if lexical else None, fields.union_domain, separators)
 

@@ -17,11 +17,22 @@ from random import Random
 from taskloom.core.errors import InputError, nearest
 from taskloom.core.example import Example
 from taskloom.core.predictions import Prediction, predictions_for
-from taskloom.suites.zest.evaluation import corrected, official, totals
+from taskloom.suites.zest.evaluation import corrected, official
 from taskloom.suites.zest.evaluation.corrected import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
 from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
-from taskloom.suites.zest.evaluation.score_report import InstanceScore, Mode, ScoreReport
+from taskloom.suites.zest.evaluation.score_report import (
+    InstanceScore,
+    Mode,
+    ScoreReport,
+    ZestTaskScore,
+    average,
+    official_format,
+    pair_corrected,
+    pair_official,
+    table,
+    task_score,
+)
 from taskloom.suites.zest.task_files import (
     ZestTask,
     alternatives,
@@ -167,24 +178,23 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
 
 
 def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
-    """Warn of UTF-16 without its mark: it is valid UTF-8 with a NUL after each letter, so nothing
-    is right and nobody knows why.
+    """Warn about UTF-16 without its byte order mark. It is valid UTF-8 with a NUL after each
+    letter, so every answer would be wrong for no visible reason.
     """
     odd = sum("\0" in p.text for p in predictions)
-    return (
-        [f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"]
-        if odd
-        else []
-    )
+    if not odd:
+        return []
+    return [
+        f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"
+    ]
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
-    """Warn of a wrong order: plain lines do not show it, but structures where plain answers belong
+    """Warn about a wrong order. Plain lines do not show it, but structures in place of plain answers
     do.
     """
-    golds = [
-        is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]
-    ]
+    answers = [instance.answer for task in tasks for instance in task.instances]
+    golds = [any(map(is_structure, alternatives(answer)[:1])) for answer in answers]
     structured = ["}" in p.text for p in predictions]
     strays = sum(s and not g for s, g in zip(structured, golds, strict=False))
     lacking = sum(g and not s for s, g in zip(structured, golds, strict=False))
@@ -199,13 +209,13 @@ def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -
 def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
     oddities = problems(tasks)
     notes = [f"task {p.task} (line {p.line}): {p.what}" for p in oddities[:3]]
-    return notes + (
-        [f"{len(oddities) - 3} more oddities in the gold file"] if len(oddities) > 3 else []
-    )
+    if len(oddities) > 3:
+        notes.append(f"{len(oddities) - 3} more oddities in the gold file")
+    return notes
 
 
 _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
-"""By the script (None where it dies), by the paper, and what the report keeps."""
+"""Judgement by the script (None if it fails), by the paper, and the part that the report keeps."""
 
 
 def _judge_all(
@@ -234,20 +244,15 @@ def _judge_all(
             counted = script if by_script and script is not None else paper
             kind = mistake(instance.answer, prediction.text, counted)
             why = flags(instance.answer, prediction.text, script, paper)
-            rows.append(
-                (
-                    script,
-                    paper,
-                    InstanceScore(task.id, index, counted.score, counted.entries, kind, why),
-                )
-            )
+            score = InstanceScore(task.id, index, counted.score, counted.entries, kind, why)
+            rows.append((script, paper, score))
         if not (by_script and task.question == SKIPPED):
             judged.append((task, rows))
     return judged
 
 
 def _by_script(answer: Answer, prediction: Prediction, draws: Random) -> tuple[Judged | None, str]:
-    """Return the script's judgement, or None and why there is none."""
+    """The script's judgement, or None and the reason why there is none."""
     if prediction.fault:
         return None, prediction.fault
     try:
@@ -263,13 +268,12 @@ def _report(
     notes: Sequence[str],
 ) -> ScoreReport:
     by_script = mode == "official"
-    scores = [
-        totals.task_score(
-            task, [i for s, p, _ in rows if (i := s if by_script else p) is not None], not by_script
-        )
-        for task, rows in judged
-    ]
-    paired = totals.pair_official(scores) if by_script else totals.pair_corrected(scores)
+    if by_script:
+        scores = [_script_score(task, rows) for task, rows in judged]
+        paired = pair_official(scores)
+    else:
+        scores = [_paper_score(task, rows) for task, rows in judged]
+        paired = pair_corrected(scores)
     scores = [replace(s, paired=value) for s, value in zip(scores, paired, strict=True)]
     dropped = sum(value is None for value in paired)
     if dropped:
@@ -280,7 +284,7 @@ def _report(
                 " out of C@T"
             ),
         ]
-    by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
+    by_type = table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
     if "normal" in by_type:  # the script's order: types as they appear, base tasks last
         by_type["normal"] = by_type.pop("normal")
     own: list[float | None] = [s.f1 for s in scores]
@@ -289,14 +293,14 @@ def _report(
     return ScoreReport(
         mode=mode,
         by_type=by_type,
-        overall=totals.average(by_type, by_script),
+        overall=average(by_type, by_script),
         own={
-            "type": totals.table(scores, own, lambda s: str(s.task.kind), thresholds, by_script),
-            "domain": totals.table(scores, own, lambda s: s.task.domain, thresholds, by_script),
-            "format": totals.table(
+            "type": table(scores, own, lambda s: str(s.task.kind), thresholds, by_script),
+            "domain": table(scores, own, lambda s: s.task.domain, thresholds, by_script),
+            "format": table(
                 scores,
                 own,
-                lambda s: totals.official_format(s.task) if by_script else s.task.format,
+                lambda s: official_format(s.task) if by_script else s.task.format,
                 thresholds,
                 by_script,
             ),
@@ -310,15 +314,28 @@ def _report(
     )
 
 
+def _script_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
+    """Score of a task by the script, over the instances that it can judge."""
+    return task_score(task, [script for script, _, _ in rows if script is not None], False)
+
+
+def _paper_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
+    """Score of a task by the paper."""
+    return task_score(task, [paper for _, paper, _ in rows], True)
+
+
 def _differences(
     judged: Sequence[tuple[ZestTask, _Rows]],
 ) -> dict[str, object]:
-    counts = Counter(flag for _, rows in judged for *_, i in rows for flag in i.flags)
+    """Count the instances and tasks that the two modes score differently, and the reasons."""
+    counts: Counter[str] = Counter()
     tasks = 0
     for task, rows in judged:
-        one = totals.task_score(task, [s for s, _, _ in rows if s is not None], False)
-        other = totals.task_score(task, [p for _, p, _ in rows], True)
-        tasks += any(s is None for s, _, _ in rows) or abs(one.f1 - other.f1) > 1e-9
+        for _, _, instance in rows:
+            counts.update(instance.flags)
+        gap = _script_score(task, rows).f1 - _paper_score(task, rows).f1
+        unjudged = any(script is None for script, _, _ in rows)
+        tasks += unjudged or abs(gap) > 1e-9
     return {
         "instances": sum(differ(s, p) for _, rows in judged for s, p, _ in rows),
         "tasks": tasks,

@@ -48,7 +48,7 @@ class AnswerValue:
 
     @property
     def positive(self) -> bool:
-        """Return whether there is something to say."""
+        """True if there is an answer other than NA."""
         return bool(self.ways)
 
 
@@ -67,7 +67,7 @@ def fold(text: str) -> str:
 
 
 def says_na(text: str) -> bool:
-    """Return whether a text is n/a in any case and punctuation, or empty."""
+    """True if a text is empty or n/a, in any case and punctuation."""
     return len(text) < 100 and _says_na(text)
 
 
@@ -122,7 +122,7 @@ def parsed(prediction: str) -> Any:
 
 
 def _predicted_value(value: Any) -> AnswerValue:
-    """Parse a predicted value: a list is a list of spans; an object where a text belongs is wrong
+    """Parse a predicted value. A list is a list of spans. An object in place of a text is wrong
     unless all of it is NA.
     """
     if value is None or value != value:
@@ -211,7 +211,7 @@ def _gold_object(gold: dict[str, Any]) -> dict[str, AnswerValue]:
 
 
 def _unreadable(wanted: Sequence[dict[str, AnswerValue]]) -> list[Entry]:
-    """Return the entries of a prediction that is no JSON.
+    """Entries of a prediction that is not JSON.
 
     Deserialization failures are errors (section 5.2): an answer was given, and nothing of it is
     right.

@@ -1,4 +1,4 @@
-"""Why the official and the corrected judgement of an instance may differ: one name for each
+"""Why the official and the corrected judgement of an instance may differ: one flag for each
 peculiarity of the script.
 """
 
@@ -34,16 +34,14 @@ FLAGS: dict[str, str] = {
     ),
     "rounding": "a score on the border of two hundredths is rounded by its binary error",
 }
-"""Flag and what it means, for reports."""
+"""Meaning of each flag, for reports."""
 
 ROUNDING = 0.0101
-"""Two judgements that differ by no more than a hundredth for each entry may differ by rounding
-alone.
-"""
+"""Maximum difference per entry that rounding alone can cause."""
 
 
 def effect(judged: Judged) -> tuple[float, int, int]:
-    """Compute what an instance adds to its task: the sum of true-positive scores, predicted
+    """Contribution of an instance to its task: the sum of true-positive scores, predicted
     positives, gold positives.
     """
     gained = sum(score for bucket, score in judged.entries if bucket == "tp")
@@ -53,7 +51,7 @@ def effect(judged: Judged) -> tuple[float, int, int]:
 
 
 def differ(one: Judged | None, other: Judged) -> bool:
-    """Return whether two judgements change the task's F1 differently."""
+    """True if two judgements change the task's F1 differently."""
     if one is None or one.entries == other.entries:
         return one is None  # most instances are judged alike, and counting takes long
     (gained, *counts), (other_gained, *other_counts) = effect(one), effect(other)
@@ -74,8 +72,8 @@ def flags(
         names += _plain_flags(gold, prediction)
     else:
         names += _structure_flags(structure, prediction)
-    texts = [prediction, *([gold] if isinstance(gold, str) else gold)]
-    if any(corrected.fold(t) != t for t in texts):
+    alternatives = [gold] if isinstance(gold, str) else gold
+    if any(corrected.fold(text) != text for text in [prediction, *alternatives]):
         names.append("unicode")
     if by_script is not None and _close(by_script, by_paper):
         names.append("rounding")
@@ -167,7 +165,8 @@ _OBJECT_RULES: tuple[tuple[str, Callable[[_Objects], bool]], ...] = (
 
 
 def _structure_flags(gold: list[dict[str, Any]], prediction: str) -> list[str]:
-    lists = [value for one in gold for value in one.values() if isinstance(value, list)]
+    values = [value for one in gold for value in one.values()]
+    lists = [value for value in values if isinstance(value, list)]
     names = ["mixed_alternatives"] if any(map(_mixed, lists)) else []
     payload = corrected.parsed(prediction)
     if isinstance(payload, str) and corrected.says_na(payload):

@@ -25,7 +25,7 @@ Dict = dict[str, Any]
 """One object of a structured answer."""
 
 Entry = tuple[str, float]
-"""What a task counts: a bucket (tp, fp, fn, tn) and the overlap score."""
+"""One counted entry of a task: a bucket (tp, fp, fn, tn) and the overlap score."""
 
 
 class Undefined(InputError):  # noqa: N818 - says what it is: there is no official score
@@ -41,8 +41,8 @@ class Judged:
 
 
 def says_na(text: str) -> bool:
-    """Return whether a text is exactly 'n/a' or 'na' in any case: 'n/a.', ' N/A' and '' are answers
-    to the public script.
+    """True if a text is exactly 'n/a' or 'na' in any case. The public script takes 'n/a.', ' N/A'
+    and '' for answers.
     """
     return text.lower() in ("n/a", "na")
 

@@ -98,9 +98,7 @@ CACHED_LENGTH = 500
 
 
 def is_number(text: str) -> bool:
-    """Return whether Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers
-    here.
-    """
+    """True if Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers here."""
     try:
         float(text)
     except ValueError:
@@ -207,7 +205,7 @@ def list_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
 
 
 def exact(gold: Sequence[str], predicted: Sequence[str]) -> bool:
-    """Return whether the normalised spans are the same, in any order."""
+    """True if the normalised spans are the same, in any order."""
     return len(gold) == len(predicted) and {normalise(g) for g in gold} == {
         normalise(p) for p in predicted
     }

@@ -69,7 +69,7 @@ class Record:
 
 @dataclass(slots=True)
 class Facts:
-    """What is stated about one entity. Lists keep the order in which the passage says things."""
+    """Statements about one entity. Lists keep the order of the passage."""
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -88,9 +88,7 @@ class Stated:
 
 
 def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
-    """Return a value that is stated, or else implied by a rule whose condition is stated; None if
-    neither.
-    """
+    """Value that is stated, or else implied by a rule whose condition is stated. None if neither."""
     if name in facts.values:
         return facts.values[name]
     for stated in rules:
@@ -141,7 +139,9 @@ def expression(program: Program) -> Expression:
             return Chain((Atom(args[1]), extreme, subject))
         return Chain((extreme, subject))
     test = _predicate(op.removeprefix("any_"), *args[1:])
-    return Chain((test, subject)) if op.startswith("any") else Filter((test, subject))
+    if op.startswith("any"):
+        return Chain((test, subject))
+    return Filter((test, subject))
 
 
 def _predicate(op: str, name: str, value: Any) -> Expression:
@@ -165,7 +165,7 @@ class Value:
 
 
 Thing = Facts | Record
-"""What relations are of: the entity, or one of its records."""
+"""Subject of a relation: the entity, or one of its records."""
 
 
 def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) -> str:
@@ -179,15 +179,14 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
         case Map((columns, (Atom() | Filter((_, _))) as rows)):
             return passage.table(columns, rows)
         case _:
-            texts = [
-                v.name if isinstance(v, Record) else v.text for v in passage.values(tree, facts)
-            ]
+            values = passage.values(tree, facts)
+            texts = [v.name if isinstance(v, Record) else v.text for v in values]
             return "|".join(dict.fromkeys(texts)) or NA
 
 
 def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]:
-    """Return all acceptable forms of an answer, as annotators give them: a number without its unit,
-    a person by surname.
+    """Acceptable forms of an answer, as annotators give them: a number without its unit, a person
+    by surname.
     """
     if target == NA or program.op not in ("value", "top", "bottom"):
         return (target,)
@@ -204,14 +203,14 @@ def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a passage states about its entity, as a world in which expressions have values."""
+    """The statements of a passage as a world in which expressions have values."""
 
     domain: Domain
     entity: Facts
     rules: list[Stated]
 
     def values(self, function: Expression, of: Thing) -> list[Value | Record]:
-        """Return the known values of a relation; none where the passage does not say."""
+        """Known values of a relation, empty if the passage does not state any."""
         match function:
             case Atom(name):
                 return self._stated(name, of)
@@ -231,7 +230,7 @@ class Passage:
                 raise ValueError(f"no relation: {function}")
 
     def holds(self, predicate: Expression, of: Thing) -> bool | None:
-        """Return whether a predicate holds; None where the passage does not say."""
+        """True or False if the passage decides a predicate, else None."""
         match predicate:
             case Is(Atom(name), wanted):
                 if isinstance(of, Facts) and isinstance(self.domain.by_name.get(name), Members):
@@ -247,9 +246,9 @@ class Passage:
             case Chain():
                 rows = self._records(predicate.rest, of)
                 # A passage that names no trail does not say that no trail is gravel.
-                return (
-                    _any_holds([self.holds(predicate.head, row) for row in rows]) if rows else None
-                )
+                if not rows:
+                    return None
+                return _any_holds([self.holds(predicate.head, row) for row in rows])
             case _:
                 raise ValueError(f"no predicate: {predicate}")
 
@@ -261,22 +260,21 @@ class Passage:
         value = self._first(field, of)
         if value is None:
             return None
-        return bool(value.raw > int(bound) if at[0] == "above" else value.raw < int(bound))
+        if at[0] == "above":
+            return bool(value.raw > int(bound))
+        return bool(value.raw < int(bound))
 
     def _first(self, name: str, of: Thing) -> Value | None:
-        """Return the first value of an atom; None if the passage does not state one."""
+        """First value of an atom, or None if the passage does not state one."""
         for value in self._stated(name, of):
             if isinstance(value, Value):
                 return value
         return None
 
     def table(self, columns: Expression, rows: Expression) -> str:
-        """Build one object for each record: its name, and what is known of each column."""
-        names = [
-            c.name
-            for c in (columns.parts if isinstance(columns, Operator) else (columns,))
-            if isinstance(c, Atom)
-        ]
+        """One JSON object per record: its name, and the known value of each column."""
+        parts = columns.parts if isinstance(columns, Operator) else (columns,)
+        names = [part.name for part in parts if isinstance(part, Atom)]
         objects = []
         for row in self._records(rows, self.entity):
             kind = self._kind_of(rows)
@@ -297,16 +295,11 @@ class Passage:
         return self.domain.records_by_name[rows.name]
 
     def _stated(self, name: str, of: Thing) -> list[Value | Record]:
-        """Return the values of an atom: stated, or for the entity implied by a rule."""
+        """Values of an atom: stated or, for the entity, implied by a rule."""
         if isinstance(of, Record):
             if name not in of.fields:
                 return []
-            kind = next(
-                f
-                for r in self.domain.records
-                for f in r.fields
-                if f.name == name and of.kind == r.name
-            )
+            kind = self.domain.records_by_name[of.kind].field(name)
             return [_value(of.fields[name], kind if isinstance(kind, Measure) else None)]
         if name in self.domain.records_by_name:
             return list(of.records.get(name, []))
@@ -320,9 +313,7 @@ class Passage:
 
 
 def _extremes(records: list[Record], which: str, field: str) -> list[Record]:
-    """Return the records with the most or the least of a field, among those for which it is
-    stated.
-    """
+    """Records with the highest or lowest value of a field, among those for which it is stated."""
     measured = [row for row in records if field in row.fields]
     pick = max if which == "most" else min
     best = pick((row.fields[field] for row in measured), default=None)

@@ -1,10 +1,10 @@
 """How many passages of each task have an answer, and how many of those say yes.
 
-Tasks differ in that as the real ones do. Of the ten real tasks whose answers can be had, between 0
-and 17 of 20 passages answer; "Are mountain bikes allowed at this national park?" is answered by 17,
-and always by yes. Such settled tasks are what a system can do that reads the description alone, and
-in the paper it does one task in ten so (Table 5). The shares are spread evenly over the tasks of a
-split, so the split's own rate is met whatever the seed.
+Tasks differ in this as the real ones do. In the ten real tasks whose answers are available, 0 to 17
+of 20 passages answer: "Are mountain bikes allowed at this national park?" is answered by 17, always
+with yes. A system that reads only the description can solve such settled tasks, and in the paper it
+solves one task in ten (Table 5). The shares are spread evenly over the tasks of a split, so that
+the split's own rate is met with any seed.
 """
 
 from __future__ import annotations
@@ -21,48 +21,46 @@ from taskloom.suites.zest.synthetic.programs import PRESENCE, Program
 from taskloom.suites.zest.task_files import Kind
 
 SILENT = 0.01
-"""The share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
+"""Share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
 
 SETTLED = 0.57
-"""The share of the answers of yes/no tasks that belong to settled ones: nearly all passages answer
-them, and by yes.
+"""Share of yes/no answers that belong to settled tasks, which nearly all passages answer, and with
+yes.
 
 At the paper's rate of n/a that is about a fourth of the yes/no tasks, and three answers of four are
 yes, as in the real rows.
 """
 
 FULLNESS = (0.65, 0.95, 0.45)
-"""Answered passages of settled tasks: from, to, and the power of the spread between; by it seven in
+"""Spread of the share of answered passages over settled tasks: from, to, exponent. With it seven in
 ten have 17 of 20 or more.
 """
 
 ALIKE = 0.1
-"""The share of the other yes/no tasks that are always answered by yes, and of those always answered
-by no.
+"""Share of the other yes/no tasks whose answers are all yes, and likewise of those whose answers
+are all no.
 """
 
 EDGE = 1e-9
-"""The least share of n/a, and of answers, for which a spread is defined."""
+"""Minimum share of n/a, and of answers, for which a spread is defined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Of the passages of a task: how many answer it, and of those how many say yes (if it is a
-    yes/no task).
-    """
+    """Number of a task's passages that answer it, and how many of these say yes (for yes/no tasks)."""
 
     answered: int
     yes: int
 
 
 def settled_share(na_rate: float) -> float:
-    """Return the share of the yes/no tasks that are settled, at a rate of n/a."""
+    """Share of the yes/no tasks that are settled, at a rate of n/a."""
     low, high, power = _fullness(na_rate)
     return SETTLED * (1 - na_rate) / (low + (high - low) / (1 + power))
 
 
 def _fullness(na_rate: float) -> tuple[float, float, float]:
-    """Return FULLNESS raised to the average of all tasks: below it the others could not make up for
+    """FULLNESS, raised to the average of all tasks. Below it the other tasks could not make up for
     settled ones.
     """
     low, high, power = FULLNESS
@@ -70,8 +68,8 @@ def _fullness(na_rate: float) -> tuple[float, float, float]:
 
 
 def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
-    """Return the answered passages of settled tasks, from few to many; one passage is n/a where the
-    rate leaves room for it.
+    """Number of answered passages for each settled task, ascending. One passage is n/a if the rate
+    allows it.
     """
     low, high, power = _fullness(na_rate)
     most = passages - 1 if passages * na_rate >= 1 else passages
@@ -138,13 +136,14 @@ def _summing(counts: list[int], total: int, room: range, least: int) -> None:
     `total`.
     """
     step = 1 if total > sum(counts) else -1
-    while (missing := abs(total - sum(counts))) > 0:
+    while sum(counts) != total:
         free = [i for i, n in enumerate(counts) if n >= least and n + step in room]
         if not free:
             return
-        # Spread over the tasks, so that no group of them is changed alone.
-        for j in range(min(missing, len(free))):
-            counts[free[j * len(free) // min(missing, len(free))]] += step
+        # Evenly spaced over the tasks, so that no group of them is changed alone.
+        changed = min(abs(total - sum(counts)), len(free))
+        for j in range(changed):
+            counts[free[j * len(free) // changed]] += step
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +180,8 @@ def spread_answers(
         due = 0.0
         for yes_no in (True, False):
             these = [g for g in groups if g.yes_no == yes_no]
-            # Of all answers those are left to be spread that settled tasks do not have; what
-            # rounding takes from one group it gives to the next.
+            # The answers that settled tasks do not have remain to be spread. What rounding takes
+            # from one group it gives to the next.
             due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - na_rate)
             due -= sum(g.weight * sum(g.settled) for g in these)
             left = sum(g.others for g in these)
@@ -214,12 +213,9 @@ def _answer_flips(
     least = (passages + 1) // 2
     own = [t for t in members if t.source == t.id and mixed[t.id].answered]
     counts = {t.id: mixed[t.id].answered for t in own}
+    others = [t for t in own if t.kind != "target_semantics"]
     # Yes/no tasks with many answers are settled, and stay so.
-    able = [
-        t
-        for t in own
-        if t.kind != "target_semantics" and (counts[t.id] < least or not t.program.yes_no)
-    ]
+    able = [t for t in others if counts[t.id] < least or not t.program.yes_no]
     lenders = sorted((t.id for t in able), key=lambda name: -uses[name])
     spare = sum(uses[name] * (counts[name] - 1) for name in lenders)
     lent = 0
@@ -253,8 +249,8 @@ def _take_back(
 
 
 def _free(flip: Program, base: Program) -> bool:
-    """Return whether a base task is answered on most passages that do not answer its flip: where
-    they ask for other things.
+    """True if a base task is answered on most passages that do not answer its flip, because they
+    ask for different things.
     """
     return flip.args[0] != base.args[0] or flip.op == "has"
 
@@ -281,9 +277,9 @@ def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key
     owed = 0.0
     settled: set[str] = set()
     batches = []
-    for (flip, kind, yes_no, many), group in sorted(
-        alike.items(), key=lambda item: (item[0][0], -len(item[1]))
-    ):
+    # Flips last, then large groups first.
+    ordered = sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1])))
+    for (flip, kind, yes_no, many), group in ordered:
         count = 0
         if yes_no:
             owed += share * many * len(group)
@@ -306,6 +302,7 @@ def _doubt(task: DescribedTask, key: Key) -> tuple[int, int]:
     go by what they are about.
     """
     leaves, records = task.program.leaves, task.domain.records_by_name
-    topics = [leaf.args[: 1 + (leaf.args[0] in records)] for leaf in leaves]
+    # An attribute, or the records and their field.
+    topics = [leaf.args[:2] if leaf.args[0] in records else leaf.args[:1] for leaf in leaves]
     about = max(key.hash64("topic", task.domain.name, *topic) for topic in topics)
     return sum(leaf.op not in PRESENCE for leaf in leaves), about

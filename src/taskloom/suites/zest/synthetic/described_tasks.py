@@ -32,14 +32,15 @@ from taskloom.suites.zest.task_files import Kind
 
 # The wordings of a task: its own questions, and statements asked for their truth.
 #
-# Compositions and output structures are built of the plainest questions (`programs.py`); paraphrases and flips choose among all
-# wordings. A domain with few questions gets frames around them.
+# Compositions and output structures are built of the plainest questions (`programs.py`).
+# Paraphrases and flips choose among all wordings. A domain with few questions gets frames around
+# them.
 
 CONFIRMS = ("Is it true that {S}?", "Can you confirm that {S}?", "Is it correct that {S}?")
 """Yes/no questions for the truth of a statement; each statement has one, in turn."""
 
 ENOUGH = 8
-"""Wordings of a program from which no frames are put around its questions."""
+"""Minimum number of a program's own wordings that makes frames around its questions unnecessary."""
 
 ENDINGS = (", as described?", " or not?")
 SPAN_ENDINGS = (", as described?", ", if stated?")
@@ -56,7 +57,9 @@ def framed(domain: Domain, program: Program) -> list[str]:
     plain = wordings(domain, program)
     if program.op in JOINING:
         return plain
-    texts = [*plain, *(_of_statements(domain, program) if program.yes_no else ())]
+    texts = list(plain)
+    if program.yes_no:
+        texts += _of_statements(domain, program)
     if len(texts) < ENOUGH:
         texts += _of_yes_no(plain) if program.yes_no else _of_spans(plain)
     return list(dict.fromkeys(texts))
@@ -129,38 +132,41 @@ def _comparisons(number: Number, program: Program) -> Iterator[str]:
 
 
 PER_DOMAIN = 5
-"""Base tasks that a split has of each of its domains at least, where it has so many."""
+"""Minimum number of base tasks that a split has in each of its domains, if it has that many."""
 PLENTY = (1, 2, 4, 8, 16)
-"""How many times more numbers and values of each attribute are asked for, until there are enough
+"""Factors by which the numbers and values of each attribute are multiplied until there are enough
 base tasks.
 """
 DRAWS = 10
-"""How often base tasks are drawn before a recipe counts as impossible; of splits with 20 tasks one
-draw in ten fails.
+"""Maximum number of draws of base tasks before a recipe counts as impossible. With 20 tasks per
+split one draw in ten fails.
 """
 
 OWNERS = ("test", "train", "test", "train", "dev", "test", "train")
-"""Which split owns the forms of a domain, in a keyed order and over and over: about as many as the
-paper's base tasks, of which train has 40 %, dev 10 % and test 50 %, with a little more for dev,
-which has to have flips and structures of its own.
+"""Owners of a domain's forms, in a keyed order and repeated. The shares are about those of the
+paper's base tasks (train 40 %, dev 10 %, test 50 %), with a little more for dev, which needs flips
+and structures of its own.
 """
 
 TURNS = 3
-"""How often all base tasks may have another paraphrase, beside those that match their flips."""
+"""Number of further paraphrases per base task, beside those that match its flips."""
 
 LENGTH = 0.01
-"""What a word more or less counts beside the overlap, in choosing the wording of a flip."""
+"""Weight of one word of difference in length against the overlap, in choosing the wording of a
+flip.
+"""
 
 WORDS = 0.02
-"""What a word counts that a flip has and the paraphrase that it is to be like has not, or the other
-way round. At 0 the words that differ from the base task tell flips and paraphrases apart with an
-accuracy of 0.57, at 0.1 the overlap does with 0.59; here both are near chance
-(benchmarks/zest_new_tasks.py). Chosen on seeds 0 to 7.
+"""Weight of a word that only one of a flip and the paraphrase it should resemble has.
+
+At 0 the words that differ from the base task distinguish flips from paraphrases with an accuracy of
+0.57, at 0.1 the overlap does with 0.59. Here both are near chance (benchmarks/zest_new_tasks.py).
+Chosen on seeds 0 to 7.
 """
 
 TABLE_OWNERS = ("train", "dev", "test")
-"""Which split owns a table of all records of a kind, and a comparison of them: thirds, since there
-are few and each needs some.
+"""Owners of a table of all records of a kind, and of a comparison of them. Thirds, since there are
+few and each split needs some.
 """
 
 
@@ -191,7 +197,7 @@ class DescribedTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """What a recipe asks of its tasks."""
+    """Requirements of a recipe for its tasks."""
 
     domains: tuple[Domain, ...]
     sizes: Mapping[str, int]
@@ -216,9 +222,7 @@ def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]
 
 
 def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[DescribedTask]:
-    """Draw the tasks of a split; use more numbers and values where the usual ones do not
-    suffice.
-    """
+    """Draw the tasks of a split. Use more numbers and values if the usual ones do not suffice."""
     for plenty in PLENTY[:-1]:
         try:
             return _draw_until_possible(request, key, split, size, plenty)
@@ -230,7 +234,7 @@ def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[D
 def _draw_until_possible(
     request: TaskRequest, key: Key, split: str, size: int, plenty: int
 ) -> list[DescribedTask]:
-    """Draw tasks again where the base tasks happen to lack derivatives."""
+    """Draw tasks again if the base tasks happen to lack derivatives."""
     for turn in range(DRAWS - 1):
         try:
             return _draw_once(request, key, split, size, plenty, turn)
@@ -268,11 +272,8 @@ def _pools(
     """
     by_type: _Pools = {True: [], False: []}
     for domain in request.domains:
-        owned = [
-            g
-            for g, owner in _owners(request.domains, request.unseen, key, domain, plenty)
-            if owner == split
-        ]
+        owners = _owners(request.domains, request.unseen, key, domain, plenty)
+        owned = [group for group, owner in owners if owner == split]
         ranked = sorted(
             owned, key=lambda g: own.hash64("group", domain.name, program_text(g.programs[0]))
         )
@@ -371,11 +372,9 @@ class _Split:
         # Structures are neither yes/no nor plain extraction, so the others have a larger share of
         # yes/no.
         others = self.size - counts["structure"]
-        self.yes_no = (
-            min(1.0, self.request.classification[self.split] * self.size / others)
-            if others
-            else 0.0
-        )
+        if others:
+            wanted = self.request.classification[self.split] * self.size
+            self.yes_no = min(1.0, wanted / others)
         drawn = self._draw_groups(counts["normal"])
         bases = [self._task(g.domain, "normal", g.programs[0], (), i) for i, g in enumerate(drawn)]
         flips = self._fill(
@@ -420,16 +419,13 @@ class _Split:
                             break
             if taken < wanted:
                 kind = "yes/no" if yes_no else "extraction"
-                by_form = self.request.unseen == "form"
+                names = ", ".join(domain.name for domain in self.request.domains)
+                remedy = "ask for fewer tasks or add a domain"
+                if self.request.unseen == "form":
+                    remedy = "ask for fewer tasks, add a domain, or split by unseen=program"
                 raise _TooFewError(
                     f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains"
-                    f" ({', '.join(d.name for d in self.request.domains)}) have only {taken} for"
-                    " it; "
-                    + (
-                        "ask for fewer tasks, add a domain, or split by unseen=program"
-                        if by_form
-                        else "ask for fewer tasks or add a domain"
-                    )
+                    f" ({names}) have only {taken} for it; {remedy}"
                 )
         return drawn
 
@@ -444,17 +440,13 @@ class _Split:
     ) -> DescribedTask:
         if not question:
             forms = wordings(domain, program)
-            # The shortest of three, and of joined questions the shortest of all: the paper's
-            # descriptions have 12 words.
-            drawn = [
-                forms[
-                    self.key.hash64("wording", domain.name, program_text(program), i) % len(forms)
-                ]
-                for i in range(3)
-            ]
-            question = min(
-                drawn if kind == "normal" else forms, key=lambda text: (text.count(" "), text)
-            )
+            if kind == "normal":
+                # The shortest of three drawn wordings, and of joined questions the shortest of
+                # all: the paper's descriptions have 12 words.
+                text = program_text(program)
+                draws = [self.key.hash64("wording", domain.name, text, i) for i in range(3)]
+                forms = [forms[draw % len(forms)] for draw in draws]
+            question = min(forms, key=lambda text: (text.count(" "), text))
         place = (
             domain.name,
             kind,
@@ -471,16 +463,19 @@ class _Split:
     def _fill(
         self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]
     ) -> list[DescribedTask]:
-        """Take `count` candidates in the split's proportion of output types; where one type runs
-        out, the other fills up.
+        """Take `count` candidates in the split's proportion of output types. If one type runs out,
+        use the other.
         """
         wanted = self._wanted(count)
         chosen: list[DescribedTask] = []
         spare: list[DescribedTask] = []
         for task in candidates if count else ():
             yes_no = task.program.yes_no
-            (chosen if wanted[yes_no] else spare).append(task)
-            wanted[yes_no] -= bool(wanted[yes_no])
+            if wanted[yes_no]:
+                chosen.append(task)
+                wanted[yes_no] -= 1
+            else:
+                spare.append(task)
             if len(chosen) == count:
                 return chosen
         filled = spare[: count - len(chosen)]
@@ -503,8 +498,8 @@ class _Split:
     def _paraphrases(
         self, bases: list[DescribedTask], flips: list[DescribedTask]
     ) -> Iterator[DescribedTask]:
-        """Yield as many paraphrases of each base task as it has flips, then others: what a question
-        is about tells nothing.
+        """Yield as many paraphrases of each base task as it has flips, then others, so that the
+        topic of a question does not reveal its type.
         """
         rng = self.key.random("paraphrases")
         questions = {b.question for b in bases}
@@ -575,20 +570,17 @@ class _Split:
         or a condition with spans.
         """
         first = rng.choice([b for b in bases if b.program.yes_no == yes_no] or bases)
-        alike = [
-            b
-            for b in bases
-            if b.domain is first.domain
-            and b.program.yes_no == first.program.yes_no
-            and b is not first
-        ]
+        near = [b for b in bases if b.domain is first.domain and b is not first]
+        alike = [b for b in near if b.program.yes_no == first.program.yes_no]
         others = rng.randint(*self.request.depth) - 1
         condition: list[DescribedTask] = []
         if not first.program.yes_no and rng.random() < 0.5:
             conditions = [b for b in bases if b.domain is first.domain and conditional(b.program)]
             condition = [rng.choice(conditions)] if conditions else []
         others -= len(condition)
-        return [*condition, first, *rng.sample(alike, others)] if len(alike) >= others else []
+        if len(alike) < others:
+            return []
+        return [*condition, first, *rng.sample(alike, others)]
 
     def _structures(self, bases: list[DescribedTask]) -> Iterator[DescribedTask]:
         rng = self.key.random("structures")
@@ -599,12 +591,12 @@ class _Split:
                 program = _structured(base, self.request.width, rng)
                 if program is None or program in shown:
                     continue
-                # A table of all records has no form of its base task, so the tables themselves are
-                # divided among splits.
-                if (
-                    program.op == "pick"
-                    or _slot(self.world, base.domain, TABLE_OWNERS, *form(program)) == self.split
-                ):
+                owner = self.split
+                if program.op == "table":
+                    # A table of all records does not have the form of its base task, so the tables
+                    # themselves are divided among splits.
+                    owner = _slot(self.world, base.domain, TABLE_OWNERS, *form(program))
+                if owner == self.split:
                     shown.add(program)
                     yield self._task(base.domain, "structure", program, (base,), turn)
 
@@ -640,10 +632,9 @@ def _composed(parts: list[DescribedTask], rng: Random) -> Program:
         return Program(rng.choice(("and", "or")), programs)
     if not programs[0].yes_no:
         return Program("both", programs)
-    questions = programs[1:]
-    return Program(
-        "when", (programs[0], questions[0] if len(questions) == 1 else Program("both", questions))
-    )
+    condition, *questions = programs
+    asked = questions[0] if len(questions) == 1 else Program("both", tuple(questions))
+    return Program("when", (condition, asked))
 
 
 def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Program | None:
@@ -652,24 +643,32 @@ def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Pro
     """
     program = base.program
     records = base.domain.records_by_name[program.args[0]]
-    rule = {
-        "where": "where",
-        "any": "where",
-        "over": "over",
-        "any_over": "over",
-        "under": "under",
-        "any_under": "under",
-    }
-    ruled = {program.args[1]} if len(program.args) > 1 else set()
-    # What the base task picks by is no column; what it ranks by must be one, or the table would not
-    # contain it.
-    ranked = ruled if program.op not in rule else set()
-    names = [f.name for f in records.fields if f.name not in ruled or ranked]
+    names = [f.name for f in records.fields]
+    # The field that the base task ranks by must be a column, or the table would not contain the
+    # task. The field that it selects by is not a column: all rows would have the same value.
+    ranked: set[str] = set()
+    if program.op in SELECTS:
+        names.remove(program.args[1])
+    else:
+        ranked.update(program.args[1:])
     low, high = min(width[0], len(names)), min(width[1], len(names))
-    choices = [c for n in range(low, high + 1) for c in combinations(names, n) if ranked <= set(c)]
+    choices: list[tuple[str, ...]] = []
+    for columns in range(low, high + 1):
+        choices += [chosen for chosen in combinations(names, columns) if ranked <= set(chosen)]
     if not choices:
         return None
-    columns = rng.choice(choices)
-    if program.op in rule:
-        return Program("pick", (records.name, rule[program.op], *program.args[1:], *columns))
-    return Program("table", (records.name, *columns))
+    shown = rng.choice(choices)
+    if program.op in SELECTS:
+        return Program("pick", (records.name, SELECTS[program.op], *program.args[1:], *shown))
+    return Program("table", (records.name, *shown))
+
+
+SELECTS = {
+    "where": "where",
+    "any": "where",
+    "over": "over",
+    "any_over": "over",
+    "under": "under",
+    "any_under": "under",
+}
+"""Operations that select records, with the one that a `pick` selects the same records by."""

@@ -1,4 +1,4 @@
-"""What a domain is made of: attributes of its entities, with the clauses that state them and the
+"""The parts of a domain: attributes of its entities, with the clauses that state them and the
 questions that ask for them.
 
 A domain is one YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these
@@ -449,8 +449,8 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A general statement: whoever has {V} for `when` has `then`. Together with the fact about {V}
-    it implies another one.
+    """A general statement: every entity with the value {V} of `when` has `then`. Together with the
+    fact about {V} it implies another fact.
 
     When `then` is a flag, `affirms` and `denies` state the two outcomes; when it is a number or a
     text, `says` states the outcome {W}.
@@ -511,7 +511,7 @@ OPENERS = (
     "It is worth knowing that ",
     "One should also know that ",
 )
-"""What may stand before a sentence of any domain without changing it."""
+"""Openers that may precede a sentence of any domain without changing its meaning."""
 
 
 @dataclass(frozen=True)
@@ -593,7 +593,7 @@ class Domain:
 
     @property
     def objective(self) -> str:
-        """Return the pronoun where it is not the subject."""
+        """Pronoun as an object."""
         return PRONOUNS[self.pronoun][0]
 
     @property

@@ -106,8 +106,8 @@ def _reader() -> TypeAdapter[Domain]:
 
 
 def _is_huge(given: Any) -> bool:
-    """Return whether there are too many values, counting what an alias stands for each time; stops
-    when there are.
+    """True if a file has too many values, counting each use of an alias. Counting stops at the
+    limit.
     """
     waiting, count = [given], 0
     while waiting and count <= MOST_VALUES:
@@ -167,12 +167,10 @@ def _fault(problem: ErrorDetails) -> str:
     text = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     if kind == "value_error":
         return text
-    quotes = (
-        "; put it in quotes"
-        if kind == "string_type" and isinstance(value, bool | int | float)
-        else ""
-    )
-    return f"{text}, not {value!r:.60}{quotes}"
+    # YAML reads an unquoted `no` or `1911` as a truth value or a number.
+    unquoted = kind == "string_type" and isinstance(value, bool | int | float)
+    remedy = "; put it in quotes" if unquoted else ""
+    return f"{text}, not {value!r:.60}{remedy}"
 
 
 def _place(path: tuple[int | str, ...], given: Any) -> tuple[str, type]:
@@ -218,7 +216,7 @@ them by name again.
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether a recipe's `domains` names a file rather than a domain of this package."""
+    """True if an entry of a recipe's `domains` names a file rather than a domain of this package."""
     return name.endswith(SUFFIXES)
 
 
@@ -231,11 +229,9 @@ def find_domain(name: str, path: Path | None = None) -> Domain:
     if name in _LOADED:
         return _LOADED[name][1]
     if name not in domain_names():
-        own = (
-            "a domain file is YAML"
-            if name.endswith(".py")
-            else "your own is given by its file, ./castles.yaml"
-        )
+        own = "your own is given by its file, ./castles.yaml"
+        if name.endswith(".py"):
+            own = "a domain file is YAML"
         raise RecipeError(f"there is no domain '{name}'; {nearest(name, domain_names())}; {own}")
     return _packaged(name)
 
@@ -256,17 +252,15 @@ def load_domain(path: Path) -> tuple[str, Domain]:
     domain = read_domain(path)
     place = path.resolve()
     # The same file may be edited and loaded again, in a notebook for example.
-    if domain.name in domain_names() or (
-        domain.name in _LOADED and _LOADED[domain.name][2] != place
-    ):
+    elsewhere = domain.name in _LOADED and _LOADED[domain.name][2] != place
+    if elsewhere or domain.name in domain_names():
         raise RecipeError(
             f"{path}: the name '{domain.name}' is taken by another domain; rename yours"
         )
     faults = problems(domain)
     if faults:
-        raise RecipeError(
-            f"{path}: {faults[0]}" + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
-        )
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise RecipeError(f"{path}: {faults[0]}{more}")
     _LOADED[domain.name] = content, domain, place
     return content, domain
 
@@ -275,8 +269,8 @@ def load_domain(path: Path) -> tuple[str, Domain]:
 # not mutual.
 
 LEAST_NAMES = 9
-"""First names that a passage may need: three entities may each have three records of one kind, and
-no two alike.
+"""Minimum number of first names: three entities may each have three records of one kind, and no two
+share a name.
 """
 
 
@@ -284,7 +278,7 @@ def problems(domain: Domain) -> list[str]:
     """List everything that is wrong with a domain, each as one sentence; empty when it can be
     used.
     """
-    # The reader's grammar can be built only where all names lead somewhere.
+    # The reader's grammar can be built only if all names are defined.
     basic = [
         *_names(domain),
         *_slots(domain),
@@ -313,6 +307,10 @@ def _names(domain: Domain) -> Iterator[str]:
             yield f"the filler {text!r} is more than one sentence: make them fillers of their own"
 
 
+_SLOT = re.compile(r"\[(?:\d+\.\.\d+|[^\[\]|]+(?:\|[^\[\]|]+)+)\]")
+"""A well-formed slot: [10..90], or two or more alternatives [two|three]."""
+
+
 def _slots(domain: Domain) -> Iterator[str]:
     for kind, texts in (
         ("opening", domain.opens),
@@ -321,18 +319,15 @@ def _slots(domain: Domain) -> Iterator[str]:
         ("closer", domain.closers),
     ):
         for text in texts:
-            if re.search(
-                r"[\[\]|]", re.sub(r"\[(?:\d+\.\.\d+|[^\[\]|]+(?:\|[^\[\]|]+)+)\]", "", text)
-            ):
+            plain = _SLOT.sub("", text)
+            if any(mark in plain for mark in "[]|"):
                 yield (
                     f"the {kind} {text!r} has a bracket that is not of the form [two|three] or"
                     " [10..90]"
                 )
-    yield from (
-        f"the closer {text!r} does not begin with a comma"
-        for text in domain.closers
-        if text[0] != ","
-    )
+    for text in domain.closers:
+        if not text.startswith(","):
+            yield f"the closer {text!r} does not begin with a comma"
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
@@ -363,11 +358,9 @@ def _records(domain: Domain) -> Iterator[str]:
 def _rules(domain: Domain) -> Iterator[str]:
     for rule in domain.rules:
         when, then = domain.by_name.get(rule.when), domain.by_name.get(rule.then)
-        yield from (
-            f"a rule is about '{name}', which is not an attribute"
-            for name in (rule.when, rule.then)
-            if name not in domain.by_name
-        )
+        for name in (rule.when, rule.then):
+            if name not in domain.by_name:
+                yield f"a rule is about '{name}', which is not an attribute"
         if when is None or then is None:
             continue
         title = f"rule from '{rule.when}' to '{rule.then}'"
@@ -403,13 +396,12 @@ def _clauses(domain: Domain) -> Iterator[str]:
     patterns, _ = grammar(domain)
     for clause in clauses(domain):
         meanings = _meanings(clause, patterns)
-        if len(meanings) != 1:
-            what = (
-                "nothing"
-                if not meanings
-                else "both " + " and ".join(" ".join(m) for m in sorted(meanings))
-            )
-            yield f"the clause {clause!r} says {what} to the reader"
+        if len(meanings) == 1:
+            continue
+        what = "nothing"
+        if meanings:
+            what = "both " + " and ".join(" ".join(meaning) for meaning in sorted(meanings))
+        yield f"the clause {clause!r} says {what} to the reader"
     for filler in sorted({variant for text in domain.fillers for variant in _variants(text)}):
         if _meanings(filler.removesuffix("."), patterns):
             yield f"the filler {filler!r} states a fact"
@@ -421,6 +413,7 @@ def _variants(filler: str) -> Iterator[str]:
     """
     choices = [re.split(r"\||\.\.", choice) for choice in re.findall(r"\[([^\]]*)\]", filler)]
     for turn in range(max(map(len, choices), default=1)):
+        # Short choices start again, so that every sentence has all its slots filled.
         picks = iter([choice[turn % len(choice)] for choice in choices])
         yield re.sub(r"\[[^\]]*\]", lambda _, picks=picks: next(picks), filler)  # type: ignore[misc]
 

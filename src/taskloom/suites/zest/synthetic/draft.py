@@ -31,13 +31,13 @@ from taskloom.suites.zest.synthetic.programs import Program, picked
 Wanted = Literal["yes", "no", "answer", "na"]
 
 IMPLIED = 0.5
-"""How often a fact that has a rule is left to be inferred from it."""
+"""Probability that a fact with a rule is left to be inferred from it."""
 TEMPTING = 0.65
-"""How often another entity of the passage has the very fact that the task asks for."""
+"""Probability that another entity of the passage has the very fact that the task asks for."""
 TRIES = 100
+"""Maximum number of drafts until a program gives the wanted kind of answer."""
 RIVAL_TRIES = 12
-"""Drafts of a flip that are drawn for one on which its base task answers otherwise; most need one
-or two.
+"""Maximum number of drafts of a flip until its base task answers differently. Most need one or two.
 """
 
 
@@ -97,15 +97,17 @@ def draw(
 
 
 def contradictory(draft: Draft) -> bool:
-    """Return whether a passage breaks a rule that it states: all parks of a district close, but one
-    is open.
+    """True if a passage breaks a rule that it states: all parks of a district close, but one is
+    open.
     """
-    return any(
-        person.values.get(s.rule.when) == s.value
-        and person.values.get(s.rule.then, s.outcome) != s.outcome
-        for s in draft.rules
-        for person in draft.people
-    )
+    for stated in draft.rules:
+        when, then = stated.rule.when, stated.rule.then
+        for person in draft.people:
+            applies = person.values.get(when) == stated.value
+            # A person without the value has it by the rule.
+            if applies and person.values.get(then, stated.outcome) != stated.outcome:
+                return True
+    return False
 
 
 def kind_of(program: Program, text: str) -> Wanted:
@@ -145,21 +147,22 @@ class _Drawing:
         return draft
 
     def _answer_rival(self, draft: Draft, program: Program, wanted: Wanted) -> None:
-        """Answer the base task of a flip about another attribute or record where the flip itself
-        has no answer.
+        """Answer the base task of a flip about another attribute or record, if the flip itself has
+        no answer.
         """
         rival = self.rival
-        if (
-            rival is None
-            or wanted != "na"
-            or rival.args[0] == program.args[0]
-            or rival.args[0] in draft.locked
-        ):
+        if rival is None or wanted != "na":
             return
-        self._steer(
-            draft, draft.main, rival, self.rng.choice(("yes", "no")) if rival.yes_no else "answer"
-        )
-        draft.locked.add(rival.args[0])
+        name = rival.args[0]
+        if name != program.args[0] and name not in draft.locked:
+            self._steer(draft, draft.main, rival, self._some_answer(rival))
+            draft.locked.add(name)
+
+    def _some_answer(self, leaf: Program) -> Wanted:
+        """Draw a kind of answer other than n/a."""
+        if leaf.yes_no:
+            return self.rng.choice(("yes", "no"))
+        return "answer"
 
     def _names(self, count: int) -> list[str]:
         heads = self.rng.sample(self.domain.heads, count)
@@ -185,17 +188,20 @@ class _Drawing:
                 kinds = ["answer" if rng.random() < 0.8 else "na" for _ in parts]
                 kinds[rng.randrange(len(parts))] = "answer"
         elif program.op == "when":
+            # The condition, then the question: no answer comes from the question or, more often,
+            # from the condition.
             if wanted == "answer":
                 kinds = ["yes", "answer"]
+            elif rng.random() < 0.3:
+                kinds = ["yes", "na"]
             else:
-                kinds = (
-                    ["yes", "na"] if rng.random() < 0.3 else [rng.choice(("no", "na")), "answer"]
-                )
+                kinds = [rng.choice(("no", "na")), "answer"]
         else:
             return [(program, wanted)]
-        return [
-            aim for part, kind in zip(parts, kinds, strict=True) for aim in self._aims(part, kind)
-        ]
+        aims = []
+        for part, kind in zip(parts, kinds, strict=True):
+            aims += self._aims(part, kind)
+        return aims
 
     def _steer(self, draft: Draft, facts: Facts, leaf: Program, wanted: Wanted) -> None:
         name = leaf.args[0]
@@ -210,13 +216,10 @@ class _Drawing:
                 facts.lacks[name] = self.rng.sample(attribute.values, self.rng.randint(1, 2))
         elif leaf.op == "has":
             self._steer_member(draft, facts, leaf, wanted)
+        elif leaf.op == "flag" and wanted != "na":
+            self._state(draft, facts, name, wanted == "yes")
         elif wanted != "na":
-            self._state(
-                draft,
-                facts,
-                name,
-                wanted == "yes" if leaf.op == "flag" else self._value(name, leaf, wanted),
-            )
+            self._state(draft, facts, name, self._value(name, leaf, wanted))
 
     def _steer_member(self, draft: Draft, facts: Facts, leaf: Program, wanted: Wanted) -> None:
         name, value = leaf.args
@@ -231,10 +234,8 @@ class _Drawing:
         if wanted == "yes":
             some.insert(self.rng.randint(0, len(some)), value)
         elif wanted == "no":
-            absent = [
-                value,
-                *self.rng.sample([v for v in others if v not in some], self.rng.randint(0, 1)),
-            ]
+            free = [v for v in others if v not in some]
+            absent = [value, *self.rng.sample(free, self.rng.randint(0, 1))]
             facts.lacks[name] = self.rng.sample(absent, len(absent))
         elif facts is draft.main:
             draft.barred.add((name, value))
@@ -262,24 +263,25 @@ class _Drawing:
         if isinstance(attribute, Number):
             low, high = attribute.low, attribute.high
             if leaf is not None and leaf.op in ("more", "less"):
+                # Never on the border, where "more than" and "at least" would differ.
                 above = (leaf.op == "more") == (wanted == "yes")
                 bound = leaf.args[1]
-                low, high = (
-                    (bound + attribute.step, high) if above else (low, bound - attribute.step)
-                )
+                if above:
+                    low = bound + attribute.step
+                else:
+                    high = bound - attribute.step
             return rng.randrange(low, high + 1, attribute.step)
         if isinstance(attribute, Flag):
             return rng.random() < 0.5
         assert isinstance(attribute, Text)
-        if leaf is not None and leaf.op == "is":
-            if wanted != "yes" and self.rival is not None and self.rival.args[0] == name:
-                return self.rival.args[1]
-            return (
-                leaf.args[1]
-                if wanted == "yes"
-                else rng.choice([v for v in attribute.values if v != leaf.args[1]])
-            )
-        return rng.choice(attribute.values)
+        if leaf is None or leaf.op != "is":
+            return rng.choice(attribute.values)
+        if wanted == "yes":
+            return leaf.args[1]
+        # A flip is answered "no" by the value for which its base task says "yes".
+        if self.rival is not None and self.rival.args[0] == name:
+            return self.rival.args[1]
+        return rng.choice([v for v in attribute.values if v != leaf.args[1]])
 
     def _steer_records(self, facts: Facts, records: Records, leaf: Program, wanted: Wanted) -> None:
         rng = self.rng
@@ -299,7 +301,9 @@ class _Drawing:
         kind = records.field(name)
         count = rng.randint(1, 3)
         if leaf.op in ("most", "least", "top", "bottom"):
-            drawn = self._records(records, max(2, count) if wanted != "na" else count, without=name)
+            if wanted != "na":
+                count = max(2, count)
+            drawn = self._records(records, count, without=name)
             if wanted != "na":
                 assert isinstance(kind, Measure)
                 # All values differ, so that one record has the most and one the least.
@@ -312,12 +316,11 @@ class _Drawing:
         facts.records[records.name] = drawn
 
     def _steer_field(self, drawn: list[Record], kind: Field, leaf: Program, wanted: Wanted) -> None:
-        """Give records values of a field such that a program about it has the answer that is
-        wanted.
+        """Set a field of the records such that a program about it has the wanted kind of answer.
 
-        One record decides; the others fit or not as they please, unless one that fits would spoil a
-        "no" or "n/a". Whether any record fits is "no" only if all values are known, and n/a if one
-        is not.
+        One record decides. The others fit or not at random, unless one that fits would spoil a "no"
+        or "n/a". The answer to "does any record fit?" is "no" only if all values are known, and n/a
+        if one is unknown.
         """
         rng = self.rng
         fitting = wanted in ("yes", "answer")
@@ -341,9 +344,10 @@ class _Drawing:
         for head in heads:
             record = Record(full_name(head, self.rng.choice(records.tails)), records.name)
             for kind in records.fields:
-                if kind.name != without and self.rng.random() < (
-                    0.75 if kind.name in often else 0.35
-                ):
+                if kind.name == without:
+                    continue
+                share = 0.75 if kind.name in often else 0.35
+                if self.rng.random() < share:
                     record.fields[kind.name] = self._field(kind)
             drawn.append(record)
         return drawn
@@ -358,25 +362,28 @@ class _Drawing:
             if leaf is not None:
                 bound = leaf.args[2]
                 above = (leaf.op in ("over", "any_over")) == fitting
-                low, high = (bound + kind.step, high) if above else (low, bound - kind.step)
+                if above:
+                    low = bound + kind.step
+                else:
+                    high = bound - kind.step
             return rng.randrange(low, high + 1, kind.step)
         if isinstance(kind, Feature):
-            return rng.random() < 0.5 if leaf is None else (leaf.args[2] == "yes") == fitting
+            if leaf is None:
+                return rng.random() < 0.5
+            return (leaf.args[2] == "yes") == fitting
         if leaf is None:
             return rng.choice(kind.values)
-        if not fitting and self.rival is not None and self.rival.args[:2] == leaf.args[:2]:
+        if fitting:
+            return leaf.args[2]
+        if self.rival is not None and self.rival.args[:2] == leaf.args[:2]:
             return self.rival.args[2]
-        return (
-            leaf.args[2] if fitting else rng.choice([v for v in kind.values if v != leaf.args[2]])
-        )
+        return rng.choice([v for v in kind.values if v != leaf.args[2]])
 
     def _distract(self, draft: Draft, other: Facts, program: Program) -> None:
-        """Give another entity what the task asks for."""
+        """Let another entity have the fact that the task asks for."""
         if self.rng.random() < TEMPTING:
             leaf = self.rng.choice(program.leaves)
-            self._steer(
-                draft, other, leaf, self.rng.choice(("yes", "no")) if leaf.yes_no else "answer"
-            )
+            self._steer(draft, other, leaf, self._some_answer(leaf))
 
     def _fill(self, draft: Draft, facts: Facts, many: int) -> None:
         """State further facts until there are as many as wanted; about the entity none that are
@@ -398,11 +405,9 @@ class _Drawing:
             size += 1
             attribute = self.domain.by_name[name]
             if isinstance(attribute, Members):
-                free = [
-                    v
-                    for v in attribute.values
-                    if (name, v) not in draft.barred or facts is not draft.main
-                ]
+                free = list(attribute.values)
+                if facts is draft.main:
+                    free = [v for v in free if (name, v) not in draft.barred]
                 facts.has[name] = self.rng.sample(free, self.rng.randint(1, 4))
             else:
                 facts.values[name] = self._value(name)
@@ -414,9 +419,10 @@ class _Drawing:
         rule = self.rng.choice(self.domain.rules)
         ground = self.domain.by_name[rule.when]
         assert isinstance(ground, Text)
-        taken = {s.value for s in draft.rules if s.rule is rule} | {
-            draft.main.values.get(rule.when)
-        }
+        # A second rule for the same value would contradict the first, and one for the entity's own
+        # value would apply to it.
+        taken = [s.value for s in draft.rules if s.rule is rule]
+        taken.append(draft.main.values.get(rule.when, ""))
         value = self.rng.choice([v for v in ground.values if v not in taken])
         draft.rules.append(Stated(rule, value, self._value(rule.then)))
 

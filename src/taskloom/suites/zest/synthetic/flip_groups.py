@@ -29,13 +29,13 @@ every passage.
 """
 
 THRESHOLDS = 4
-"""Numbers that yes/no questions about one attribute compare with."""
+"""Number of thresholds in yes/no questions about one attribute."""
 RECORD_THRESHOLDS = 6
 CELL = 3
-"""Values of one attribute that are flips of one another: a base task and two more."""
+"""Number of values of one attribute that are flips of one another: a base task and two more."""
 CELLS = 4
-"""Groups made of the values of one attribute at most: a list of 96 founders must not crowd out the
-rest.
+"""Maximum number of groups from the values of one attribute. A list of 96 founders must not crowd
+out the rest.
 """
 
 
@@ -48,8 +48,8 @@ class FlipGroup:
 
     @property
     def form(self) -> Form:
-        """Return what the programs look at and how, without constants: programs of one form belong
-        to one split.
+        """The facts that the programs look at and how, without constants. Programs of one form
+        belong to one split.
 
         Of kindred attributes the first by name stands for both.
 
@@ -64,9 +64,7 @@ class FlipGroup:
 
 
 Form = tuple[str, ...]
-"""The way of looking at facts, and the attributes or the records and their field that are looked
-at.
-"""
+"""How facts are looked at, and the attributes, or the records and their field."""
 
 WAYS = {
     "less": "more",
@@ -77,7 +75,7 @@ WAYS = {
     "least": "most",
     "bottom": "top",
 }
-"""Operations that count as one way of looking, by the one that stands for them."""
+"""Operations that count as the same way of looking at facts, with their representative."""
 
 
 def form(program: Program) -> Form:
@@ -93,7 +91,7 @@ def form(program: Program) -> Form:
 
 
 def flip_of(one: Program, other: Program) -> Flip | None:
-    """Return in which respect two programs differ; None when in none, or in more than one."""
+    """The single respect in which two programs differ. None if they are equal or differ in several."""
     if one.op != other.op:
         opposed = one.args == other.args and frozenset((one.op, other.op)) in OPPOSITES
         return "direction" if opposed else None
@@ -105,8 +103,8 @@ def flip_of(one: Program, other: Program) -> Flip | None:
 
 
 def parts_ways(flip: Program, base: Program) -> bool:
-    """Return whether a base task may have an answer where its flip has none: not if both look at
-    the same single fact.
+    """True if a base task may have an answer when its flip has none: not if both look at the same
+    single fact.
     """
     return flip.args[0] != base.args[0] or flip.op in ("has", "where", "over", "under")
 

@@ -45,8 +45,8 @@ Match = tuple[Pattern, re.Match[str]]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a domain may put around its facts, as regular expressions: whole sentences, and what
-    stands before and after others.
+    """Regular expressions for text around the facts: whole sentences, and what may precede and
+    follow others.
     """
 
     fillers: re.Pattern[str]
@@ -57,7 +57,7 @@ class Frame:
 
 @dataclass(slots=True)
 class ReadEntity:
-    """What was read about an entity or a record: stated texts by attribute; members as lists."""
+    """Statements read about an entity or a record: texts by attribute, members as lists."""
 
     name: str
     kind: str
@@ -141,8 +141,8 @@ def _frame(domain: Domain) -> Frame:
 
 
 def _slotted(text: str) -> str:
-    """Return the regular expression of a text in which `[two|three]` stands for one of some words,
-    `[10..90]` for a number.
+    """Regular expression of a text in which `[two|three]` means one of some words, and `[10..90]` a
+    number.
     """
     pieces = re.split(r"\[([^\]]*)\]", text)
     return "".join(_slot(p) if i % 2 else re.escape(p) for i, p in enumerate(pieces))
@@ -206,9 +206,12 @@ def _pattern(
     text = "".join(slots.get(p) or _slotted(p) for p in pieces if p)
     # "the {N}" becomes "it" or "the law" as a whole.
     text = text.replace(r"the\ (?P<N>", "(?:the )?(?P<N>")
-    literals = [
-        q for p in pieces if p and not p.startswith("{") for q in re.split(r"\[[^\]]*\]", p) if q
-    ]
+    # The longest literal text finds candidates by `in`, before the slow regular expression is
+    # tried.
+    literals: list[str] = []
+    for piece in pieces:
+        if not piece.startswith("{"):
+            literals += re.split(r"\[[^\]]*\]", piece)
     anchor = max(literals, key=len).removeprefix("the ")
     return Pattern(anchor, re.compile(text), states)
 
@@ -227,7 +230,7 @@ def _names(heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
 
 
 def _parted(text: str, mark: str) -> Iterator[tuple[str, str]]:
-    """Yield what stands before and after each occurrence of a mark."""
+    """Yield the text before and after each occurrence of a mark."""
     at = text.find(mark)
     while at >= 0:
         yield text[:at], text[at + len(mark) :]
@@ -265,7 +268,7 @@ class _PassageReader:
         return bool(matches)
 
     def _clauses(self, text: str) -> list[Match]:
-        """Return the clauses of a text in their order; none where it cannot be understood."""
+        """Clauses of a text in their order, or none if it cannot be understood."""
         one = self._match(text)
         if one:
             return [one]

@@ -1,5 +1,5 @@
-"""Openings, fillers and details of a domain, dealt like cards: none in the same words twice before
-the deck runs out.
+"""Openings, fillers and details of a domain, dealt like cards: no wording repeats before the deck
+runs out.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from taskloom.core.seeding import Key
 from taskloom.suites.zest.synthetic.domain import Domain
 
 SLOT = re.compile(r"\[([^\]]*)\]")
-"""Words of which one is taken, or the ends of a range of numbers."""
+"""Slot with alternative words, or with the ends of a range of numbers."""
 
 
 TURNS = 2
-"""How often a task has the same text, with other fillings: the paper's twenty passages, of ten to
-twelve texts. The recipe's own number of passages does not count, so that more of them leave the
-first as they were.
+"""Number of times that a task uses the same text, with other fillings: the paper's twenty passages
+use ten to twelve texts. It does not depend on the recipe's number of passages, so that more
+passages leave the first ones unchanged.
 """
 
 DETAILED = 20
-"""Passages of a task, the paper's number: as many fillings of every detail are set aside for a
-task. Later passages have those of the next task.
+"""Number of passages per task in the paper, for which fillings of every detail are reserved. Later
+passages use those of the next task.
 """
 
 
 @lru_cache(maxsize=1024)
 def slots(text: str) -> tuple[str | Sequence[str] | range, ...]:
-    """Divide a text into its words and what may stand in its slots; domains have some hundred such
+    """Divide a text into its words and the options of its slots. A domain has some hundred such
     texts.
     """
     parts: list[str | Sequence[str] | range] = []
@@ -66,7 +66,7 @@ class Card:
     stride: int
 
     def filling(self, turn: int) -> str:
-        """Return the text as it is dealt for the time `turn`."""
+        """Text with the filling of this turn."""
         at = (self.start + turn * self.stride) % self.size
         words = []
         for part in slots(self.text):
@@ -86,8 +86,7 @@ class Deck:
     cards: tuple[Card, ...]
 
     def deal(self, task: int, passage: int, extra: int = 0) -> str:
-        """Return the text of a passage of a task, both by number; with `extra` one so many texts
-        further on.
+        """Text of a passage of a task, both by number. `extra` moves on by that many texts.
 
         That text is another passage's own, so its fillings are taken from further on, too.
         """
@@ -98,21 +97,19 @@ class Deck:
 
 @dataclass(frozen=True, slots=True)
 class Decks:
-    """What a passage of a domain takes from decks; of the details, each of them once at most,
-    whichever it likes.
-    """
+    """The decks of a domain. A passage uses each detail at most once, in any order."""
 
     opens: Deck
     fillers: Deck
     details: tuple[Card, ...]
 
     def detail(self, card: Card, task: int, passage: int) -> str:
-        """Return a detail as a passage of a task has it, both by number."""
+        """A detail as a passage of a task has it, both by number."""
         return card.filling(task * DETAILED + passage)
 
 
 def decks(key: Key, domain: Domain) -> Decks:
-    """Return the decks of a domain under a key."""
+    """Decks of a domain under a key."""
     details = key.child("details")
     return Decks(
         _deck(key.child("opens"), domain.opens),

@@ -1,12 +1,19 @@
-"""From a recipe to the plan of procedural ZEST: which task and passage stand at which index."""
+"""From a recipe to the plan of procedural ZEST: which task and passage each index has, and how an
+example is shown.
+
+`taskloom show zest/synthetic` prints a base task with its four derivatives side by side, and the
+viewer draws the same family.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import Answer, Example
+from taskloom.core.pictures import FamilyMember, FamilyPicture
 from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
@@ -14,9 +21,15 @@ from taskloom.suites.zest.layout import context, described_in_input, question
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.synthetic import second_solver
 from taskloom.suites.zest.synthetic.algebra import program_text
+from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.domain_files import find_domain, is_file_name, load_domain
-from taskloom.suites.zest.synthetic.show import show
-from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
+from taskloom.suites.zest.synthetic.task_world import TaskWorld, answer_kinds, task_world
+from taskloom.suites.zest.task_files import PAPER_NAMES
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from taskloom.core.example import Example
 
 TRAITS: dict[str, type] = {
     "generalization_type": str,
@@ -88,15 +101,15 @@ def check(example: Example) -> tuple[str, ...]:
 
 
 def _check_passage(world: TaskWorld, example: Example) -> tuple[str, ...]:
-    """Answer an example whose input lacks its passage from the passage that it was made with."""
+    """Answer an example whose input lacks its passage, from the passage that it was made with."""
     tasks = {t.id: t for members in world.splits.values() for t in members}
     text, _ = world.passage(tasks[example.task], int(example.traits["instance"]))
     return check(replace(example, input=f"context: {text}"))
 
 
 def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
-    """Return what answers an input of the recipe: the program of its question, on what the
-    independent reader reads.
+    """A function that answers an input of the recipe: it runs the program of the question on the
+    facts that the independent reader finds.
     """
     by_question = {t.question: t for members in world.splits.values() for t in members}
 
@@ -113,3 +126,96 @@ def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
         return Answer(second_solver.solve(task.domain, program_text(task.program), context(text)))
 
     return answer
+
+
+def family(world: TaskWorld, task: DescribedTask) -> list[DescribedTask]:
+    """The base task of a task (or the task itself), and one task of each kind that derives from it."""
+    split = next(s for s in world.splits.values() if any(t.id == task.id for t in s))
+    wanted = task.derives_from[0] if task.derives_from else task.id
+    base = next(t for t in split if t.id == wanted)
+    members = [base]
+    for kind in list(PAPER_NAMES)[1:]:
+        derived = [t for t in split if t.kind == kind and base.id in t.derives_from]
+        members += [t for t in derived if t.id == task.id][:1] or derived[:1]
+    return members
+
+
+SAME = "(as the base task)"
+"""Shown in place of a passage that equals the base task's."""
+
+_WORLDS: dict[tuple[Key, str], TaskWorld] = {}
+"""World of the last recipe drawn. Building one takes a second, and people look at one dataset at a
+time.
+"""
+
+
+def members_of(world: TaskWorld, example: Example) -> list[tuple[DescribedTask, Example]]:
+    """The family of an example's task, with an example of each member. Members that share passages
+    show the same one.
+    """
+    tasks = {task.id: task for split in world.splits.values() for task in split}
+    task = tasks.get(example.task)
+    if task is None:
+        raise InputError(f"there is no task {example.task} in this recipe and seed")
+    number = int(example.traits["instance"])
+    members = family(world, task)
+    numbers = [number if t.source == task.source else _answered(world, t, number) for t in members]
+    return [(t, world.example(t, n)) for t, n in zip(members, numbers, strict=True)]
+
+
+def passages_of(members: list[tuple[DescribedTask, Example]]) -> list[str]:
+    """Passages of a family, with a remark in place of one that equals the base task's."""
+    passages = [context(example.input) for _, example in members]
+    return [
+        SAME if passage == passages[0] and i > 0 else passage for i, passage in enumerate(passages)
+    ]
+
+
+def show(world: TaskWorld, example: Example) -> RenderableType:
+    """Render an example's whole family: descriptions, programs, passages, and the answers."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    members = members_of(world, example)
+    table = Table(show_lines=True, expand=True)
+    table.add_column("", no_wrap=True)
+    for t, _ in members:
+        table.add_column(
+            PAPER_NAMES[t.kind] + (" (this)" if t.id == example.task else ""),
+            ratio=1,
+            overflow="fold",
+        )
+    table.add_row("task", *(f"[bold]{escape(t.question)}[/bold]" for t, _ in members))
+    table.add_row("program", *(escape(program_text(t.program)) for t, _ in members))
+    table.add_row("passage", *(p if p == SAME else escape(p) for p in passages_of(members)))
+    table.add_row("answer", *(f"[green]{escape(e.target)}[/green]" for _, e in members))
+    return table
+
+
+def family_picture(fields: ZestFields, key: Key, example: Example) -> FamilyPicture:
+    """Return an example's whole family for drawing."""
+    name = key, fields.model_dump_json()
+    if name not in _WORLDS:
+        _WORLDS.clear()
+        _WORLDS[name] = task_world(fields, key)
+    members = members_of(_WORLDS[name], example)
+    columns = [
+        FamilyMember(
+            PAPER_NAMES[t.kind],
+            (t.question, program_text(t.program), passage, e.target),
+            t.id == example.task,
+        )
+        for (t, e), passage in zip(members, passages_of(members), strict=True)
+    ]
+    return FamilyPicture(("question", "program", "passage", "answer"), tuple(columns))
+
+
+def _answered(world: TaskWorld, task: DescribedTask, number: int) -> int:
+    """First instance from `number` on that has an answer, or `number` if there is none: a row of
+    n/a would show little.
+    """
+    kinds = answer_kinds(
+        world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source]
+    )
+    order = [(number + i) % world.passages for i in range(world.passages)]
+    return next((n for n in order if kinds[n] != "na"), number)

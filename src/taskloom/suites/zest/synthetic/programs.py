@@ -1,16 +1,19 @@
-"""Tasks as symbolic programs over the facts of a passage, and what they are called in English.
+"""Tasks as symbolic programs over the facts of a passage, and their questions in English.
 
-A program is an operation with arguments. On one fact: `value`, `more`, `less`, `is`, `members`,
-`has`, `flag`. On records: `names`, `where`, `over`, `under`, `most`, `least`, `top`, `bottom`, and
-the yes/no forms `any`, `any_over`, `any_under`. Of other programs: `and`, `or`, `both`, `when`.
-With structured output: `table`, and `pick` for a table of records that fit. Each is an expression
-of the language of functions, by which it is written down and evaluated (`algebra.py`); here are the
-question forms, flips and leaves that the words of a domain give it.
+A program is an operation with arguments:
 
-An operation is kept beside its expression because it cannot be read off it: `value`, `members` and
-`names` are all an atom, `is`, `has` and `flag` all `is{…}`. That holds for 532 of the 1,187 base
-programs of the five domains. The names are stored, too, as the trait `operation` and in the rules
-of derivations, and question forms, flips and drafts are chosen by them.
+- on one fact: `value`, `more`, `less`, `is`, `members`, `has`, `flag`;
+- on records: `names`, `where`, `over`, `under`, `most`, `least`, `top`, `bottom`, and the yes/no
+  forms `any`, `any_over`, `any_under`;
+- on other programs: `and`, `or`, `both`, `when`;
+- with structured output: `table`, and `pick` for a table of the records that fit.
+
+There is one language of programs, that of functions: a program is written down and evaluated as an
+expression of it (`algebra.py`). The operation is kept beside the expression, because it cannot be
+recovered from it: `value`, `members` and `names` are all an atom, `is`, `has` and `flag` are all
+`is{…}`. This concerns 532 of the 1,187 base programs of the five domains. Operations are also data,
+as the trait `operation` and in the rules of derivations, and they select question forms, flips and
+drafts.
 """
 
 from __future__ import annotations
@@ -40,15 +43,13 @@ YES_NO = frozenset(
 """Operations that answer yes, no or n/a."""
 
 PRESENCE = frozenset({"has", "flag", "any"})
-"""Those among them that ask whether something is there, or done."""
+"""The yes/no operations that ask for the presence of something."""
 
 JOINING = frozenset({"and", "or", "both", "when"})
 """Operations on programs."""
 
 PLAIN = 3
-"""The first, plainest wordings of a program, of which joined questions and output structures are
-built.
-"""
+"""Number of the first, plainest wordings that joined questions and output structures use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,41 +61,38 @@ class Program:
 
     @property
     def yes_no(self) -> bool:
-        """Return whether it is a classification task."""
+        """True if it is a classification task."""
         return self.op in YES_NO
 
     @property
     def leaves(self) -> tuple[Program, ...]:
-        """Return the programs that look at facts themselves."""
+        """Programs that look at facts themselves."""
         if self.op not in JOINING:
             return (self,)
         return tuple(leaf for a in self.args for leaf in a.leaves)
 
 
 def wordings(domain: Domain, program: Program) -> list[str]:
-    """Return the question forms of a program, the plainest first; flips of one another keep their
-    order.
-    """
+    """Question forms of a program, the plainest first. Flips of one another keep the same order."""
     if program.op in JOINING:
         return [text.replace("{this}", domain.this) for text in _joined(domain, program)]
     return [text for alike in by_predicate(domain, program) for text in alike]
 
 
 def by_predicate(domain: Domain, program: Program) -> list[list[str]]:
-    """Return the question forms of a program that reads facts, those together that say "is longer
-    than" in the same words.
+    """Question forms of a program that reads facts, grouped by the wording of their predicate ("is
+    longer than").
     """
-    if (known := domain.worded.get(program)) is not None:
+    known = domain.worded.get(program)
+    if known is not None:
         return known
     records = domain.records_by_name.get(program.args[0])
-    forms = (
-        _of_records(records, program)
-        if records
-        else [[text] for text in _of_attribute(domain, program)]
-    )
-    return domain.worded.setdefault(
-        program, [[text.replace("{this}", domain.this) for text in alike] for alike in forms]
-    )
+    if records:
+        forms = _of_records(records, program)
+    else:
+        forms = [[text] for text in _of_attribute(domain, program)]
+    worded = [[text.replace("{this}", domain.this) for text in alike] for alike in forms]
+    return domain.worded.setdefault(program, worded)
 
 
 def _of_attribute(domain: Domain, program: Program) -> list[str]:
@@ -102,10 +100,8 @@ def _of_attribute(domain: Domain, program: Program) -> list[str]:
     attribute = domain.by_name[name]
     if isinstance(attribute, Number) and program.op in ("more", "less"):
         value = attribute.text(program.args[1])
-        return [
-            t.replace("{V}", value)
-            for t in (attribute.more if program.op == "more" else attribute.less)
-        ]
+        compared = attribute.more if program.op == "more" else attribute.less
+        return [t.replace("{V}", value) for t in compared]
     if isinstance(attribute, Text) and program.op == "is":
         return [t.replace("{V}", program.args[1]) for t in attribute.confirm]
     if isinstance(attribute, Members) and program.op == "has":
@@ -165,21 +161,15 @@ def _of_records(records: Records, program: Program) -> list[list[str]]:
     if op == "table":
         return [_of_table(_of_names(records)[:PLAIN], [records.field(f) for f in program.args[1:]])]
     if op == "pick":
-        return [
-            _of_table(
-                _of_records(records, picked(program))[0][:2],
-                [records.field(f) for f in program.args[4:]],
-            )
-        ]
+        questions = _of_records(records, picked(program))[0][:2]
+        return [_of_table(questions, [records.field(f) for f in program.args[4:]])]
     words = {"{one}": records.one, "{many}": records.many, "{where}": records.where}
     field = records.field(program.args[1])
     if op in ("most", "least", "top", "bottom"):
         assert isinstance(field, Measure)
         verb = words["{verb}"] = VERBS["was" if field.verb == "was" else "is"][0]
-        phrases = [
-            _extreme(records, verb, most)
-            for most in (field.most if op in ("most", "top") else field.least)
-        ]
+        extremes = field.most if op in ("most", "top") else field.least
+        phrases = [_extreme(records, verb, most) for most in extremes]
         frames = field.how if op in ("top", "bottom") else EXTREME
     else:
         phrases = [_fitting(records, field, phrase) for phrase in _phrases(field, program)]
@@ -260,9 +250,9 @@ def _relative(field: Field, predicate: str) -> str:
 
 
 def _said_of_many(verb: str, phrase: str) -> str:
-    return (
-        phrase if verb == "does" and not phrase.startswith("not ") else f"{VERBS[verb][1]} {phrase}"
-    )
+    if verb == "does" and not phrase.startswith("not "):
+        return phrase
+    return f"{VERBS[verb][1]} {phrase}"
 
 
 def _phrases(field: Field, program: Program) -> list[str]:
@@ -273,14 +263,14 @@ def _phrases(field: Field, program: Program) -> list[str]:
         return [text.replace("{V}", value) for text in field.being]
     number = field.text(value)
     compared = field.more if program.op in ("over", "any_over") else field.less
-    return [
-        text.replace("{V}", number) if "{V}" in text else f"{text} {number}" for text in compared
-    ]
+    # "more than {V} sites", or "longer than" with the number at its end.
+    whole = [text if "{V}" in text else f"{text} {{V}}" for text in compared]
+    return [text.replace("{V}", number) for text in whole]
 
 
 def picked(program: Program) -> Program:
-    """Return the program that says which records a `pick` shows: its arguments are records,
-    operation, field, value, columns.
+    """The program that selects the records of a `pick`, whose arguments are records, operation,
+    field, value, columns.
     """
     records, op, field, value = program.args[:4]
     return Program(op, (records, field, value))
@@ -316,10 +306,10 @@ def _joined(domain: Domain, program: Program) -> list[str]:
         if program.op == "when":
             questions.append(_conditional(domain, program, others[0]))
             continue
-        rest = [
-            again(domain, _lowered(t), " ".join([first, *others[:j]]))[:-1]
-            for j, t in enumerate(others)
-        ]
+        rest = []
+        for j, text in enumerate(others):
+            before = " ".join([first, *others[:j]])
+            rest.append(again(domain, _lowered(text), before)[:-1])
         joiner = "or" if program.op == "or" else "and"
         questions.append(", ".join([first[:-1], *rest[:-1]]) + f" {joiner} {rest[-1]}?")
     return list(dict.fromkeys(questions))
@@ -373,5 +363,5 @@ def condition(domain: Domain, program: Program) -> str:
 
 
 def conditional(program: Program) -> bool:
-    """Return whether a yes/no program can be the condition of another one."""
+    """True if a yes/no program can be the condition of another one."""
     return program.op in ("flag", "is", "has")

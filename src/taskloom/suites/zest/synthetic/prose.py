@@ -39,8 +39,8 @@ the middle; what the entity is before what belongs to it, or after.
 """
 
 JOINED, ADDED, CROSSED = 0.98, 0.6, 0.8
-"""How often a clause takes in the next one, two that are joined take in a third, and a clause takes
-in one about another entity.
+"""Probabilities that a clause is joined with the next one, that two joined ones take in a third,
+and that a clause takes in one about another entity.
 """
 
 ALONE, TOGETHER, OF_RECORDS = 20_000, 10_000, 40_000
@@ -54,15 +54,15 @@ than others: a thousand passages have the same two clauses more often.
 """
 
 OPENED = 0.12
-"""How often a sentence that needs no opener begins with a word such as "Moreover,"; more would read
-as a list of them.
+"""Probability of an opener such as "Moreover," before a sentence that needs none. More would read
+like a list.
 """
 
 FILLED = 0.1
-"""How often a passage has a filler although it is long enough."""
+"""Probability of a filler in a passage that is long enough."""
 
 SHORTEST, LONGEST = 60, 180
-"""Words of a passage."""
+"""Minimum and maximum number of words in a passage."""
 
 
 class Clause(NamedTuple):
@@ -113,7 +113,7 @@ def listing(items: list[str], joiner: str) -> str:
 
 
 def _common(clauses: list[Clause]) -> bool:
-    """Return whether another passage might well have the same sentence of these clauses."""
+    """True if another passage may well have the same sentence of these clauses."""
     enough = TOGETHER
     if len(clauses) == 1:
         enough = ALONE
@@ -143,32 +143,29 @@ class _Writer:
         self.details = list(decks.details)
 
     def write(self) -> str:
-        rng = self.rng
         first = [Clause(self.decks.opens.deal(*self.place), entity=0, ways=ALONE)]
         units = self._ordered(*self._units())
         sentences = self._sentences([first, *units])
         words = sum(s.count(" ") + 1 for s in sentences)
-        return " ".join(
-            self._with_fillers(sentences, words)
-            if words < SHORTEST or rng.random() < FILLED
-            else sentences
-        )
+        if words < SHORTEST or self.rng.random() < FILLED:
+            sentences = self._with_fillers(sentences, words)
+        return " ".join(sentences)
 
     def _with_fillers(self, sentences: list[str], words: int) -> list[str]:
         """Put in a filler, or as many as the shortest passage needs."""
         rng = self.rng
         # A filler goes only before a sentence that starts with a name, so that no pronoun has to
         # reach across it.
-        places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [
-            len(sentences)
-        ]
+        places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])]
+        places.append(len(sentences))
         for extra in range(len(self.domain.fillers)):
             filler = self.decks.fillers.deal(*self.place, extra)
             words += filler.count(" ") + 1
             if words > LONGEST:
                 break
-            sentences.insert(place := rng.choice(places), filler)
-            places = [p + (p >= place) for p in places]
+            place = rng.choice(places)
+            sentences.insert(place, filler)
+            places = [p + 1 if p >= place else p for p in places]
             if words >= SHORTEST:
                 break
         return sentences
@@ -180,20 +177,16 @@ class _Writer:
         )
 
     def _units(self) -> tuple[list[Unit], list[Unit], list[Unit]]:
-        """Return what there is to say about the entity, about others (each as a whole), and in
-        general.
-        """
+        """Clauses about the entity, about others (each as a whole), and in general."""
         own = self._attribute_units(0, self.draft.main)
         others: list[Unit] = []
         for number, facts in enumerate(self.draft.people[1:], start=1):
             theirs = self._attribute_units(number, facts)
             self.rng.shuffle(theirs)
-            others += [[clause for unit in theirs for clause in unit]] if theirs else []
-        return (
-            own,
-            others,
-            [[Clause(self._rule_text(s), s.value, ways=10)] for s in self.draft.rules],
-        )
+            if theirs:
+                others.append([clause for unit in theirs for clause in unit])
+        rules = [[Clause(self._rule_text(s), s.value, ways=10)] for s in self.draft.rules]
+        return own, others, rules
 
     def _ordered(self, own: list[Unit], others: list[Unit], rules: list[Unit]) -> list[Unit]:
         """Order the units by one of the discourse plans."""
@@ -205,9 +198,12 @@ class _Writer:
             return own + others + rules
         if plan == "setting":
             return rules + others + own
-        if plan.startswith("things"):
-            own.sort(key=lambda unit: (unit[0].record is not None) == (plan == "things last"))
-            return rules + own + others if plan == "things first" else own + rules + others
+        if plan == "things first":
+            own.sort(key=lambda unit: unit[0].record is None)
+            return rules + own + others
+        if plan == "things last":
+            own.sort(key=lambda unit: unit[0].record is not None)
+            return own + rules + others
         if plan == "framed":
             half = len(own) // 2
             return own[:half] + rules + others + own[half:]
@@ -219,9 +215,9 @@ class _Writer:
         attribute = self.domain.by_name[stated.rule.then]
         if isinstance(attribute, Flag):
             return self._pick(stated.rule.affirms if stated.outcome else stated.rule.denies)
-        outcome = (
-            attribute.text(stated.outcome) if isinstance(attribute, Number) else str(stated.outcome)
-        )
+        outcome = str(stated.outcome)
+        if isinstance(attribute, Number):
+            outcome = attribute.text(stated.outcome)
         return self._pick(stated.rule.says).replace("{W}", outcome)
 
     def _attribute_units(self, number: int, facts: Facts) -> list[Unit]:
@@ -231,31 +227,13 @@ class _Writer:
         for name, members in facts.has.items():
             kind = self._members(name)
             ways = len(kind.says) * perm(len(kind.values), len(members))
-            units.append(
-                [
-                    Clause(
-                        self._pick(kind.says),
-                        listing(members, "and"),
-                        number,
-                        says=(name,),
-                        ways=ways,
-                    )
-                ]
-            )
+            template, value = self._pick(kind.says), listing(members, "and")
+            units.append([Clause(template, value, number, says=(name,), ways=ways)])
         for name, members in facts.lacks.items():
             kind = self._members(name)
             ways = len(kind.denies) * perm(len(kind.values), len(members))
-            units.append(
-                [
-                    Clause(
-                        self._pick(kind.denies),
-                        listing(members, "or"),
-                        number,
-                        says=(name,),
-                        ways=ways,
-                    )
-                ]
-            )
+            template, value = self._pick(kind.denies), listing(members, "or")
+            units.append([Clause(template, value, number, says=(name,), ways=ways)])
         for name, listed in facts.records.items():
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order
@@ -286,10 +264,8 @@ class _Writer:
             )
         assert isinstance(attribute, Number | Text)
         if isinstance(attribute, Number):
-            text, many = (
-                attribute.text(value),
-                (attribute.high - attribute.low) // attribute.step + 1,
-            )
+            text = attribute.text(value)
+            many = (attribute.high - attribute.low) // attribute.step + 1
         else:
             text, many = str(value), len(attribute.values)
         return Clause(
@@ -303,16 +279,14 @@ class _Writer:
         for name, value in record.fields.items():
             kind = records.field(name)
             if isinstance(kind, Feature):
-                template, text, many = (
-                    self._pick(kind.affirms if value else kind.denies),
-                    str(value),
-                    2,
-                )
+                template = self._pick(kind.affirms if value else kind.denies)
+                text, many = str(value), 2
             elif isinstance(kind, Measure):
-                many = (kind.high - kind.low) // kind.step + 1
                 template, text = self._pick(kind.says), kind.text(value)
+                many = (kind.high - kind.low) // kind.step + 1
             else:
-                template, text, many = self._pick(kind.says), str(value), len(kind.values)
+                template, text = self._pick(kind.says), str(value)
+                many = len(kind.values)
             clauses.append(
                 Clause(template, text, number, record, records, (records.name, name), 2 * many)
             )
@@ -343,36 +317,38 @@ class _Writer:
             card = self.details.pop(self.rng.randrange(len(self.details)))
             detail = self.decks.detail(card, *self.place)
             return ("", detail) if detail.startswith(",") else (detail + " ", "")
-        if (
-            len(clauses) == 1
-            and clauses[0].ways != ALONE
-            and self.rng.random() < OPENED
-            and self.openers
-        ):
+        # The first sentence of a passage has `ways` ALONE and no opener: there is nothing before it
+        # that it could add to.
+        if len(clauses) > 1 or clauses[0].ways == ALONE:
+            return "", ""
+        # The number is drawn even if no opener is left: the random stream is part of the data.
+        if self.rng.random() < OPENED and self.openers:
             return self.openers.pop(self.rng.randrange(len(self.openers))), ""
         return "", ""
 
     def _plan(self, clauses: list[Clause], at: int) -> tuple[str, list[Clause]]:
         """Choose the clauses of the next sentence, and how the first two of them are joined."""
         one, *rest = clauses[at : at + 3]
-        if (
-            at == 0
-            or not rest
-            or self.rng.random() > JOINED
-            or one.entity < 0
-            or rest[0].entity < 0
-        ):
+        if at == 0 or not rest:
+            return "", [one]
+        # Drawn before the clauses are looked at: the random stream is part of the data.
+        alone = self.rng.random() > JOINED
+        if alone or one.entity < 0 or rest[0].entity < 0:  # a rule is about no entity
             return "", [one]
         if one.entity != rest[0].entity:
             # "X was founded in 1911, while Y was founded in 1911" would be no contrast.
             if one.says == rest[0].says and (not one.value or one.value != rest[0].value):
                 return self._pick(CONTRASTS), [one, rest[0]]
-            return ("{a}; {b}", [one, rest[0]]) if self.rng.random() < CROSSED else ("", [one])
+            if self.rng.random() < CROSSED:
+                return "{a}; {b}", [one, rest[0]]
+            return "", [one]
         plan = self._joined(one, rest[0])
         if len(rest) == 1 or rest[1].entity != one.entity:
             return plan, [one, rest[0]]
         third = _common([one, rest[0]]) or (plan not in JOINS and self.rng.random() < ADDED)
-        return plan, [one, *rest] if third else [one, rest[0]]
+        if third:
+            return plan, [one, *rest]
+        return plan, [one, rest[0]]
 
     def _joined(self, one: Clause, other: Clause) -> str:
         """Choose how two clauses about the same entity are joined: as one subject's, if they have
@@ -380,9 +356,13 @@ class _Writer:
         """
         same = one.record is other.record and one.subject and one.subject == other.subject
         if same and self.rng.random() < 0.8:
-            return self._pick(("shared", "relative")) if one.record is None else "shared"
+            if one.record is None:
+                return self._pick(("shared", "relative"))
+            return "shared"
         trailing = one.template.endswith("{N}") and other.record is one.record and other.subject
-        return "trailing" if trailing and self.rng.random() < 0.8 else self._pick(JOINS)
+        if trailing and self.rng.random() < 0.8:
+            return "trailing"
+        return self._pick(JOINS)
 
     def _sentence(
         self, plan: str, opener: str, closer: str, clauses: list[Clause], by_name: bool = False
@@ -395,11 +375,8 @@ class _Writer:
         elif plan in ("shared", "trailing"):
             other = rest.pop(0)
             link = " and " if plan == "shared" else ", which "
-            text = (
-                self._say(one, by_name)
-                + link
-                + other.template.removeprefix(other.subject).replace("{V}", other.value)
-            )
+            predicate = other.template.removeprefix(other.subject).replace("{V}", other.value)
+            text = f"{self._say(one, by_name)}{link}{predicate}"
             self.focus = one.entity if one.record is None else one.record
         else:
             # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first

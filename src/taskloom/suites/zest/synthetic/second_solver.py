@@ -1,5 +1,5 @@
-"""The independent solver: answers a program from the text of a passage alone, by what the reader
-made of it.
+"""The independent solver: answers a program from the text of a passage alone, on the facts that the
+reader finds.
 
 It shares the syntax of programs with the generator, and nothing of their evaluation: it compares
 texts as the passage has them.
@@ -42,7 +42,7 @@ def solve(domain: Domain, program: str, text: str) -> tuple[str, ...]:
 
 
 def _is_person(domain: Domain, name: str) -> bool:
-    """Return whether an attribute is asked for by "Who"."""
+    """True if questions for an attribute begin with "Who"."""
     attribute = domain.by_name.get(name)
     return attribute is not None and attribute.asks[0].split()[0] == "Who"
 
@@ -73,16 +73,15 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
             ranked = [("no", "n/a", "yes").index(_answer(domain, p, reading)) for p in parts]
             return ("no", "n/a", "yes")[min(ranked) if isinstance(program, Land) else max(ranked)]
         case Union(parts):
-            answers = [
-                a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"
-            ]
-            return "|".join(dict.fromkeys(answers)) or "n/a"
+            answers: list[str] = []
+            for part in parts:
+                answers += _answer(domain, part, reading).split("|")
+            known = [answer for answer in dict.fromkeys(answers) if answer != "n/a"]
+            return "|".join(known) or "n/a"
         case Map((question, Filter((condition,)))):
-            return (
-                _answer(domain, question, reading)
-                if _answer(domain, condition, reading) == "yes"
-                else "n/a"
-            )
+            if _answer(domain, condition, reading) == "yes":
+                return _answer(domain, question, reading)
+            return "n/a"
         case Map((columns, rows)):
             return _structure(domain, columns, rows, reading.subject)
         case Chain((*tests, Atom(kind))):
@@ -96,8 +95,8 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
 
 
 def _test(program: Expression) -> tuple[str, str, str]:
-    """Return what an atom or a predicate looks at, how (is, above, below, most, least, or nothing),
-    and the value it looks for.
+    """The name that an atom or a predicate looks at, how (is, above, below, most, least, or
+    nothing), and the value it looks for.
     """
     if isinstance(program, Is):
         assert isinstance(program.relation, Atom)

@@ -26,7 +26,7 @@ from taskloom.suites.zest.synthetic.programs import JOINING, Program
 from taskloom.suites.zest.task_files import KINDS, Instance, ZestTask
 
 RETRIES = 50
-"""Passages are drawn again when they exceed the length; about one in twenty does."""
+"""Maximum number of draws with the requested amounts. About one passage in twenty is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,15 @@ class TaskWorld:
         )
 
     def _attempts(self) -> Iterator[draft.Amounts]:
-        """Yield the amounts that a passage is tried with: as asked for, then ever fewer, since a
-        passage has to end somewhere.
+        """Yield the amounts that a passage is tried with: as requested, then fewer and fewer, so
+        that every passage fits in the end.
         """
         yield from repeat(self.amounts, RETRIES)
         facts, distractors = self.amounts.facts[0], self.amounts.distractors[0]
         for share in range(9, -1, -1):
-            fewer = (distractors * share // 10,) * 2
-            yield from repeat(draft.Amounts((facts, facts) if share else (0, 0), fewer), 5)
+            fewer = distractors * share // 10
+            own = facts if share else 0
+            yield from repeat(draft.Amounts((own, own), (fewer, fewer)), 5)
 
 
 @lru_cache(maxsize=4096)
@@ -136,12 +137,10 @@ def _evidence(program: Program, drafted: draft.Draft, target: str) -> str:
 
 
 def _implied(program: Program, drafted: draft.Draft) -> bool:
-    """Return whether something that the program looks at is known by a rule only."""
+    """True if something that the program looks at is known only by a rule."""
     names = [leaf.args[0] for leaf in program.leaves]
-    return any(
-        n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None
-        for n in names
-    )
+    unstated = [name for name in names if name not in drafted.main.values]
+    return any(known(name, drafted.main, drafted.rules) is not None for name in unstated)
 
 
 def _derivation(task: DescribedTask, drafted: draft.Draft, target: str) -> list[Step]:
@@ -192,6 +191,9 @@ def zest_tasks(world: TaskWorld, split: str) -> list[ZestTask]:
 def task_world(fields: ZestFields, key: Key) -> TaskWorld:
     """Build the tasks of checked recipe fields."""
     names = fields.domains or domain_names()
+    classification = {split: numbers["classification"] for split, numbers in PAPER.items()}
+    if fields.classification is not None:
+        classification = dict.fromkeys(PAPER, fields.classification)
     request = TaskRequest(
         domains=tuple(find_domain(name, fields.find_file(name)) for name in names),
         sizes=fields.tasks.model_dump(),
@@ -200,14 +202,7 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
         flips=tuple(fields.flips),
         depth=(fields.composition_depth.low, fields.composition_depth.high),
         width=(fields.structure_width.low, fields.structure_width.high),
-        classification={
-            split: (
-                PAPER[split]["classification"]
-                if fields.classification is None
-                else fields.classification
-            )
-            for split in PAPER
-        },
+        classification=classification,
         unseen=fields.unseen,
     )
     amounts = draft.Amounts(
@@ -273,16 +268,18 @@ def _whole_family_first(
 
     def answers(task: DescribedTask) -> int:
         mix = mixed[task.source]
-        return min(mix.yes, mix.answered - mix.yes) if task.program.yes_no else mix.answered
+        if task.program.yes_no:
+            return min(mix.yes, mix.answered - mix.yes)
+        return mix.answered
 
-    whole = [
-        i
-        for i, t in enumerate(members)
-        if len({d.kind for d in families.get(t.id, ())}) == len(KINDS) - 1
-    ]
-    at = max(
-        whole,
-        key=lambda i: min(answers(t) for t in (members[i], *families[members[i].id])),
-        default=0,
-    )
+    def fewest_answers(place: int) -> int:
+        base = members[place]
+        return min(answers(task) for task in (base, *families[base.id]))
+
+    whole = []
+    for place, task in enumerate(members):
+        kinds = {derived.kind for derived in families.get(task.id, ())}
+        if len(kinds) == len(KINDS) - 1:  # all but base tasks
+            whole.append(place)
+    at = max(whole, key=fewest_answers, default=0)
     return members[at : at + 1] + members[:at] + members[at + 1 :]

@@ -1,11 +1,27 @@
 """The factual world of TaskBench500: relations between entities, from files, from a SPARQL server,
 or invented.
 
-`open_world` takes a line of text (a path, an address, or `synthetic`) and gives a `World`.
-`World.relation(name)` and `World.predicate(name)` are all that a composition needs, the operators
-compose them as sets of ids, and `name_relation` and `name_predicate` turn the result into text.
+`open_world` opens the `FactWorld` that a line of a recipe names:
+
+    synthetic                                                      the invented world
+    synthetic#people=20000&ambiguity=0.1&seed=3                    the same with knobs
+    data/wikidata.nt.gz                                            a file, or a folder of files
+    data/truthy#keep=disk&only=catalogue&inputs=2000               a dump too large for memory
+    https://query.wikidata.org/sparql#inputs=2000&contact=me@x.org a SPARQL server
+
+The settings after `#` are never sent to a server. Compositions use only `FactWorld.relation(name)`
+and `FactWorld.predicate(name)`. The operators compose these as sets of ids, and `name_relation` and
+`name_predicate` turn the result into text.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from taskloom.core.errors import InputError, nearest
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.labels import (
     Counted,
@@ -16,8 +32,6 @@ from taskloom.suites.taskbench.worlds.facts.labels import (
     name_relation,
     survey,
 )
-from taskloom.suites.taskbench.worlds.facts.negatives import balanced, same_type_negatives
-from taskloom.suites.taskbench.worlds.facts.open import open_world
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 from taskloom.suites.taskbench.worlds.facts.set_operators import (
     FactComposer,
@@ -39,7 +53,6 @@ __all__ = [
     "Predicate",
     "Relation",
     "TaskSize",
-    "balanced",
     "chain",
     "intersection",
     "inverse",
@@ -49,7 +62,65 @@ __all__ = [
     "name_predicate",
     "name_relation",
     "open_world",
-    "same_type_negatives",
     "survey",
     "union",
 ]
+
+
+_RDF = {"keep": str, "language": str, "only": str, "inputs": int}
+_ENDPOINT = {"inputs": int, "language": str, "page": int, "batch": int}
+
+
+def open_world(where: str, cache: Path | None = None) -> FactWorld:
+    """Open the world that a line of text names.
+
+    Args:
+        where: `synthetic`, a path, or the address of a SPARQL server, and settings after `#`.
+        cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
+    """
+    name, _, settings = where.partition("#")
+    if name == "synthetic":
+        from taskloom.suites.taskbench.worlds.facts.invented_facts import (
+            WorldKnobs,
+            synthetic_world,
+        )
+
+        kinds = {field.name: type(field.default) for field in fields(WorldKnobs)}
+        return synthetic_world(WorldKnobs(**_settings(where, settings, kinds)))
+    if name.startswith(("http:", "https:")):
+        from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
+        from taskloom.suites.taskbench.worlds.facts.sparql import Manners
+
+        manners = {field.name: type(field.default) for field in fields(Manners)}
+        given = _settings(where, settings, _ENDPOINT | manners)
+        polite = Manners(**{k: v for k, v in given.items() if k in manners})
+        return EndpointWorld(
+            name, manners=polite, cache=cache, **{k: v for k, v in given.items() if k in _ENDPOINT}
+        )
+    from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+
+    if not name or (not Path(name).exists() and "/" not in name and "." not in name):
+        raise InputError(
+            f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or"
+            " the address of an endpoint"
+        )
+    given = _settings(where, settings, _RDF)
+    inputs = given.pop("inputs", None)
+    world = RdfWorld(name, cache=cache, **given)
+    return world if inputs is None else world.sampled(inputs)
+
+
+def _settings(where: str, text: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for part in text.split("&") if text else []:
+        name, _, value = part.partition("=")
+        if name not in kinds:
+            raise InputError(f"'{where[:100]}' has no setting '{name}'; {nearest(name, kinds)}")
+        if name in settings:
+            raise InputError(f"'{where[:100]}' sets '{name}' twice")
+        try:
+            settings[name] = kinds[name](value)
+        except ValueError:
+            kind = {int: "a whole number", float: "a number"}.get(kinds[name], "a text")
+            raise InputError(f"'{name}' in '{where[:100]}' must be {kind}, not '{value}'") from None
+    return settings

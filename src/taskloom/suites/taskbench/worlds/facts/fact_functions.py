@@ -6,6 +6,7 @@ that is its name, so `chain(synonyms[eng], label, occupation)` is a function of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,20 +19,23 @@ from taskloom.core.seeding import Key
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths, Trace
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
-from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
+from taskloom.suites.taskbench.evaluation.evaluator import TRUTH, FunctionTable
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
 from taskloom.suites.taskbench.language.operators import Atom, Expression, Inverse, atoms_of
 from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts
+from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
 from taskloom.suites.taskbench.worlds.facts.properties import (
     CLASS_PROPERTIES,
+    INSTANCE_OF,
     ROOT,
     SUBCLASS_OF,
     asked,
 )
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer, relation_name
 
 if TYPE_CHECKING:
@@ -39,12 +43,12 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.worlds.words.words import Words
 
 LIMIT = 20_000
-"""Inputs of a factual predicate, half true and half false: what the reference's two queries give at
-most.
+"""Maximum number of inputs of a factual predicate, half true and half false, as in the reference's
+two queries.
 """
 
 _UNFIT = "#\n\r\t"
-"""Characters that cannot stand in an item of a sequence."""
+"""Characters that an item of a sequence must not have."""
 
 
 class FactSpace:
@@ -60,7 +64,7 @@ class FactSpace:
 
     @property
     def remote(self) -> bool:
-        """Tell whether facts come from a server, which is asked for many things at once."""
+        """True if facts come from a server, which is queried in batches."""
         return isinstance(self.world, QueryWorld)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
@@ -102,12 +106,13 @@ class FactSpace:
         label = self.world.label(entity)
         written = "" if label is None else label.strip().replace(" ", "_")
         known = self._lexical().numbers
-        return next(
-            ((spelling,) for spelling in (written, written.lower()) if spelling in known), ()
-        )
+        for spelling in (written, written.lower()):
+            if spelling in known:
+                return (spelling,)
+        return ()
 
     def holds(self, name: str, item: str) -> bool:
-        """Return whether a predicate holds of one entity or word."""
+        """True if a predicate holds of one entity or word."""
         known = atoms.known(name)
         assert known is not None
         if known.family != "factual":
@@ -115,7 +120,7 @@ class FactSpace:
         return bool(self._truth(name, item))
 
     def decides(self, name: str, item: str) -> bool:
-        """Return whether the graph says of the entity what the predicate asks about."""
+        """True if the graph states, for the entity, what the predicate asks about."""
         known = atoms.known(name)
         assert known is not None
         return known.family != "factual" or self._truth(name, item) is not None
@@ -127,16 +132,16 @@ class FactSpace:
         )
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
-        """Return whether a value, given as id or label, is among these values of a relation; None
-        where that is not known.
+        """True if a value, given as id or label, is among these values of a relation. None if that
+        is unknown.
         """
         wanted = [value, value.replace(" ", "_"), *self.world.ids(value)]
         classes = isinstance(relation, Atom) and relation.name in ("instance_of", "occupation")
         return self._matching(classes, wanted, items)
 
     def _matching(self, classes: bool, wanted: list[str], items: tuple[str, ...]) -> bool | None:
-        """Return whether one of the items is wanted, or for classes a kind of what is; None where
-        that is not known.
+        """True if one of the items is wanted or, for classes, a kind of a wanted one. None if that
+        is unknown.
 
         The tables of predicates go from the classes down; this walks up from each item, so that the
         two ways check each other.
@@ -148,7 +153,10 @@ class FactSpace:
         above = [self._broader(x) for x in items]
         if any(x in broader for broader in above for x in wanted):
             return True
-        return False if all(ROOT in broader for broader in above) else None
+        # Without a path up to the root, the graph does not say what kind of thing an item is.
+        if all(ROOT in broader for broader in above):
+            return False
+        return None
 
     def _broader(self, item: str) -> frozenset[str]:
         """Return a class and every class that a path of subclasses leads to from it."""
@@ -166,36 +174,34 @@ class FactSpace:
         return relation.of(item)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Return labels, each once, without what has none. Words are written as words."""
+        """Distinct labels; items without one are missing. Words are written as words."""
         return tuple(sorted(set(self.say(items).values())))
 
     def say(self, items: Iterable[str]) -> dict[str, str]:
-        """Return what each item is called, asked for all at once; what has no name is left out."""
+        """Labels of the items, from one query. Items without a label are missing."""
         known = self.words.numbers if self.words else {}
         given = set(items)
         written = {x: x.replace("_", " ") for x in given if x in known}
         return written | self.world.labels(x for x in given if x not in known and is_id(x))
 
     def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
-        """Return what each text of an example may mean: entities of that name, and a word; one of
-        them where the kind is given.
+        """The items that each text of an example may mean: entities of that name, and a word; only
+        one of these if the kind is given.
         """
         wanted = set(texts)
         if kind.startswith("word"):
             return {text: self._lexical().enter(text, kind) for text in wanted}
         named = self.world.namesakes(wanted)
         known = self.words.numbers if self.words and not kind else {}
-        as_word = {text: text.replace(" ", "_") for text in wanted}
-        return {
-            text: (*named[text], *((as_word[text],) if as_word[text] in known else ()))
-            for text in wanted
-        }
+        meanings = {}
+        for text in wanted:
+            word = text.replace(" ", "_")
+            meanings[text] = (*named[text], word) if word in known else named[text]
+        return meanings
 
 
 class FactFunctions:
-    """Functions of entities. Where an expression also uses words, it is evaluated input by
-    input.
-    """
+    """Functions of entities. An expression that also uses words is evaluated input by input."""
 
     def __init__(
         self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool
@@ -211,7 +217,7 @@ class FactFunctions:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Give what the facts come from."""
+        """Sources of the facts."""
         return self.world.sources() + (self.words.sources if self.words else ())
 
     def deriver(self, function: Function) -> Deriver:
@@ -219,12 +225,10 @@ class FactFunctions:
         return Deriver(function.expression, function.type, self.space, self.separators)
 
     def trace(self, function: Function) -> Trace:
-        """Return how the official answers come about."""
-        tree = (
-            map_filter(function.expression)[0]
-            if function.type.form == "sequence"
-            else function.expression
-        )
+        """Derivations of the official answers."""
+        tree: Expression | None = function.expression
+        if function.type.form == "sequence":
+            tree, _ = map_filter(function.expression)
         if tree is not None:
             self.paths.prepare(tree, self.solve(function))
         return Trace(function, self.paths)
@@ -233,17 +237,13 @@ class FactFunctions:
         """Derive the answers again, input by input from the entities of that name."""
         deriver = self.deriver(function)
         if function.name not in self._checked and function.type.source == "entity":
-            # Who bears the names that are asked, for all of them at once: a server is asked a few
-            # times, not once a name.
+            # The entities of all inputs in one go: a server gets a few queries, not one per name.
             self.world.namesakes(self.solve(function).inputs)
             self._checked.add(function.name)
         if function.type.form != "sequence":
             return deriver(example.input).targets
-        return confirm(
-            [list(s) for s in deriver.positions(example.key or example.input)],
-            example,
-            self.separators,
-        )
+        positions = deriver.positions(example.key or example.input)
+        return confirm([list(answers) for answers in positions], example, self.separators)
 
     def solve(self, function: Function) -> FunctionTable:
         """Evaluate a function on its whole domain."""
@@ -254,9 +254,8 @@ class FactFunctions:
     def _solve(self, function: Function) -> FunctionTable:
         kind, tree = function.type, function.expression
         if kind.form == "predicate":
-            return _solved(
-                function, {x: (TRUTH[true],) for x, true in self._balanced(tree).items()}
-            )
+            truths = self._balanced(tree)
+            return _solved(function, {x: (TRUTH[true],) for x, true in truths.items()})
         if kind.form == "relation":
             return _solved(function, self._answers(tree))
         element, predicate = map_filter(tree)
@@ -288,9 +287,7 @@ class FactFunctions:
         """
         predicate = self.composer.predicate(tree)
         size = min(LIMIT, 2 * len(predicate.positives))
-        chosen = facts.balanced(
-            self.world, predicate, size, Key("taskbench", "negatives", show(tree))
-        )
+        chosen = balanced(self.world, predicate, size, Key("taskbench", "negatives", show(tree)))
         truth = self._truth(tree)
         labels = self.world.labels(chosen)
         return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
@@ -300,13 +297,11 @@ class FactFunctions:
         kind = type_of(tree, atoms.signature)
         deriver = Deriver(tree, kind, self.space)
         if kind.source == "entity":
-            names = sorted(
-                {name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"}
-            )
-            known = sorted(
-                {x for name in names for x in self.world.relation(relation_name(Atom(name)))}
-            )
-            texts: Iterable[str] = sorted(set(self.world.labels(known).values()))
+            factual = {name for name in atoms_of(tree) if _family(name) == "factual"}
+            known: set[str] = set()
+            for name in sorted(factual - {"label"}):
+                known.update(self.world.relation(relation_name(Atom(name))))
+            texts: Iterable[str] = sorted(set(self.world.labels(sorted(known)).values()))
             self.world.namesakes(texts)
         else:
             assert self.words is not None
@@ -344,6 +339,9 @@ def _solved(
     counts = np.array([len(answers[x]) for x in inputs], dtype=np.int64)
     values = np.array([number[y] for x in inputs for y in answers[x]], dtype=np.int32)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    filtered = False
+    if function.type.form == "sequence":
+        filtered = map_filter(function.expression)[1] is not None
     return FunctionTable(
         function.name,
         function.type,
@@ -352,9 +350,77 @@ def _solved(
         np.arange(len(inputs), dtype=np.int32),
         Table(starts, values),
         np.arange(len(inputs), len(inputs) + len(outside), dtype=np.int32),
-        (
-            map_filter(function.expression)[1] is not None
-            if function.type.form == "sequence"
-            else False
-        ),
+        filtered,
     )
+
+
+def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[str, bool]:
+    """Draw n entities with their truth, half of them true (one more false if n is odd), in a keyed
+    order. There are fewer if the world has fewer of either side.
+
+    The false ones have the same types as the true ones. Without that a model learns to distinguish
+    people from rivers instead of actors from other people. The published reference takes any entity
+    that has another value, and its predicate tasks are decided by the majority answer.
+
+    Args:
+        world: Where the types come from.
+        predicate: What is asked.
+        n: Number of entities, true and false together.
+        key: Determines which of them are drawn.
+    """
+    true = _shuffled(predicate.positives, key.child("true"))[: n // 2]
+    false = same_type_negatives(world, predicate, true, len(true) + n % 2, key.child("false"))
+    chosen = true[: len(false)] + false
+    return {x: predicate[x] for x in _shuffled(chosen, key.child("order"))}
+
+
+def same_type_negatives(
+    world: FactWorld, predicate: Predicate, true: Iterable[str], n: int, key: Key
+) -> list[str]:
+    """Draw up to n entities for which the predicate is false, with the types of the true ones in
+    the same proportions.
+
+    What a type lacks in false entities is made up from the other types of true entities, then from
+    any. For "is an instance of", where the type itself is asked, near things come first: instances
+    of a class that has a parent in common with the asked one.
+    """
+    true = list(true)
+    false = _shuffled(predicate.negatives, key)
+    if predicate.classes:
+        types = _nearness(world, predicate, true, false)
+    else:
+        types = _types(world, [*true, *false])
+    wanted = Counter(types[x] for x in true)
+    by_type: dict[str, list[str]] = {}
+    for x in false:
+        by_type.setdefault(types[x], []).append(x)
+    chosen: dict[str, None] = {}
+    for kind, count in sorted(wanted.items()):
+        chosen.update(dict.fromkeys(by_type.get(kind, [])[: n * count // wanted.total()]))
+    # Fill up with the types of true entities, then with any.
+    chosen.update(dict.fromkeys(x for x in false if types[x] in wanted))
+    chosen.update(dict.fromkeys(false))
+    return _shuffled(list(chosen)[:n], key.child("chosen"))
+
+
+def _types(world: FactWorld, ids: list[str]) -> dict[str, str]:
+    """Type of each entity: its most common class among these entities, so that there are few types.
+    Empty if it has no class.
+    """
+    classes = world.relation(INSTANCE_OF).at(ids)
+    common = Counter(c for x in ids for c in classes.get(x, ()))
+    return {x: max(classes.get(x, ("",)), key=lambda c: (common[c], c)) for x in ids}
+
+
+def _nearness(
+    world: FactWorld, predicate: Predicate, true: list[str], false: list[str]
+) -> dict[str, str]:
+    parents = world.relation(SUBCLASS_OF).at(predicate.classes).outputs()
+    near = parents | world.relation(f"{SUBCLASS_OF}.inv").at(parents).outputs()
+    classes = world.relation(INSTANCE_OF).at(false)
+    types = {x: "near" if near.intersection(classes.get(x, ())) else "far" for x in false}
+    return types | dict.fromkeys(true, "near")
+
+
+def _shuffled(ids: Iterable[str], key: Key) -> list[str]:
+    return sorted(ids, key=lambda x: (key.hash64(x), x))

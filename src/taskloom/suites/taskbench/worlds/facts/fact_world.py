@@ -46,8 +46,8 @@ class ClassPaths:
     def truth(
         self, rows: Mapping[str, tuple[str, ...]], classes: tuple[str, ...]
     ) -> dict[str, bool]:
-        """Decide of each input whether any of its values is a kind of any of the classes; where the
-        graph is silent, leave it out.
+        """Decide for each input whether any of its values is a kind of any of the classes. Inputs
+        for which the graph does not say are missing.
 
         Args:
             rows: From an input to its values, which are classes or occupations.
@@ -113,10 +113,10 @@ class FactWorld(Protocol):
         """
 
     def label(self, id: str) -> str | None:
-        """Return the text of an entity, or None where it has none."""
+        """Label of an entity, or None if it has none."""
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the texts of many entities at once; those without one are left out."""
+        """Labels of many entities at once. Entities without one are missing."""
 
     def ids(self, label: str) -> tuple[str, ...]:
         """Return every entity of that text."""
@@ -125,12 +125,12 @@ class FactWorld(Protocol):
         """Return every entity of each of many texts at once."""
 
     def sources(self) -> tuple[Source, ...]:
-        """Return what the answers depend on, by digest."""
+        """Sources of the answers, by digest."""
 
 
 class CatalogueWorld:
-    """What worlds share: the catalogue's names, relations and predicates that are computed when
-    they are first wanted.
+    """Base of all worlds: the catalogue's names, and relations and predicates that are computed on
+    first use. A subclass gives the facts of a property by `_pairs_of`.
 
     A world says by `_pairs_of` what a property holds.
     """
@@ -200,8 +200,8 @@ class CatalogueWorld:
 
 
 class TableWorld(CatalogueWorld):
-    """A world that is wholly at hand: each property a table of pairs that is read when it is first
-    wanted.
+    """A world whose facts are all local: each property is a table of pairs that is read on first
+    use.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class TableWorld(CatalogueWorld):
         return self._labels.get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the texts of many entities; those without one are left out."""
+        """Labels of many entities. Entities without one are missing."""
         known = self._labels
         return {x: known[x] for x in ids if x in known}
 

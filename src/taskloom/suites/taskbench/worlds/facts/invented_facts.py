@@ -17,7 +17,6 @@ from taskloom.core.errors import InputError
 from taskloom.core.plan import Source
 from taskloom.core.seeding import Key, Random
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
-from taskloom.suites.taskbench.worlds.facts.invented_names import Names
 from taskloom.suites.taskbench.worlds.facts.labels import survey
 from taskloom.suites.taskbench.worlds.facts.properties import (
     INSTANCE_OF,
@@ -26,6 +25,7 @@ from taskloom.suites.taskbench.worlds.facts.properties import (
     ROOT,
     SUBCLASS_OF,
 )
+from taskloom.suites.taskbench.worlds.words.invented_words import Names
 
 # The schema of an invented world: kinds of entities, how many of each, and which relations hold between which kinds.
 #
@@ -74,8 +74,8 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
 """Entities that the catalogue's predicates ask for; their labels are there."""
 
 ANCHORED = 0.75
-"""How often one of those is drawn: so `land(actor, born in Buenos Aires)` holds of 1 person in 40
-at the default density.
+"""Probability of each of these values: `land(actor, born in Buenos Aires)` then holds for 1 person
+in 40 at the default density.
 """
 
 NOUNS: dict[str, tuple[str, ...]] = {
@@ -258,7 +258,7 @@ FACTS: tuple[Fact, ...] = (
 
 
 VERSION = 2
-"""Raised whenever the same knobs would give another world."""
+"""Version of the worlds. Raise it whenever the same knobs would give another world."""
 
 MOTHERS_NAMES = 0.27
 """For one child with the father's family name, how many have the mother's: in the Wikidata subset
@@ -267,12 +267,12 @@ MOTHERS_NAMES = 0.27
 """
 
 GROWTH = 4
-"""How many sizes `roomy_world` tries before it gives up; two mostly do."""
+"""Maximum number of sizes that `roomy_world` tries. Two usually suffice."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorldKnobs:
-    """What an invented world is like.
+    """Settings of an invented world.
 
     Attributes:
         people: How many there are; everything else is in proportion.
@@ -431,9 +431,9 @@ class _WorldBuilder:
             rng = self.key.random("generation", generation)
             women: list[str] = []
             men: list[str] = []
-            size = knobs.people // knobs.generations + (
-                generation < knobs.people % knobs.generations
-            )
+            size, rest = divmod(knobs.people, knobs.generations)
+            if generation < rest:
+                size += 1
             for i in range(size):
                 female = i % 2 == 0
                 couple = parents[int(len(parents) * rng.random())] if parents else None
@@ -468,15 +468,13 @@ class _WorldBuilder:
             id = self._new(kind, rng.choice(forms).format(self.names.word()))
             if kind in ("genre", "ware"):
                 # A tree of classes: each below an earlier one, or below its kind.
-                above = (
-                    self.kinds[kind][int(i * rng.random())]
-                    if i and rng.random() < 0.8
-                    else CLASSES[kind][0]
-                )
+                above = CLASSES[kind][0]
+                if i and rng.random() < 0.8:
+                    above = self.kinds[kind][int(i * rng.random())]
                 self.put(SUBCLASS_OF, id, above)
 
     def _confuse(self) -> None:
-        """Give some the name of an earlier one of their kind."""
+        """Give some entities the name of an earlier one of their kind."""
         for kind, ids in self.kinds.items():
             if kind in NOUNS or not self.knobs.ambiguity:
                 continue

@@ -16,41 +16,42 @@ PROPERTY = "http://www.wikidata.org/prop/direct/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
 ALL_LANGUAGES = "mul"
-"""Wikidata's tag for a label that holds in every language; it stands in where an entity has none in
-the wanted one.
+"""Wikidata's tag for labels in all languages, used if an entity has none in the requested language.
 """
 
 NAMELESS = "/.well-known/genid/"
-"""In the IRIs that RDF 1.1 gives to blank nodes: in Wikidata a value that exists but is unknown."""
+"""Part of the IRIs that RDF 1.1 gives to blank nodes. In Wikidata these are values that exist but
+are unknown.
+"""
 
 _SHORT = re.compile(r"[A-Z][1-9][0-9]*")
 _PROPERTY_ID = re.compile(r"P[1-9][0-9]*")
 _SAFE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\x7f-\x9f\ud800-\udfff]+")
-"""What SPARQL's grammar allows between angle brackets, without control characters; it must begin
-with a scheme.
+"""IRIs that SPARQL's grammar allows between angle brackets, without control characters and with a
+scheme.
 """
 _LANGUAGE = re.compile(r"[a-z]{2,8}(-[a-z0-9]{1,8})*")
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def to_id(iri: str) -> str:
-    """Return the id of an IRI."""
+    """Id of an IRI."""
     short = iri.removeprefix(ENTITY)
     return short if short != iri and _SHORT.fullmatch(short) else iri
 
 
 def is_entity(iri: str) -> bool:
-    """Return whether an IRI names an entity, and not a value that is only known to exist."""
+    """True if an IRI names an entity, rather than a value that is only known to exist."""
     return NAMELESS not in iri
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text can be the id of an entity."""
+    """True if a text can be the id of an entity."""
     return bool(_SHORT.fullmatch(text) or _SAFE_IRI.fullmatch(text))
 
 
 def to_iri(id: str) -> str:
-    """Return the IRI of an id."""
+    """IRI of an id."""
     iri = ENTITY + id if _SHORT.fullmatch(id) else id
     if not _SAFE_IRI.fullmatch(iri):
         raise InputError(

@@ -21,7 +21,7 @@ Collisions = Literal["merge", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What became of the entities on the way to text.
+    """Counts of entities that were merged or lost on the way to text.
 
     Attributes:
         unlabelled: Inputs left out because they, or all of their answers, have no label.
@@ -60,7 +60,7 @@ class NamedPredicate:
 def name_relation(
     world: FactWorld, relation: Relation, collisions: Collisions = "merge"
 ) -> NamedRelation:
-    """Turn the relation into text; entities without a label cannot be named and are left out, on
+    """Turn the relation into text. Entities without a label cannot be named and are omitted on
     either side.
     """
     relation = _with_namesakes(world, relation)
@@ -145,7 +145,7 @@ MINIMUM = 100
 
 @dataclass(frozen=True, slots=True)
 class TaskSize:
-    """How many examples a world has for a task, as text.
+    """Number of examples that a world has for a task, as text.
 
     Attributes:
         task: The task's expression.
@@ -165,9 +165,7 @@ class TaskSize:
 
     @property
     def room(self) -> int:
-        """Give the number of examples that a fair dataset can have: for a predicate, half true and
-        half false.
-        """
+        """Number of examples in a fair dataset: for a predicate, half true and half false."""
         return self.examples if self.balanced is None else self.balanced
 
 

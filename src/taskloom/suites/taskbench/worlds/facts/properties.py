@@ -18,13 +18,13 @@ SUBCLASS_OF = "P279"
 OCCUPATION = "P106"
 
 CLASS_PROPERTIES = (INSTANCE_OF, OCCUPATION)
-"""Properties whose values are classes: whoever is a film actor is an actor. A place of birth is not
-a kind of another.
+"""Properties whose values are classes: a film actor is an actor. Places of birth are not kinds of
+one another.
 """
 
 ROOT = "Q35120"
-"""Wikidata's "entity", above all classes: where no path leads there, the graph does not say what
-kind of thing a class is.
+"""Wikidata's "entity", which is above all classes. If no path leads there, the graph does not state
+what kind of thing a class is.
 """
 
 PROPERTIES: dict[str, str] = {
@@ -70,8 +70,8 @@ INVERSES = ("child", "creator", "father", "head_of_state", "location", "mother")
 
 @dataclass(frozen=True, slots=True)
 class FactPredicate:
-    """What a predicate asks: is this object among the values of this property, or for classes a
-    kind of it?
+    """The question of a predicate: is this object among the values of this property or, for
+    classes, a kind of one?
     """
 
     prop: str
@@ -113,7 +113,7 @@ class Direction:
 
     @property
     def flipped(self) -> Direction:
-        """Give the same property read the other way."""
+        """The same property in the other direction."""
         return Direction(self.prop, not self.inverse)
 
 
@@ -134,7 +134,7 @@ def direction(name: str) -> Direction:
 
 
 def asked(name: str) -> FactPredicate:
-    """Return what the predicate of that name asks."""
+    """Question of the predicate with that name."""
     if name in PREDICATES:
         return PREDICATES[name]
     if name in RELATIONS:

@@ -42,17 +42,17 @@ from taskloom.suites.taskbench.worlds.facts.sparql import (
 )
 
 BELIEVED = 1_000
-"""A page with fewer rows than this and than asked for is the last one. Servers cap their rows
-(Virtuoso at 10,000 unless told otherwise), so a longer page may be one that was cut, and the next
-one is asked for.
+"""Maximum number of rows in a page that is taken for the last one because it is short. Servers cap
+their rows (Virtuoso at 10,000 by default), so a longer page may have been cut, and the next one is
+requested.
 """
 
 SMALLEST = 20
-"""Pages and batches are halved down to this when a server does not manage larger ones."""
+"""Minimum size of pages and batches, which are halved when a server does not manage them."""
 
 
 class QueryClient(Protocol):
-    """Whoever answers queries."""
+    """A source that answers queries."""
 
     @property
     def name(self) -> str:
@@ -60,15 +60,15 @@ class QueryClient(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Return whether a sample can be the first inputs in order: a store at hand can sort them
-        all, a far server will not.
+        """True if a sample is the first inputs in order. A local store can sort them all, a remote
+        server refuses.
         """
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
         """Return the values of these variables in every row of the answer."""
 
     def sources(self) -> tuple[Source, ...]:
-        """Return what the answers come from, by digest."""
+        """Sources of the answers, by digest."""
 
 
 class QueryWorld(CatalogueWorld):
@@ -138,7 +138,8 @@ class QueryWorld(CatalogueWorld):
                 if text.strip():
                     texts[to_id(iri)] = min(text, texts.get(to_id(iri), text))
         self._labels.update({x: texts.get(x) for x in missing})
-        return {x: label for x in wanted if (label := self._labels[x]) is not None}
+        known = {x: self._labels[x] for x in wanted}
+        return {x: label for x, label in known.items() if label is not None}
 
     def _labelled(self, ids: list[str], language: str) -> list[tuple[str, str]]:
         return self._batched(
@@ -162,15 +163,14 @@ class QueryWorld(CatalogueWorld):
             [f"{text}@{tag}" for text in texts for tag in tags],
             lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
         )
-        named = self.labels(
-            {to_id(iri) for iri, _ in pairs if is_entity(iri)}
-        )  # Each goes by one label only.
+        # An entity may have a second label in all languages; `labels` decides which one it goes by.
+        named = self.labels({to_id(iri) for iri, _ in pairs if is_entity(iri)})
         turned = Relation.of_pairs((label, x) for x, label in named.items())
         self._named.update({label: turned.get(label, ()) for label in missing})
         return {label: self._named[label] for label in wanted}
 
     def sources(self) -> tuple[Source, ...]:
-        """Return where the answers come from, by digest."""
+        """Sources of the answers, by digest."""
         return self._source.sources()
 
     def _sampled(self, way: Direction, inputs: Iterable[str]) -> Relation:
@@ -298,7 +298,7 @@ class EndpointWorld(QueryWorld):
 
     @property
     def queries(self) -> int:
-        """Return how many queries have been sent; what is on disk needs none."""
+        """Number of queries sent. Cached answers need none."""
         return self._client.queries
 
 

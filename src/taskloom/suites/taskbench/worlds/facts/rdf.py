@@ -1,16 +1,30 @@
-"""Facts from RDF files in the format of Wikidata's truthy dumps, and any world written as one."""
+"""Facts from RDF files in the format of Wikidata's truthy dumps, and any world written as such a
+file.
+
+N-Triples are loaded into pyoxigraph, the embedded SPARQL store, in memory or once on disk. Files
+are read in chunks of whole lines. A store on disk is named by the digest of the files' bytes. It is
+built in a temporary folder that records how many chunks are in, and renamed when it is complete. A
+killed load resumes after its last complete chunk (loading a chunk twice changes nothing, since a
+store is a set of triples), and a second process waits for the first.
+"""
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import hashlib
 import io
-from collections.abc import Iterator
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
-from taskloom.core.errors import InputError
-from taskloom.core.files import cache_folder
+from taskloom.core.errors import DataError, InputError, MissingExtra
+from taskloom.core.files import atomic, cache_folder, locked
 from taskloom.core.plan import Source
 from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, TableWorld
@@ -28,16 +42,196 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
 from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PROPERTIES
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.sparql import Row
-from taskloom.suites.taskbench.worlds.facts.triple_store import (
-    CHUNK,
-    MEMORY_LIMIT,
-    disk_store,
-    file_source,
-    lines_about,
-    memory_store,
-    rdf_files,
-    write_whole,
-)
+
+CHUNK = 64 << 20
+"""Bytes of N-Triples loaded at once: bounds the memory, and the work that a kill can lose."""
+
+MEMORY_LIMIT = 64 << 20
+"""Maximum total size in bytes of files that are loaded into memory by default. 3 MB of gzip take 1
+CPU-second.
+"""
+
+
+ENDINGS = (".nt", ".nt.gz", ".nt.bz2")
+_ENDS = ".nt, .nt.gz or .nt.bz2"
+
+Only = re.Pattern[bytes] | None
+"""Pattern of the lines that are loaded, or None for all."""
+
+
+def rdf_files(path: Path) -> list[Path]:
+    """The N-Triples files at a path: the file itself, or those in a folder, by name."""
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.name.endswith(ENDINGS) and p.is_file())
+        if not files:
+            raise DataError(
+                f"the folder {path} has no file that ends in {_ENDS}: facts are read as N-Triples"
+            )
+        return files
+    if not path.is_file():
+        raise DataError(f"there is no file or folder {path} to read facts from")
+    if not path.name.endswith(ENDINGS):
+        raise DataError(
+            f"{path} does not end in {_ENDS}: facts are read as N-Triples (Wikidata's truthy dumps"
+            " are)"
+        )
+    return [path]
+
+
+def file_source(path: Path, cache: Path | None = None) -> Source:
+    """Compute the digest of a file's bytes; a cache keeps it by size and time of change (a full
+    dump takes minutes).
+    """
+    if cache is None:
+        return Source(path.name, _digest(path))
+    stat = path.stat()
+    mark = f"{path.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
+    note = cache / "digests" / hashlib.sha256(mark.encode()).hexdigest()[:32]
+    try:
+        digest = note.read_text()
+    except OSError:
+        digest = ""
+    if len(digest) != 64:
+        digest = _digest(path)
+        write_whole(note, digest.encode())
+    return Source(path.name, digest)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    with atomic(path) as beside:
+        beside.write_bytes(content)
+
+
+def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Pattern[bytes]:
+    """Return the lines of these properties between entities, and the labels in these languages.
+
+    Of a full dump that is a small part, and the rest is never parsed. The pattern takes any blanks
+    that N-Triples allows.
+    """
+    facts = f"{re.escape(PROPERTY)}(?:{'|'.join(sorted(properties))})>[ \\t]*<[^>\\n]*>"
+    labels = f'{re.escape(LABEL)}>[ \\t]*"[^\\n]*"@(?:{"|".join(sorted(languages))})'
+    return re.compile(
+        f"^[ \\t]*<[^>\\n]*>[ \\t]*<(?:{facts}|{labels})[ \\t]*\\.[^\\n]*\\n?".encode(),
+        re.MULTILINE,
+    )
+
+
+def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> Any:
+    """Load the triples of the files into a store in memory."""
+    store = _oxigraph().Store()
+    for _, name, first_line, lines in _chunks(files, chunk):
+        _load(store, name, first_line, lines, only)
+    return store
+
+
+def disk_store(
+    files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, only: Only = None
+) -> Any:
+    """Open the store on disk with the triples of the files for reading; build it unless it is there
+    already.
+
+    Args:
+        files: Where the triples are.
+        digest: Of the files and of what is chosen from them: the store's name.
+        cache: Where stores lie.
+        chunk: Bytes loaded at once.
+        only: Which lines are loaded.
+    """
+    whole = cache / "stores" / digest[:32]
+    if not whole.is_dir():
+        try:
+            with locked(whole.with_suffix(".lock")):
+                if not whole.is_dir():
+                    _build(files, whole, chunk, only)
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"cannot make the fact store {whole}: {error}; make room, or name another"
+                " TASKLOOM_CACHE"
+            ) from error
+    try:
+        return _oxigraph().Store.read_only(str(whole / "triples"))
+    except (OSError, RuntimeError) as error:
+        raise DataError(
+            f"the fact store {whole} is damaged ({error}): remove that folder and it is made again"
+        ) from error
+
+
+def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
+    part = whole.with_suffix(".part")
+    progress = part / "progress.json"
+    store, done = None, 0
+    try:
+        state = json.loads(progress.read_text())
+        # Where the store is gone, opening would make an empty one and the chunks that were in would
+        # be missed.
+        if state["chunk"] == chunk and (part / "triples" / "CURRENT").is_file():
+            store, done = _oxigraph().Store(str(part / "triples")), int(state["done"])
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+        pass  # Nothing was begun, or it was cut off in a state that cannot be opened: begin again.
+    if store is None:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        store = _oxigraph().Store(str(part / "triples"))
+    for number, name, first_line, lines in _chunks(files, chunk):
+        if number >= done:
+            _load(store, name, first_line, lines, only)
+            store.flush()
+            write_whole(progress, json.dumps({"chunk": chunk, "done": number + 1}).encode())
+    del store  # Closes it; a store that is open must not be renamed.
+    part.rename(whole)
+
+
+def _load(store: Any, name: str, first_line: int, lines: bytes, only: Only) -> None:
+    chosen = lines if only is None else b"".join(only.findall(lines))
+    try:
+        store.bulk_load(chosen, _oxigraph().RdfFormat.N_TRIPLES)
+    except SyntaxError as error:
+        # The library says where in the chunk; people want to know where in the file.
+        place = (error.lineno or 1) - 1
+        where = f"line {first_line + place}" if only is None else f"a line after {first_line}"
+        raise DataError(f"{name}, {where} is not N-Triples: {error.msg}") from error
+
+
+def _chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]]:
+    """Yield pieces of whole lines with number, file and number of the first line; always the same
+    for the same size.
+    """
+    number = 0
+    for path in files:
+        line = 1
+        try:
+            with _opened(path) as file:
+                while lines := file.read(size):
+                    lines += file.readline()
+                    yield number, str(path), line, lines
+                    number, line = number + 1, line + lines.count(b"\n")
+        except (EOFError, zlib.error, OSError) as error:
+            raise DataError(
+                f"{path} is damaged or cut off after line {line}: {error}; fetch it again"
+            ) from error
+
+
+def _opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | IO[bytes]:
+    if path.name.endswith(".gz"):
+        return gzip.open(path)
+    return bz2.open(path) if path.name.endswith(".bz2") else path.open("rb")
+
+
+def _oxigraph() -> Any:
+    try:
+        import pyoxigraph
+    except ImportError as error:
+        raise MissingExtra("reading RDF files", "pyoxigraph", "facts") from error
+    return pyoxigraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +248,7 @@ class StoreAsker:
 
     @property
     def ordered(self) -> bool:
-        """Return True: a store at hand has no time limit, and the same files then give the same
+        """Always True: a local store has no time limit, and the same files then give the same
         sample.
         """
         return True
@@ -131,8 +325,8 @@ class RdfWorld(TableWorld):
             raise InputError(f"the query cannot be read: {error}") from error
 
     def sampled(self, inputs: int) -> QueryWorld:
-        """Return the same facts, known on the first so many inputs of each relation and asked for
-        where a composition needs more.
+        """The same facts, of which the first `inputs` inputs of each relation are known, and others
+        are queried when a composition needs them.
 
         For dumps whose relations do not fit into memory: nothing is read but what is asked for.
         """

@@ -89,12 +89,12 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
     @property
     def size(self) -> int:
-        """Give the number of pairs."""
+        """Number of pairs."""
         return sum(map(len, self._rows.values()))
 
     def of(self, x: str) -> tuple[str, ...]:
-        """Return the outputs of one input: empty where there are none, and asked for where only a
-        sample is known.
+        """Outputs of one input, empty if there are none. If only a sample is known, further inputs
+        are queried.
         """
         # Single inputs come by the thousand a second; most are answered by one look.
         row = self._rows.get(x)
@@ -220,12 +220,12 @@ class Predicate(Mapping[str, bool]):
 
     @property
     def positives(self) -> tuple[str, ...]:
-        """Give the entities of which it is true."""
+        """Entities for which it is true."""
         return tuple(x for x, true in self._truth.items() if true)
 
     @property
     def negatives(self) -> tuple[str, ...]:
-        """Give the entities of which it is false."""
+        """Entities for which it is false."""
         return tuple(x for x, true in self._truth.items() if not true)
 
     def at(self, ids: Iterable[str]) -> Predicate:

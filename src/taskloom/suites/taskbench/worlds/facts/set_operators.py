@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 
 Domain = Literal["either", "common"]
-"""Which inputs a binary composition has: those that either operand knows, or only those that both
-know.
-"""
+"""Inputs of a binary composition: those that either operand knows, or only those that both know."""
 
 
 MOST_PATHS = 20_000_000
@@ -141,7 +139,7 @@ def lor(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
 
 
 def lnot(p: Predicate) -> Predicate:
-    """Invert a predicate: true where it is false; what is unknown stays unknown."""
+    """Negate a predicate. Unknown inputs stay unknown."""
     ask = (lambda ids: {x: not true for x, true in p.at(ids).items()}) if p.partial else None
     return Predicate({x: not true for x, true in p.items()}, ask, p.classes)
 

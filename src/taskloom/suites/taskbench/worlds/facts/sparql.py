@@ -1,9 +1,8 @@
-"""A SPARQL server as a client sees it: one query at a time, answers that count only when they are
-whole, a cache of them.
+"""Client of a SPARQL server: one query at a time, only complete answers, and a cache of them.
 
-A whole answer has the right status, type, length, encoding and shape. Answers lie on disk under the
-digest of their query, so a download that was cut off resumes: it asks its queries again and finds
-those answered that had arrived.
+A complete answer has the right status, type, length, encoding and shape. Answers are cached under
+the digest of their query, so that an interrupted download resumes: it sends its queries again and
+finds the answers that had arrived.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import urllib.parse
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from taskloom import __version__
 from taskloom.core.errors import DataError, InputError
@@ -35,10 +34,10 @@ from taskloom.core.seeding import Key
 Row = tuple[str, ...]
 
 LARGEST = 256 << 20
-"""Bytes of the largest answer that is read: far more than a page of any setting needs."""
+"""Maximum size of an answer in bytes, far more than any page needs."""
 
 OVERLOADED_TRIES = 3
-"""Tries at most where a smaller query may do better than another try."""
+"""Maximum number of tries if a smaller query may do better than another try."""
 
 
 class SparqlError(DataError):
@@ -113,8 +112,8 @@ class SparqlClient:
         self._http = HttpClient(self.manners.timeout, LARGEST, headers)
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Return the values of these variables in every row; rows in which one is missing or a
-        blank node are left out.
+        """Values of these variables in every row. Rows in which one is missing or a blank node are
+        omitted.
         """
 
         def once() -> list[Row]:
@@ -148,10 +147,17 @@ class SparqlClient:
         return reply.body
 
 
+def _value(binding: dict[str, Any], name: str) -> Any:
+    """Value of a variable in one row, or None if it is missing or a blank node."""
+    if name not in binding or binding[name]["type"] == "bnode":
+        return None
+    return binding[name]["value"]
+
+
 def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
     try:
-        # SPARQL's JSON results are UTF-8 by their standard; another encoding would garble names
-        # without a sound.
+        # SPARQL's JSON results are UTF-8 by their standard. Another encoding would silently garble
+        # names.
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Refused(
@@ -160,18 +166,11 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
         ) from error
     try:
         bindings = json.loads(text)["results"]["bindings"]
-        rows = [
-            tuple(b[v]["value"] if v in b and b[v]["type"] != "bnode" else None for v in variables)
-            for b in bindings
-        ]
+        rows = [tuple(_value(binding, name) for name in variables) for binding in bindings]
     except json.JSONDecodeError as error:
         raise TryLater(f"broke off its answer after {len(body)} bytes", overloaded=True) from error
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: a number of thousands of digits
+    # Python raises ValueError for a number of thousands of digits.
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise Refused(
             "answered with JSON that is not SPARQL results: is the address that of the query"
             " service?"
@@ -205,7 +204,7 @@ class CachedClient:
         self._used: dict[str, str] = {}
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Return the rows of a query, from disk where they are there."""
+        """Rows of a query, from the cache if they are there."""
         name = digest(query, 20)
         fresh = self._refresh and name not in self._used
         rows = None if fresh else _unpack(self._cache.get(name), len(variables))
@@ -224,17 +223,14 @@ class CachedClient:
 
 
 def _unpack(answer: bytes | None, width: int) -> list[Row] | None:
-    """Return the rows of a cached answer; None where there is none, or it does not read back
-    whole.
-    """
+    """Rows of a cached answer. None if there is none or it is incomplete."""
     if answer is None:
         return None
     try:
         rows = [tuple(row) for row in json.loads(gzip.decompress(answer))]
     except (OSError, EOFError, zlib.error, ValueError, TypeError):
         return None
-    return (
-        rows
-        if all(len(row) == width and all(isinstance(v, str) for v in row) for row in rows)
-        else None
-    )
+    for row in rows:
+        if len(row) != width or not all(isinstance(value, str) for value in row):
+            return None
+    return rows

@@ -58,11 +58,11 @@ from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, relatio
 
 Lines = list[str]
 KEPT = "?kept"
-"""The variable that tells whether a filter keeps ?x."""
+"""Variable that is true if a filter keeps ?x."""
 
 
 def is_factual(expression: Expression) -> bool:
-    """Return whether a function is one of entities alone, without words."""
+    """True if a function is about entities alone, without words."""
     known = [atoms.known(name) for name in atoms_of(expression)]
     return all(k is not None and k.family == "factual" and k.name != "label" for k in known)
 
@@ -133,15 +133,17 @@ class _QueryWriter:
             case Chain(parts):
                 between = [self._new() for _ in parts[1:]]
                 places = [x, *between, y]
-                steps = zip(reversed(parts), places[:-1], places[1:], strict=True)
-                return [
-                    line for part, start, end in steps for line in self.relation(part, start, end)
-                ]
+                path: Lines = []
+                for part, start, end in zip(reversed(parts), places[:-1], places[1:], strict=True):
+                    path += self.relation(part, start, end)
+                return path
             case Union(parts):
+                # Variables are numbered in the order of these calls, which is part of the query.
                 both = [line for part in parts for line in self.relation(part, x, self._new())]
-                return _union(*(self.relation(part, x, y) for part in parts)) + (
-                    both if self.union_domain == "common" else []
-                )
+                lines = _union(*(self.relation(part, x, y) for part in parts))
+                if self.union_domain == "common":
+                    lines += both
+                return lines
             case Intersection(parts):
                 return [line for part in parts for line in self.relation(part, x, y)]
             case Difference():
@@ -155,9 +157,7 @@ class _QueryWriter:
                 assert_never(tree)
 
     def predicate(self, tree: Expression, x: str, y: str) -> Lines:
-        """Write that y tells whether a predicate holds of x: one group of counts for all its
-        atoms.
-        """
+        """Bind y to the truth of a predicate for x: one group of counts for all its atoms."""
         return self._decided(tree, x, y, None, (x,))
 
     def _decided(
@@ -169,7 +169,7 @@ class _QueryWriter:
         groups: tuple[str, ...],
         given: Sequence[str] = (),
     ) -> Lines:
-        """Write that y tells whether a predicate holds, for each value of some variables.
+        """Bind y to the truth of a predicate, for each value of some variables.
 
         Args:
             tree: The predicate.
@@ -310,13 +310,14 @@ def _property(prop: str) -> str:
 
 def _entity(id: str) -> str:
     term = iri_term(id)
-    return (
-        term.replace(f"<{ENTITY}", "wd:").removesuffix(">") if term == f"<{ENTITY}{id}>" else term
-    )
+    if term == f"<{ENTITY}{id}>":
+        return f"wd:{id}"
+    return term
 
 
 def _prefixes(text: str) -> str:
-    used = [("wd:", ENTITY), ("wdt:", PROPERTY)]
-    return "".join(
-        f"PREFIX {prefix} <{iri}>\n" for prefix, iri in used if re.search(rf"\b{prefix}", text)
-    )
+    lines = ""
+    for prefix, iri in (("wd:", ENTITY), ("wdt:", PROPERTY)):
+        if re.search(rf"\b{prefix}", text):
+            lines += f"PREFIX {prefix} <{iri}>\n"
+    return lines

@@ -91,7 +91,7 @@ class Corpus:
 
 
 def find(name: str) -> Corpus | None:
-    """Find a corpus by name; return None where there is none."""
+    """Corpus of this name, or None if it is not found."""
     for tree in trees():
         folder = tree / "corpora" / name
         if folder.is_dir():
@@ -102,7 +102,7 @@ def find(name: str) -> Corpus | None:
 
 
 def get(name: str) -> Corpus:
-    """Find a corpus by name; raise where there is none, and say where it was looked for."""
+    """Corpus of this name. Raise an error that lists the folders searched if it is not found."""
     corpus = find(name)
     if corpus is None:
         raise DataError(

@@ -1,35 +1,114 @@
-"""An invented lexicon: words that no model has read, with WordNet's relations between their
-meanings, in two languages.
+"""Invented words: names for invented facts, and a lexicon of words that no model has read.
 
-Meanings are made first, as in WordNet: kinds below kinds, opposites, what doing one thing entails,
-a sentiment. Each has one to three invented words in either language, and some words have several
-meanings. Every lexical function of the paper has at least 100 inputs here, also those for which
-WordNet has one word only (what is both an antonym and an entailment).
+`Names` gives pronounceable names, which are keyed and different by construction: a name spells a
+number in syllables, and the numbers are a keyed shuffle. Two entities share a name only if the
+recipe asks for ambiguity, and another seed gives other names.
+
+The lexicon has WordNet's relations in two languages. Meanings come first, as in WordNet: kinds
+below kinds, opposites, entailments, a sentiment. Each has one to three invented words in either
+language, and some words have several meanings. Every lexical function of the paper has at least 100
+inputs here, even those for which WordNet has a single word (both an antonym and an entailment).
 """
 
 from __future__ import annotations
 
 from random import Random
 
+import numpy as np
+
 from taskloom.core.seeding import Key
-from taskloom.suites.taskbench.worlds.facts.invented_names import Names
 from taskloom.suites.taskbench.worlds.words.wordnet import RawLexicon, WordNet
 
+_SYLLABLES = [
+    c + v
+    for c in ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "")
+    for v in "aeiou"
+]
+_ENDS = ("", "n", "r", "s", "l")
+
+
+_GIVEN = 401
+"""Number of first names for women, and as many for men. A prime, so that any step visits all of
+them.
+"""
+_BLOCK = 4_096
+"""Batch size of the shuffle. One number at a time costs fifty times as much."""
+
+
+class Names:
+    """Words that are never repeated, and names of people that are unique within a family."""
+
+    def __init__(self, key: Key) -> None:
+        self._key = key
+        self._count = 0
+        self._block: list[str] = []
+        short = self._spell(range(2 * _GIVEN), 2)
+        self._given = (short[:_GIVEN], short[_GIVEN:])
+        self._members: dict[str, int] = {}
+
+    def word(self) -> str:
+        """Next word: three syllables for the first 614,125, four after that."""
+        if not self._block:
+            first, syllables = self._count, 3
+            while first >= len(_SYLLABLES) ** syllables:
+                first -= len(_SYLLABLES) ** syllables
+                syllables += 1
+            # The last block of a length is shorter, so that the next one begins with the next
+            # length.
+            last = min(first + _BLOCK, len(_SYLLABLES) ** syllables)
+            self._block = self._spell(range(first, last), syllables)[::-1]
+        self._count += 1
+        return self._block.pop()
+
+    def person(self, female: bool, family: str) -> str:
+        """A person's name: a first name, or several if the family has used them all, and the
+        family's name.
+        """
+        number = self._members.get(family, 0)
+        self._members[family] = number + 1
+        pool = self._given[female]
+        start, step = (
+            self._key.hash64("start", family),
+            1 + self._key.hash64("step", family) % (_GIVEN - 1),
+        )
+        first = [pool[(start + step * number) % _GIVEN]]
+        while number := number // _GIVEN:
+            first.append(pool[(start + step * (number - 1)) % _GIVEN])
+        return " ".join([*first, family])
+
+    def _spell(self, numbers: range, syllables: int) -> list[str]:
+        base = len(_SYLLABLES)
+        codes = self._key.permutation(base**syllables, "syllables", syllables)(
+            np.array(numbers, dtype=np.int64)
+        )
+        words = []
+        for code in codes.tolist():
+            end = _ENDS[code % len(_ENDS)]
+            parts = []
+            for _ in range(syllables):
+                code, digit = divmod(code, base)
+                parts.append(_SYLLABLES[digit])
+            words.append(("".join(parts) + end).capitalize())
+        return words
+
+
 VERSION = 1
-"""Raised whenever the words change."""
+"""Version of the words. Raise it whenever they change."""
 
 MEANINGS = {"n": 4_000, "v": 2_400, "a": 2_000, "r": 800}
-"""Meanings of each part of speech: about as many words as the paper's vocabularies have."""
+"""Number of meanings per part of speech, chosen to give about as many words as the paper's
+vocabularies.
+"""
 
 OPPOSED = {"n": 0.15, "v": 0.3, "a": 0.5, "r": 0.3}
-"""Which share of the meanings has an opposite."""
+"""Share of the meanings that have an opposite."""
 
 BRANCHES = 4
-"""More special kinds of a meaning, on average."""
+"""Average number of kinds below a meaning."""
 
 
 def digest() -> str:
-    """Return what tells one version of the words from another."""
+    """Digest of the version of the words."""
     return Key("taskbench", "invented words", VERSION).digest.hex()
 
 

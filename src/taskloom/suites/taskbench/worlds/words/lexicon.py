@@ -1,28 +1,38 @@
-"""The lexicon: words, senses and links of WordNet as arrays, compiled once and kept in the
-cache.
+"""The lexicon: words, senses and links of WordNet as arrays, compiled once and cached.
+
+An entry of the array cache is a folder of `.npy` files, a list of them and one text file. Its name
+is a digest of everything it was computed from. It is written to a temporary folder and renamed, so
+that two processes may compute the same entry, and a killed one leaves no partial entry. If the
+cache cannot be written, each process computes the arrays again.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from taskloom.core.errors import DataError
+from taskloom.core.files import atomic_folder, cache_folder
 from taskloom.core.plan import Source
-from taskloom.suites.taskbench import array_cache
 from taskloom.suites.taskbench.tables import Table, of_sets
-from taskloom.suites.taskbench.worlds.words import corpora, invented_words, packaged
-from taskloom.suites.taskbench.worlds.words.morphology import ENDINGS, POS, bases
+from taskloom.suites.taskbench.worlds.words import corpora, invented_words
 from taskloom.suites.taskbench.worlds.words.wordnet import (
+    ENDINGS,
+    POS,
     RawLexicon,
     WordNet,
+    bases,
     brown_counts,
     cess_words,
+    packaged_digest,
+    read_packaged,
     read_sentiment,
     read_spanish,
     read_wordnet,
@@ -31,14 +41,63 @@ from taskloom.suites.taskbench.worlds.words.wordnet import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Arrays = dict[str, NDArray[np.generic]]
+
+LIST = "arrays"
+"""Name of the file that lists the arrays of an entry, so that a missing one is noticed."""
+
+
+def load_arrays(name: str) -> tuple[Arrays, str] | None:
+    """Arrays (memory-mapped, not read) and text of an entry, or None if it is absent or damaged."""
+    place = cache_folder("taskbench", name)
+    try:
+        text = (place / "text").read_text(encoding="utf-8")
+        names = (place / LIST).read_text(encoding="utf-8").split()
+        return {key: np.load(place / f"{key}.npy", mmap_mode="r") for key in names}, text
+    # NumPy raises EOFError for an empty file, and TokenError for a header that is cut off.
+    except (OSError, ValueError, EOFError, TokenError):
+        return None
+
+
+def cached_arrays(
+    name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+) -> Mapping[str, NDArray[Any]]:
+    """Arrays of an entry, which are computed and stored if it is absent."""
+    entry = load_arrays(name)
+    if entry is not None:
+        return entry[0]
+    arrays = compute()
+    store_arrays(name, arrays, "")
+    return arrays
+
+
+def store_arrays(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:
+    """Store arrays and a text under a name. Return False if the cache cannot be written."""
+    place = cache_folder("taskbench", name)
+    try:
+        if place.exists() and load_arrays(name) is None:
+            shutil.rmtree(place, ignore_errors=True)
+        with atomic_folder(place) as beside:
+            for key, array in arrays.items():
+                np.save(beside / f"{key}.npy", array)
+            (beside / LIST).write_text("\n".join(arrays), encoding="utf-8")
+            (beside / "text").write_text(text, encoding="utf-8")
+    except OSError:
+        # The folder is read-only or full: the arrays in memory are right all the same.
+        return load_arrays(name) is not None
+    return True
+
+
 T = TypeVar("T")
 
 FORMAT = 1
-"""Raised whenever the compiled arrays change, so that an older cache is left alone."""
+"""Version of the compiled arrays. Raise it whenever they change, so that older cache entries are
+ignored.
+"""
 
 LEAST_BROWN = 5
-"""Occurrences in the Brown corpus: the paper says more than 5, but 5 and more gives just the
-authors' 9,143 words.
+"""Minimum occurrences of a vocabulary word in the Brown corpus. The paper says more than 5, but "at
+least 5" gives exactly the authors' 9,143 words.
 """
 
 LINKS = ("hyponyms", "hypernyms", "entailments", "antonyms")
@@ -82,23 +141,23 @@ class Lexicon:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Give the number of each text."""
+        """Number of each text."""
         return {text: i for i, text in enumerate(self.texts)}
 
     @cached_property
     def shown(self) -> list[str]:
-        """Give every text as it is written in examples: underscores are blanks."""
+        """Every text as written in examples: underscores become blanks."""
         return [text.replace("_", " ").strip() for text in self.texts]
 
     @cached_property
     def written(self) -> dict[str, Table]:
-        """Give for each language and word the senses that list just this spelling as a lemma."""
+        """For each language, the senses of each word that list exactly this spelling as a lemma."""
         return {code: table.flipped(len(self.texts)) for code, table in self.lemmas.items()}
 
     @cached_property
     def base_forms(self) -> dict[str, dict[str, list[int]]]:
-        """Give for each part of speech the lower-case base forms with their words: what morphology
-        may arrive at.
+        """For each part of speech, the lower-case base forms with their words: the possible results
+        of morphology.
         """
         forms: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
         owners = self.lemmas["eng"].owners()
@@ -115,13 +174,16 @@ class Lexicon:
         return {p: bases(form, p, self.base_forms[p], self.exceptions[p]) for p in POS}
 
     def find(self, text: str, language: str) -> tuple[int, ...]:
-        """Return the senses of any text: of a word in the lexicon by the table, of another English
-        form by morphology.
+        """Senses of any text: from the table for a word of the lexicon, by morphology for another
+        English form.
         """
-        number = self.numbers.get(text.strip().replace(" ", "_"))
-        if number is not None and (row := self.senses[language].row(number)).size:
-            return tuple(row.tolist())
-        form = text.strip().replace(" ", "_").lower()
+        written = text.strip().replace(" ", "_")
+        number = self.numbers.get(written)
+        if number is not None:
+            listed = tuple(self.senses[language].row(number).tolist())
+            if listed:
+                return listed
+        form = written.lower()
         if language != "eng":
             number = self.numbers.get(form)
             return () if number is None else tuple(self.senses[language].row(number).tolist())
@@ -129,12 +191,10 @@ class Lexicon:
         for p, forms in self.bases(form).items():
             for base in forms:
                 for word in self.base_forms[p][base]:
-                    senses.extend(
-                        s
-                        for s in self.senses["eng"].row(word).tolist()
-                        if POS[self.pos[s]] == p and s not in senses
-                    )
-        return tuple(senses)
+                    for sense in self.senses["eng"].row(word).tolist():
+                        if POS[self.pos[sense]] == p:
+                            senses.append(sense)
+        return tuple(dict.fromkeys(senses))
 
 
 @lru_cache(maxsize=3)
@@ -147,8 +207,8 @@ def open_lexicon(name: str) -> Lexicon:
             "synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read
         )
     if name == "packaged":
-        raw = packaged.digest()
-        return _cached("packaged", (Source("wordnet-3.0-english", raw),), packaged.read)
+        source = Source("wordnet-3.0-english", packaged_digest())
+        return _cached("packaged", (source,), read_packaged)
     trees = {name: corpora.get(name) for name in corpora.WANTED}
     sources = tuple(Source(f"nltk/{name}", corpus.digest()) for name, corpus in trees.items())
     return _cached("nltk", sources, lambda: _read_nltk(trees))
@@ -178,7 +238,7 @@ def _read_nltk(trees: Mapping[str, corpora.Corpus]) -> RawLexicon:
 
 
 def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
-    """Read a corpus; whatever a reader stumbles over, the corpus is damaged."""
+    """Read a corpus. Any error of a reader means that the corpus is damaged."""
     try:
         return read(corpus)
     except (ValueError, LookupError) as error:
@@ -195,17 +255,19 @@ def _damaged(corpus: corpora.Corpus, why: str) -> DataError:
 def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
     fingerprint = blake2b(f"{FORMAT}:{sources}".encode(), digest_size=12).hexdigest()
     place = f"lexicon-{name}-{fingerprint}"
-    compiled = array_cache.load(place)
+    compiled = load_arrays(place)
     if compiled is None:
         compiled = compile_raw(read())
-        array_cache.store(place, *compiled)
+        store_arrays(place, *compiled)
     return replace(_lexicon(*compiled, sources), place=place)
 
 
 def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
     """Compute the arrays and the text of a lexicon."""
     net = raw.net
-    texts = sorted({lemma for rows in (net.lemmas, raw.spanish) for row in rows for lemma in row})
+    lemmas: set[str] = set()
+    lemmas.update(*net.lemmas, *raw.spanish)
+    texts = sorted(lemmas)
     numbers = {text: i for i, text in enumerate(texts)}
     first: dict[str, int] = {}
     fold = np.array(
@@ -247,9 +309,7 @@ INFLECTED = tuple({ending for endings in ENDINGS.values() for ending in endings}
 
 
 def _english_senses(net: WordNet, texts: list[str]) -> Table:
-    """Rank the senses of every text: the most frequent first, of equal ones those of nouns first,
-    then in WordNet's order.
-    """
+    """Rank the senses of every text: by frequency, then nouns first, then in WordNet's order."""
     english = {lemma for row in net.lemmas for lemma in row}
     irregular = {form for p in POS for form in net.exceptions[p]}
     forms_of: dict[str, set[str]] = {p: set() for p in POS}
@@ -271,7 +331,7 @@ def _english_senses(net: WordNet, texts: list[str]) -> Table:
 
 
 def _own_senses(row: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """Rank the senses of a form that has no base form but itself; the index has them by part of
+    """Rank the senses of a form that is its own only base form. The index has them by part of
     speech.
     """
     if not any(counts):
@@ -303,8 +363,8 @@ def _inflected_senses(
 
 
 def _spanish_senses(raw: RawLexicon, texts: list[str]) -> Table:
-    """Rank Spanish senses by the counts of the English words that share them; Spanish has none of
-    its own.
+    """Rank Spanish senses by the counts of the English words that share them, because there are no
+    Spanish counts.
     """
     if not any(raw.spanish):
         return Table.empty(len(texts))

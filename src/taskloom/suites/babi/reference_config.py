@@ -1,7 +1,7 @@
 """The reference's JSON configuration files, read into recipes.
 
 `taskloom make babi/mix.json` takes a file as it is, `python -m
-taskloom.suites.babi.dyna_babi.reference_config mix.json > mix.yaml` writes the recipe. Every filter
+taskloom.suites.babi.reference_config mix.json > mix.yaml` writes the recipe. Every filter
 of a sub-task becomes a group. What the reference declares but ignores is ignored here too; what it
 does by accident (surplus question weights that switch other types on) is not imitated; what our
 recipes cannot say is refused by name.
@@ -311,7 +311,7 @@ def main(arguments: list[str]) -> int:
     try:
         if len(arguments) != 1:
             raise TaskloomError(
-                "write: python -m taskloom.suites.babi.dyna_babi.reference_config CONFIG.json"
+                "write: python -m taskloom.suites.babi.reference_config CONFIG.json"
             )
         print(yaml.dump(import_file(arguments[0]), Dumper=_Plain, sort_keys=False), end="")
     except TaskloomError as error:

@@ -1,0 +1,536 @@
+"""The splits of a CTL recipe and the rows they hold.
+
+Training and iid are drawn by `draw`. A test split takes the first expressions of a keyed order that
+are neither in a training set of the paper's size nor in an earlier test split. Probes enumerate all
+pairs of a kind, and a trait of every row tells whether training has it. Each chain of functions is
+a task, whose description names the functions in order of application.
+
+The last part renders expressions as text. An expression of `graphs` is a start symbol, its
+functions in order of application and the value after each, all of them numbers. `Renderer` looks
+their names up in tables of phrases and joins them with Arrow's kernels, so no text is built in
+Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from taskloom.core.arrow import numbers, repeated, strings
+from taskloom.core.errors import CapacityError
+from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Withheld
+from taskloom.core.seeding import Key, Permutation
+from taskloom.core.shards import STEP, schema
+from taskloom.suites.ctl.draw import Parts, Pools, TrainingDraw, equalise, refuse
+from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests
+from taskloom.suites.ctl.graphs import Expressions, Ints, Pool
+from taskloom.suites.ctl.world import SymbolWorld
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionRows:
+    """Some rows of a split, grouped by length.
+
+    Attributes:
+        parts: Expressions of one length, with the positions that they have among the rows.
+        seen: True for rows that training has.
+    """
+
+    parts: list[tuple[NDArray[np.int64], Expressions]]
+    seen: NDArray[np.bool_]
+
+
+Rows = Callable[[int, int], ExpressionRows]
+"""The rows start..stop of a split."""
+
+SEARCHED = 1 << 20
+"""Maximum size of a test split's space for which an error gives the exact number of expressions
+left, which takes a second to find. For larger spaces it gives the size of the space.
+"""
+
+LARGEST_BATCH = 1 << 20
+"""Maximum ranks tested at once in the search for the expressions of a test split."""
+
+CHUNK = 65_536
+"""Rows rendered at once, so that their arrays fit into the processor's cache."""
+
+DESCRIBE = {
+    "train": "learned from",
+    "iid": "drawn as training, never in it",
+    "ood": "the compositions that training never shows",
+    "valid": "one function longer than training",
+    "all": "any composition, never in training",
+    "self-loop": "all functions from one group, never in training",
+    "overlap": "every second function a shared one, never in training",
+    "cross-unseen-symbols": "shared functions on the symbols that training withholds",
+    "unseen-pairs": "every stage-1/stage-2 pair that training withholds",
+    "pairs": "every pair that training could show; `seen` says whether it does",
+    "all-pairs": "every pair of functions; `seen` says whether training has it",
+    "new-compositions": "chains that were kept out of training for every symbol",
+    "new-primitives": "with functions that training shows only alone",
+}
+
+
+def plan_splits(
+    fields: CtlFields, world: SymbolWorld, key: Key
+) -> tuple[tuple[Split, ...], tuple[str, ...]]:
+    """Draw the splits of a recipe; return them with the warnings to show beside the data."""
+    render = Renderer(world, fields.order, f"ctl/{fields.variant}")
+    try:
+        drawn = Splits(fields, world, key)
+        return drawn.all(render), drawn.warnings()
+    except CapacityError:
+        # Splits of the paper's sizes do not fit beside each other. Those asked for may.
+        drawn = Splits(fields, world, key, tight=True)
+        return drawn.all(render), drawn.warnings()
+
+
+def _tables(rows: Rows, render: Renderer) -> Callable[[int, int], pa.Table]:
+    def make(start: int, stop: int) -> pa.Table:
+        # At least one chunk, so that an empty range gives an empty table and not an error.
+        starts = range(start, max(stop, start + 1), CHUNK)
+        tables = [render.table(low, rows(low, min(low + CHUNK, stop))) for low in starts]
+        return pa.concat_tables(tables)
+
+    return make
+
+
+class Splits:
+    """The splits of one recipe.
+
+    Args:
+        tight: Reserve only as much for each split as the recipe asks for. In a small world this is
+            the only way to meet a request. The price is that the size of one split then changes
+            the rows of others.
+    """
+
+    def __init__(
+        self, fields: CtlFields, world: SymbolWorld, key: Key, tight: bool = False
+    ) -> None:
+        self._fields = fields
+        self._key = key
+        self._tight = tight
+        self._pools = Pools(fields, world, key)
+        self._training = TrainingDraw(fields, world, key, self._pools, self._tested, tight)
+        self._test_names = drawn_tests(fields.variant)
+
+    def all(self, render: Renderer) -> tuple[Split, ...]:
+        """Return the splits that the recipe asks for."""
+        splits = []
+        for name in SPLITS[self._fields.variant]:
+            if name in self._fields.splits:
+                n, rows, role = self.split(name)
+                splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
+        return tuple(splits)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings to show beside the data."""
+        if self._training.added is None:
+            return ()
+        warning = (
+            f"all {self._training.added.size:,} two-function expressions are added to the drawn"
+            " rows of training, as in the public code: those that were drawn are there twice, and"
+            " audit counts them as duplicates"
+        )
+        return (warning,)
+
+    def split(self, name: str) -> tuple[int, Rows, Role]:
+        """Return size, rows and role of a split."""
+        if name in PROBES:
+            return self._probe(name)
+        if name == "train":
+            rows = self._rows(name, self._training.train_parts(), seen=True)
+            return self._training.size, rows, "train"
+        parts = self._training.iid_parts() if name == "iid" else self._chosen(name)
+        return self._size(name), self._rows(name, parts, seen=False), "test"
+
+    def _size(self, split: str) -> int:
+        n = self._fields.splits[split].n if split in self._fields.splits else 0
+        assert n != "every"
+        return n
+
+    def _rows(self, name: str, parts: Parts, seen: bool) -> Rows:
+        """Return the rows of a split that consists of these parts, in a keyed order."""
+        ends = np.cumsum([0, *(size for size, _ in parts)])
+        order: Permutation = self._key.permutation(int(ends[-1]), "shuffle", name)
+
+        def rows(start: int, stop: int) -> ExpressionRows:
+            places = order(np.arange(start, stop))
+            part_of = np.searchsorted(ends, places, side="right") - 1
+            pieces = []
+            for i, (_, expressions) in enumerate(parts):
+                at = np.flatnonzero(part_of == i)
+                if len(at):
+                    pieces.append((at, expressions(places[at] - ends[i])))
+            return ExpressionRows(pieces, np.full(stop - start, seen))
+
+        return rows
+
+    def _probe(self, name: str) -> tuple[int, Rows, Role]:
+        pool = self._pools.test(name, 2)
+        size = self._fields.splits[name].n
+        n = pool.size if size == "every" else size
+        if n > pool.size:
+            raise refuse(name, n, {2: pool.size}, 1.0, pool.size)
+        order = self._key.permutation(pool.size, name)
+
+        def rows(start: int, stop: int) -> ExpressionRows:
+            e = pool.unrank(order(np.arange(start, stop)))
+            return ExpressionRows([(np.arange(stop - start), e)], self._training.in_train(2, e))
+
+        return n, rows, "probe"
+
+    def _lengths(self, name: str) -> range:
+        longest = self._fields.max_length
+        if self._fields.variant == "length" and name == "valid":
+            return range(longest + 1, longest + 2)
+        if self._fields.variant == "length" and name == "ood":
+            return range(longest + min(2, self._fields.deeper), longest + self._fields.deeper + 1)
+        return range(max(2, self._fields.min_length), longest + 1)
+
+    def _chosen(self, name: str) -> Parts:
+        """Choose the parts of a test split: of each length the first of those kept for it, as
+        evenly as possible.
+        """
+        wanted = left = self._size(name)
+        kept = self._kept(name)
+        chosen: Parts = []
+        for i, part in enumerate(kept):
+            size = part.size
+            if not self._tight:
+                size = min(size, _even_share(left, len(kept) - i))
+            chosen.append((size, part.expressions))
+            left -= size
+        if left > 0:
+            possible = {part.pool.length: part.size for part in kept}
+            raise refuse(name, wanted, possible, 1.0, sum(possible.values()))
+        return chosen
+
+    @cache  # noqa: B019 - splits live as long as their plan
+    def _kept(self, name: str) -> list[Kept]:
+        """Expressions kept for a test split, by length: as many as the paper's split has, or more
+        if the recipe asks for more.
+
+        They are in a keyed order, without what is reserved for training or kept for an earlier test
+        split.
+        """
+        wanted = self._size(name)
+        pools = {k: self._pools.test(name, k) for k in self._lengths(name)}
+        pools = {k: pool for k, pool in pools.items() if pool.size}
+        sizes = {k: pool.size for k, pool in pools.items()}
+        space = sum(sizes.values())
+        # A small space is searched even if it is too small, to state how much of it is left.
+        searched = self._tight and space <= SEARCHED
+        if wanted > space and not searched:
+            raise refuse(name, wanted, sizes, 1.0, space)
+        if self._tight:
+            return self._just_enough(name, pools)
+        left = max(PAPER_TEST, wanted)
+        kept: list[Kept] = []
+        for i, (length, pool) in enumerate(pools.items()):
+            quota = _even_share(left, len(pools) - i)
+            part = Kept(pool, partial(self._fresh, name, length, pool, quota))
+            if pool.size - self._at_most_taken(name, length) >= quota:
+                # Enough for certain, so the search can wait until a row is asked for.
+                part.size = quota
+            kept.append(part)
+            left -= part.size
+        return kept
+
+    def _at_most_taken(self, name: str, length: int) -> int:
+        """Maximum number of expressions of a length that a test split may have to leave out."""
+        by_tests = sum(max(PAPER_TEST, self._size(other)) for other in self._earlier(name))
+        return self._training.most_reserved(length) + by_tests
+
+    def _earlier(self, name: str) -> Sequence[str]:
+        """The test splits that are drawn before this one."""
+        return self._test_names[: self._test_names.index(name)]
+
+    def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[Kept]:
+        """Keep as many as a test split asks for; each length makes up for those that have too
+        few.
+        """
+        wanted = self._size(name)
+        fresh = {length: self._fresh(name, length, pool, wanted) for length, pool in pools.items()}
+        available = {length: len(ranks) for length, ranks in fresh.items()}
+        quotas = equalise(wanted, available, fully=True)
+        return [
+            Kept(pool, partial(_first, fresh[length], quotas[length]))
+            for length, pool in pools.items()
+        ]
+
+    def _fresh(self, name: str, length: int, pool: Pool, quota: int) -> Ints:
+        """Search for the ranks of `quota` expressions that neither training nor an earlier test
+        split has; fewer if there are not as many.
+        """
+        order = self._key.permutation(pool.size, "test", name, length)
+        earlier = self._earlier(name)
+        # Beyond int64, positions are Python integers.
+        kind: Any = object if pool.size > 1 << 62 else np.int64
+        kept: list[Ints] = []
+        count = low = 0
+        while count < quota and low < pool.size:
+            # Twice what is missing: most of a test space is free, so one batch usually suffices.
+            batch = min(max(1_024, 2 * (quota - count)), LARGEST_BATCH)
+            high = min(pool.size, low + batch)
+            ranks = order(np.array(range(low, high), dtype=kind))
+            e = pool.unrank(ranks)
+            fresh: NDArray[np.bool_] = ~self._training.reserved(length, e)
+            for other, taken in self._of_length(length, earlier):
+                fresh &= ~np.isin(other.rank(e.symbols, e.functions), taken)
+            kept.append(ranks[fresh][: quota - count])
+            count += len(kept[-1])
+            low = high
+        return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+
+    def _of_length(self, length: int, names: Sequence[str]) -> Iterator[tuple[Pool, Ints]]:
+        for name in names:
+            for part in self._kept(name):
+                if part.pool.length == length:
+                    yield part.pool, part.ranks
+
+    def _tested(self, length: int) -> list[Expressions]:
+        """The expressions of a length that are kept for test splits."""
+        return [pool.unrank(ranks) for pool, ranks in self._of_length(length, self._test_names)]
+
+
+class Kept:
+    """Expressions of one length that are kept for a test split.
+
+    Attributes:
+        pool: The space that they are taken from.
+        ranks: Their ranks in it, searched for when they are first needed.
+        size: Number of expressions.
+    """
+
+    def __init__(self, pool: Pool, search: Callable[[], Ints]) -> None:
+        self.pool = pool
+        self._search = search
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """Ranks in the pool; the first access searches for them."""
+        return self._search()
+
+    @cached_property
+    def size(self) -> int:
+        """Number of expressions."""
+        return len(self.ranks)
+
+    def expressions(self, members: Ints) -> Expressions:
+        """Return some of the expressions."""
+        return self.pool.unrank(self.ranks[members])
+
+
+def _first(ranks: Ints, count: int) -> Ints:
+    return ranks[:count]
+
+
+def _even_share(left: int, parts: int) -> int:
+    """Share of the next of several parts that are as equal as possible; the first get one more."""
+    return -(-left // parts)
+
+
+# Rendering: expressions as the columns of a dataset, whole arrays at a time
+
+TRAITS: dict[str, type] = {
+    "length": int,
+    "functions": str,
+    "groups": str,
+    "values": str,
+    "seen": bool,
+}
+"""Length of the chain; functions, their groups and the values after each, in order of application;
+True if training has the expression.
+"""
+
+
+SPACE = strings([" "])[0]
+
+LARGEST_TABLE = 4_096
+"""Maximum phrases in a table: all pairs of 64 functions, or all sequences of four of eight symbols.
+Building it takes a millisecond.
+"""
+
+LONGEST_PHRASE = 4
+"""Maximum words looked up at once."""
+
+
+class JoinedWords:
+    """Words joined by spaces.
+
+    Several words are looked up at once, so that there are fewer and larger pieces to gather and to
+    join.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.most = 1
+        while self.most < LONGEST_PHRASE and len(words) ** (self.most + 1) <= LARGEST_TABLE:
+            self.most += 1
+        self._tables: dict[int, pa.Array] = {}
+
+    def pieces(self, codes: NDArray[Any]) -> list[pa.Array]:
+        """Return columns whose join is the phrase of each row of `codes` [rows, words]."""
+        starts = range(0, codes.shape[1], self.most)
+        return [self._look_up(codes[:, start : start + self.most]) for start in starts]
+
+    def _look_up(self, codes: NDArray[Any]) -> pa.Array:
+        # The phrases of a table are in the order of `product`: the codes are the digits of a
+        # number in base len(words).
+        number = codes[:, 0].astype(np.int32)
+        for i in range(1, codes.shape[1]):
+            number = number * len(self.words) + codes[:, i]
+        return pc.take(self._table(codes.shape[1]), numbers(number))
+
+    def _table(self, length: int) -> pa.Array:
+        if length not in self._tables:
+            phrases = map(" ".join, product(self.words, repeat=length))
+            self._tables[length] = strings(list(phrases))
+        return self._tables[length]
+
+
+class Renderer:
+    """Renderer of expressions as rows of a dataset."""
+
+    def __init__(self, world: SymbolWorld, order: str, task: str) -> None:
+        names = [str(s) for s in range(world.symbols)]
+        groups = world.group_of()
+        kinds = sorted(set(groups))
+        self.names = strings(world.names)
+        self.symbols = strings(names)
+        self.functions = JoinedWords(world.names)
+        self.values = JoinedWords(names)
+        self.groups = JoinedWords(kinds)
+        self.group_of = np.array([kinds.index(group) for group in groups], dtype=np.int32)
+        self.outermost_first = order == "right-to-left"
+        self.task = task
+
+    def table(self, start: int, rows: ExpressionRows) -> pa.Table:
+        """Return the rows as a table; `start` is the index of the first."""
+        n = len(rows.seen)
+        if not n:
+            return schema(TRAITS).empty_table()
+        # Parts come by length; one gather at the end puts every row into its place.
+        origin = np.empty(n, dtype=np.int64)
+        origin[np.concatenate([at for at, _ in rows.parts])] = np.arange(n)
+        columns = [self._columns(e) for _, e in rows.parts]
+        places = numbers(origin)
+        joined = {}
+        for name in columns[0]:
+            by_length = pa.concat_arrays([column[name] for column in columns])
+            joined[name] = pc.take(by_length, places)
+        joined["seen"] = numbers(rows.seen)
+        traits = [joined[name] for name in TRAITS]
+        # Null means that the question, and the content key, are the whole input.
+        nothing = pa.nulls(n, pa.string())
+        arrays = [
+            numbers(np.arange(start, start + n)),
+            repeated(self.task, pa.string(), n),
+            joined["input"],
+            joined["targets"],
+            nothing,
+            nothing,
+            joined["derivation"],
+            pa.StructArray.from_arrays(traits, names=list(TRAITS)),
+        ]
+        return pa.table(arrays, schema=schema(TRAITS))
+
+    def _columns(self, e: Expressions) -> dict[str, pa.Array]:
+        n, length = e.functions.shape
+        symbol = pc.take(self.symbols, numbers(e.symbols))
+        if self.outermost_first:
+            words = [*self.functions.pieces(e.functions[:, ::-1]), symbol]
+        else:
+            words = [symbol, *self.functions.pieces(e.functions)]
+        steps = pa.StructArray.from_arrays(
+            [
+                pc.take(self.names, numbers(e.functions.ravel())),
+                pc.take(self.symbols, numbers(e.values.ravel())),
+                pa.nulls(n * length, STEP.field("of").type),
+            ],
+            fields=list(STEP),
+        )
+        # Offsets of the lists: one target per row, and `length` steps per row.
+        ends = np.arange(n + 1, dtype=np.int32)
+        answers = pc.take(self.symbols, numbers(e.values[:, -1]))
+        return {
+            "input": _join(words),
+            "targets": pa.ListArray.from_arrays(numbers(ends), answers),
+            "derivation": pa.ListArray.from_arrays(numbers(ends * length), steps),
+            "length": numbers(np.full(n, length, dtype=np.int64)),
+            "functions": _join(self.functions.pieces(e.functions)),
+            "groups": _join(self.groups.pieces(self.group_of[e.functions])),
+            "values": _join(self.values.pieces(e.values)),
+        }
+
+
+def _join(words: list[pa.Array]) -> pa.Array:
+    return pc.binary_join_element_wise(*words, SPACE)
+
+
+# Chains of functions as tasks, which descriptions tell and a recipe can withhold from training
+
+
+def chain_tasks(world: SymbolWorld, without: Callable[[Withheld], Plan]) -> Tasks:
+    """Build the tasks of a plan: one per chain of functions.
+
+    Args:
+        world: The functions that chains are made of.
+        without: The same plan with some chains withheld from training.
+    """
+    names = frozenset(world.names)
+    return Tasks(
+        "functions",
+        partial(_describe, world),
+        possible=lambda chain: names.issuperset(chain.split(" ")),
+        # Longer chains are made of single functions, so those are never withheld.
+        always=lambda chain: " " not in chain,
+        without=without,
+    )
+
+
+def _describe(world: SymbolWorld, chain: str, level: Level) -> str:
+    names = chain.split()
+    steps = [f"the function {names[0]}", *names[1:]]
+    instruction = f"Apply {', then '.join(steps)} to the symbol and give the resulting symbol."
+    if level == "instruction":
+        return instruction
+    symbols = " ".join(map(str, range(world.symbols)))
+    tables = []
+    for name in dict.fromkeys(names):  # each function once, in order of application
+        images = " ".join(map(str, world.images[world.names.index(name)]))
+        tables.append(f"{name} turns {symbols} into {images}")
+    return f"{instruction} Of the symbols, in order, {'; '.join(tables)}."
+
+
+def without_chains(plan: Plan, withheld: Withheld) -> Plan:
+    """Return the plan with some chains withheld from training."""
+    from taskloom.core.descriptions import withhold
+
+    return withhold(plan, unseen_chains)(withheld)
+
+
+def unseen_chains(split: Split, withheld: Withheld) -> Split:
+    """Return the split with the trait `seen` set to false for what training no longer has."""
+    if split.role == "train":
+        return split
+
+    def rows(start: int, stop: int) -> pa.Table:
+        from taskloom.core.descriptions import task_column, with_trait
+
+        table = split.rows(start, stop)
+        assert isinstance(table, pa.Table)
+        chains = task_column(table, "functions").to_pylist()
+        free = pa.array([not withheld(chain) for chain in chains], pa.bool_())
+        return with_trait(table, "seen", pc.and_(task_column(table, "seen"), free))
+
+    return replace(split, rows=rows)
