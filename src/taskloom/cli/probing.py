@@ -92,7 +92,7 @@ def falsify(
         raise TaskloomError("name a recipe, e.g. 'taskloom falsify MODEL babi/mix-T7'")
     from taskloom.analysis.probing import failures_page
     from taskloom.analysis.probing import falsify as search
-    from taskloom.cli.output import console, emit
+    from taskloom.core.output import console, emit
 
     folder = out or Path(f"falsify-{_file_name(model)}")
     result = search.falsify(
@@ -140,7 +140,7 @@ def _replay(
     as_json: bool,
 ) -> None:
     from taskloom.analysis.probing import falsify as search
-    from taskloom.cli.output import console, emit, table
+    from taskloom.core.output import console, emit, table
 
     if changes and not recipe:
         raise ParameterError("set", "changes a recipe; name the recipe before --replay")

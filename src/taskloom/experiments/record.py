@@ -27,6 +27,10 @@ TASK_FIELD = "recipe.task"
 """The field of a run on one task of a recipe of several."""
 
 
+UNTIL_FIELD = "recipe.until"
+"""The field of a run that was asked until its accuracy was certain."""
+
+
 class RunsError(TaskloomError):
     """A question that the runs at hand cannot answer."""
 
@@ -66,6 +70,8 @@ class SplitScores:
         further: Scores that the suite computes for the whole split: `C@90`.
         by_task: Number of examples and mean score of each task, if there are several.
         items: Digest of the examples, however they are written; None in runs of older versions.
+        asked: Items, tokens and cost of a split that was asked until certain, and why asking
+            stopped.
     """
 
     n: int
@@ -73,10 +79,16 @@ class SplitScores:
     further: Mapping[str, float] = field(default_factory=dict)
     by_task: Mapping[str, Any] = field(default_factory=dict)
     items: str | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of the split in scores.json."""
-        optional = {"scores": self.further, "by_task": self.by_task, "items": self.items}
+        optional = {
+            "scores": self.further,
+            "by_task": self.by_task,
+            "items": self.items,
+            "asked": self.asked,
+        }
         known = {key: value for key, value in optional.items() if value}
         return {"n": self.n, "score": self.score, **known}
 
@@ -164,7 +176,8 @@ def _split_scores(entry: Mapping[str, Any]) -> SplitScores:
     if entry.keys() <= PLAIN_KEYS:  # nearly all: 10,000 runs have 20,000 of them
         return SplitScores(entry["n"], entry["score"], items=entry.get("items"))
     further, by_task = entry.get("scores", {}), entry.get("by_task", {})
-    return SplitScores(entry["n"], entry["score"], further, by_task, entry.get("items"))
+    asked = entry.get("asked", {})
+    return SplitScores(entry["n"], entry["score"], further, by_task, entry.get("items"), asked)
 
 
 def _split_problem(entry: Any) -> str:
@@ -187,6 +200,8 @@ def _split_problem(entry: Any) -> str:
         return "has scores that are not numbers"
     if not isinstance(entry.get("by_task", {}), dict):
         return "has scores by task that are not a mapping"
+    if not isinstance(entry.get("asked", {}), dict):
+        return "has a record of asking that is not a mapping"
     return ""
 
 

@@ -25,6 +25,7 @@ from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import AnsweredCell, Explorer, explorer
 from taskloom.analysis.report.page import Section
 from taskloom.analysis.report.run_numbers import (
+    ASKED,
     CELL,
     COMPARISONS,
     FOLDERS,
@@ -126,6 +127,18 @@ class RunSections:
             for first, second in ((row["first"], row["second"]), (row["second"], row["first"])):
                 paired[row["recipe"], row["split"], first, second] = text
         return explorer(self.runs, cells, paired)
+
+    def asked(self) -> Section | None:
+        """Show how many items were asked until the accuracy was certain; None if none were."""
+        rows = []
+        for row in self.numbers.rows:
+            run = self.runs[row["run"]]
+            for split, scores in run.splits.items():
+                if scores.asked:
+                    rows.append({**row, "split": split, **scores.asked})
+        if not rows:
+            return None
+        return Section("Asked until certain", say("asked"), table_of(ASKED, rows))
 
     def overview(self) -> Section:
         """Show recipes, learners, seeds and data."""

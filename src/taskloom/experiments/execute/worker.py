@@ -319,7 +319,7 @@ def _run(
         for cell, chosen in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
                 how = TrainedHow(each, job.kind, len(cells))
-                failed |= _finish(
+                failed |= finish_run(
                     store, cell, chosen, folder, how, published, answers.get(cell.run)
                 )
         return failed
@@ -333,7 +333,7 @@ def _one_by_one(
     for cell in cells:
         began = time.monotonic()
         try:
-            chosen = _fit_alone(store, cell, folder / cell.run)
+            chosen = fit_alone(store, cell, folder / cell.run)
         except StoreError:
             raise
         except Exception as error:
@@ -341,7 +341,7 @@ def _one_by_one(
             failed[cell.run] = reason(error)
             continue
         how = TrainedHow(time.monotonic() - began, own_log=len(cells) == 1)
-        failed |= _finish(store, cell, chosen, folder, how, published)
+        failed |= finish_run(store, cell, chosen, folder, how, published)
     return failed
 
 
@@ -380,7 +380,7 @@ class Chosen:
     choice: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
+def fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
     """Train one cell; where it is the best of several tries, the one with the highest mean score on
     the split that chooses.
     """
@@ -417,7 +417,7 @@ def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chose
     """Train one model for all cells: training has none of their tasks, so all of them learn from
     all of it.
     """
-    return [_fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
+    return [fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
@@ -521,7 +521,20 @@ class TrainedHow:
     own_log: bool = False
 
 
-def _finish(
+@dataclass(frozen=True, slots=True)
+class AskedRecord:
+    """How a split was asked until certain.
+
+    Attributes:
+        summary: Items, interval, tokens and cost, and why asking stopped.
+        replies: Rows of replies.parquet.
+    """
+
+    summary: Mapping[str, Any]
+    replies: Sequence[Mapping[str, Any]] = ()
+
+
+def finish_run(
     store: Store,
     cell: Cell,
     chosen: Chosen,
@@ -529,6 +542,7 @@ def _finish(
     how: TrainedHow,
     published: list[str],
     answers: Mapping[str, Sequence[str]] | None = None,
+    asked: Mapping[str, AskedRecord] | None = None,
 ) -> dict[str, str]:
     """Answer and score the test splits and put the run in its place; note it, unless somebody else
     was first.
@@ -542,7 +556,11 @@ def _finish(
                 store, cell, model, test, (answers or {}).get(test.name)
             )
             parts.append(part)
-            replies += reply_rows(test.name, part, model)
+            if asked is None:
+                replies += reply_rows(test.name, part, model)
+            else:
+                scores[test.name]["asked"] = dict(asked[test.name].summary)
+                replies += map(dict, asked[test.name].replies)
         if cell.keep.model:
             with run_files.writing(beside):
                 beside.mkdir(parents=True, exist_ok=True)
