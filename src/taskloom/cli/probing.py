@@ -89,7 +89,7 @@ def falsify(
         _replay(model, replay, recipe, set, endpoint, sampling, as_json)
         return
     if not recipe:
-        raise TaskloomError("name a recipe, e.g. 'taskloom falsify MODEL babi/mix-T7'")
+        raise TaskloomError("name a recipe too: taskloom falsify MODEL RECIPE")
     from taskloom.analysis.probing import failures_page
     from taskloom.analysis.probing import falsify as search
     from taskloom.core.output import console, emit

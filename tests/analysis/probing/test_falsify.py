@@ -9,7 +9,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.analysis.probing.asking import Questions, open_model
-from taskloom.analysis.probing.falsify import Failure
+from taskloom.analysis.probing.failures import Failure
 from taskloom.cli import run
 from tests.analysis.probing import little_stories as stories
 from tests.analysis.probing.little_stories import RECIPE

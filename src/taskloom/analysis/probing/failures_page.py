@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from taskloom.analysis.probing.falsify import Failure, FailureGroup, Falsification
+from taskloom.analysis.probing.failures import Failure, FailureGroup, Falsification
 from taskloom.analysis.report import page
 from taskloom.core.pictures import StoryPicture
 from taskloom.core.tables import Table, table
