@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from taskloom.analysis.paper_table import PaperTable as PaperTable
     from taskloom.analysis.probing.falsify import falsify as falsify
     from taskloom.analysis.probing.falsify import replay as replay
+    from taskloom.analysis.probing.frontier import frontier as frontier
     from taskloom.analysis.profile.profile import profile as profile
     from taskloom.analysis.published_numbers import PublishedNumber as PublishedNumber
     from taskloom.analysis.report.run_report import report as report
@@ -125,6 +126,7 @@ _HOME = {
     "profile": "analysis.profile.profile",
     "falsify": "analysis.probing.falsify",
     "replay": "analysis.probing.falsify",
+    "frontier": "analysis.probing.frontier",
     "ResultTable": "experiments.result_table",
     "Runs": "experiments.table",
     "owners": "recipe.splits",

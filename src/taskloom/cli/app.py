@@ -43,6 +43,7 @@ COMMANDS: dict[str, str] = {
     "power": "experiments.power",
     "profile": "studies.profile",
     "falsify": "probing.falsify",
+    "frontier": "probing.frontier",
     "study": "studies.study",
     "reproduce": "studies.reproduce",
     "collect new": "collect.new",

@@ -159,3 +159,65 @@ def _replay(
         print(f"{result.model} gets {count} failures of {result.found_in} wrong")
     if any(result.wrong):
         raise typer.Exit(1)
+
+
+def frontier(
+    model: ModelName,
+    recipe: ProbedRecipe,
+    along: Annotated[
+        str, typer.Option("--along", metavar="TRAIT,...", help="Traits, e.g. support,sentences.")
+    ],
+    beside: Annotated[
+        str, typer.Option("--beside", metavar="MODEL", help="A second model for the picture.")
+    ] = "",
+    monotone: Annotated[
+        bool, typer.Option("--monotone", help="Accuracy can only fall along each trait.")
+    ] = False,
+    questions: Annotated[
+        int, typer.Option("--questions", min=1, help="Most questions for each model and trait.")
+    ] = 1_000,
+    endpoint: EndpointUrl = "",
+    split: SplitName = "",
+    seed: Seed = None,
+    set: Set = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [frontier-MODEL]."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find out where along some traits a model's accuracy crosses 0.9 and 0.5.
+
+    Questions go to the values of a trait that are not yet clearly above or below. Rerun the command
+    to resume after an interruption.
+
+    \b
+    With a model:
+      taskloom frontier model.py::answer babi/mix-T7 --along support,sentences
+      taskloom frontier model.py::answer babi/mix-T7 --along sentences --beside other.py::answer
+    """
+    from taskloom.analysis.probing import frontier as search
+    from taskloom.core.output import console, emit
+
+    folder = out or Path(f"frontier-{_file_name(model)}")
+    result = search.frontier(
+        [model, beside] if beside else model,
+        recipe,
+        along=along,
+        changes=set,
+        monotone=monotone,
+        split=split,
+        seed=seed,
+        questions=questions,
+        endpoint=endpoint,
+        out=folder,
+        progress=True,
+    )
+    page = folder / search.PAGE
+    if as_json:
+        emit({"page": str(page), **result.to_dict()})
+        return
+    console().print(result.table().shown())
+    for crossing in result.crossings:
+        print(crossing)
+    print(f"the page is {page}")
