@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -207,18 +207,36 @@ class Search:
         return Failure(example, minimal, answer, tuple(edits), proved, neighbours)
 
     def _simpler_failure(self, example: Example, end: int) -> Variant | None:
-        """The first simpler variant that is certainly answered wrong."""
-        simpler = [v for v in self._variants(example) if v.kind == "simpler"]
+        """The first simpler variant that is certainly answered wrong.
+
+        If there is none, simpler variants of the simpler variants are tried: some things can only
+        be taken away together, such as a sentence and the pronoun that refers to it.
+        """
+        simpler = self._simpler(example)
+        found = self._first_failure(simpler, end) or self._missed_failure(simpler, end)
+        if found is not None:
+            return found
+        smaller: dict[str, Variant] = {}
+        for first in simpler:
+            for second in self._simpler(first.example):
+                both = replace(second, edit=f"{first.edit}, {second.edit}")
+                smaller.setdefault(second.example.input, both)
+        return self._first_failure(list(smaller.values()), end)
+
+    def _simpler(self, example: Example) -> list[Variant]:
+        return [variant for variant in self._variants(example) if variant.kind == "simpler"]
+
+    def _first_failure(self, simpler: Sequence[Variant], end: int) -> Variant | None:
         for start in range(0, len(simpler), BATCH):
+            if self.questions.asked >= end:
+                return None
             batch = simpler[start : start + BATCH]
             right = self.questions.right([v.example for v in batch])
             for variant, is_right in zip(batch, right, strict=True):
-                if self.questions.asked >= end:
-                    return None
                 # One after the other, since the repetitions of the first one usually decide.
                 if not is_right and self._ask([variant.example])[0]:
                     return variant
-        return self._missed_failure(simpler, end)
+        return None
 
     def _missed_failure(self, simpler: Sequence[Variant], end: int) -> Variant | None:
         """A simpler variant that is answered wrong although its first answer was right."""

@@ -102,6 +102,7 @@ def _sections(
         yield parts.findings(failed)
         yield parts.scores()
         yield parts.asked()
+        yield parts.replies()
         yield parts.learning()
         yield from parts.by_trait()
         yield parts.comparisons()

@@ -35,7 +35,7 @@ from taskloom.experiments.execute.driver import (
     record_failure,
 )
 from taskloom.experiments.execute.jobs import data_job
-from taskloom.experiments.execute.predictions import data_folder, part_of, read_examples, read_part
+from taskloom.experiments.execute.predictions import data_folder, part_of, read_examples
 from taskloom.experiments.execute.worker import (
     AskedRecord,
     Chosen,
@@ -72,7 +72,6 @@ class AskedSplit:
         test: The split.
         order: Positions of its examples, in the order in which they are asked.
         examples: Its examples, by position.
-        indices: Indices of the examples in the dataset, by position.
         journal: File of the answers so far.
         scores: Scores so far, in the order of asking.
         stopped: Why asking stopped; empty while it goes on.
@@ -82,7 +81,6 @@ class AskedSplit:
     test: EvaluatedSplit
     order: list[int]
     examples: list[Example]
-    indices: list[int]
     journal: Path
     scores: list[float] = field(default_factory=list)
     stopped: str = ""
@@ -123,25 +121,23 @@ class AskedSplit:
         low, high = self.sequence.interval
         return (high - low) / 2
 
-    def tokens(self, kind: str) -> int | None:
-        """Sum of `tokens_in` or `tokens_out`; None if the model does not report them."""
-        counts = [(self.known[i][1] or {}).get(kind) for i in self.asked]
-        return None if None in counts else sum(int(count) for count in counts if count is not None)
+    def total(self, name: str) -> float | None:
+        """Sum of `tokens_in`, `tokens_out` or `cost`; None if it is not known for every reply."""
+        values = [(self.known[i][1] or {}).get(name) for i in self.asked]
+        return None if None in values else sum(value for value in values if value is not None)
 
     def spent(self, unit: str) -> float:
         """What was spent, in the unit of a budget."""
         if unit == "items":
             return len(self.scores)
-        tokens_in, tokens_out = self.tokens("tokens_in"), self.tokens("tokens_out")
-        if tokens_in is None or tokens_out is None:
+        names = {"tok": ("tokens_in", "tokens_out"), "usd": ("cost",)}[unit]
+        totals = [self.total(name) for name in names]
+        if None in totals:
             raise TaskloomError(
-                f"{self.cell.learner_name} does not report tokens, so a budget in {unit} cannot be"
-                " kept; give a budget in items"
+                f"{self.cell.learner_name} does not report {' and '.join(names)}, so a budget in"
+                f" {unit} cannot be kept; give a budget in items, or the prices of an endpoint"
             )
-        if unit == "tok":
-            return tokens_in + tokens_out
-        price_in, price_out = self.until.price
-        return (tokens_in * price_in + tokens_out * price_out) / 1e6
+        return sum(total for total in totals if total is not None)
 
     def ask(self, model: Any, most: float) -> None:
         """Ask the next batch.
@@ -279,20 +275,15 @@ class Asking:
             "low": low,
             "high": high,
         }
-        tokens = {kind: one.tokens(kind) for kind in ("tokens_in", "tokens_out")}
-        if one.scores and None not in tokens.values():
-            summary |= tokens
-            if self.until.price:
-                summary["usd"] = one.spent("usd")
+        for name in ("tokens_in", "tokens_out", "cost"):
+            total = one.total(name)
+            if one.scores and total is not None:
+                summary[name] = total
         if self.until.goal == "decided":
             differences = [_difference_record(d, one) for d in self._of(one)]
             summary |= {"differences": differences} if differences else {"chance": chance(one)}
-        replies = [
-            {"split": one.test.name, "index": one.indices[i], **reply}
-            for i in sorted(one.asked)
-            if (reply := one.known[i][1]) is not None
-        ]
-        return AskedRecord(summary, replies)
+        replies = [one.known[i][1] for i in sorted(one.asked)]
+        return AskedRecord(summary, [reply for reply in replies if reply is not None])
 
 
 def chance(one: AskedSplit) -> float:
@@ -404,15 +395,13 @@ class Questioner:
                 failed = perform(data_job(self.store, cell, data)).failed
                 if failed:
                     raise TaskloomError(f"its data could not be made: {failed[data.key]}")
-        part = part_of(self.store, cell, test.data, test.split, test.limit)
-        examples = read_examples(part)
+        examples = read_examples(part_of(self.store, cell, test.data, test.split, test.limit))
         if not examples:
             raise TaskloomError(f"{cell.data.name} has no item in the split '{test.name}'")
         key = Key(json_digest([test.data.key, test.split, test.limit, cell.task]))
         shuffled = key.permutation(len(examples), "until")
         order = [int(shuffled(place)) for place in range(len(examples))]
-        indices = read_part(part).table["index"].to_pylist()
-        return AskedSplit(cell, test, order, examples, indices, self._journal(cell))
+        return AskedSplit(cell, test, order, examples, self._journal(cell))
 
     def _journal(self, cell: Cell) -> Path:
         return self.store.path / "work" / FOLDER / f"{cell.run}.jsonl"

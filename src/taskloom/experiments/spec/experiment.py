@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from taskloom.core.arguments import path_of
-from taskloom.core.errors import ParameterError, TaskloomError, nearest
+from taskloom.core.errors import TaskloomError, nearest
 from taskloom.experiments.execute.trackers import TRACKERS
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
@@ -109,13 +109,11 @@ class Until(Fields):
             stop as soon as two learners differ, or a single one differs from chance. None: stop
             when the budget is spent.
         budget: Maximum cost of all cells together: `5usd`, `1Mtok` or `2000items`.
-        price: US dollars for a million tokens of input and of output.
         group: Digest of the cells that share a budget or are compared; computed.
     """
 
     goal: float | Literal["decided"] | None = None
     budget: str = ""
-    price: list[float] = Field(default_factory=list)
     group: str = ""
 
     @field_validator("goal")
@@ -131,10 +129,6 @@ class Until(Fields):
             raise ValueError("name a half-width (0.02), 'decided', or a budget (2000items)")
         if self.budget and not BUDGET.fullmatch(self.budget):
             raise ValueError(f"budget: write 5usd, 1Mtok or 2000items, not {self.budget!r}")
-        if self.price and (len(self.price) != 2 or not all(0 <= p < math.inf for p in self.price)):
-            raise ValueError("price: two numbers, US dollars for a million tokens in and out")
-        if self.unit == "usd" and not self.price:
-            raise ValueError("a budget in usd needs a price, such as 'price: [0.15, 0.60]'")
         return self
 
     @property
@@ -168,7 +162,8 @@ class Experiment(Fields):
             one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or
             blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
-        seeds: How many, or which.
+        seeds: How many, or which. Written `samples`, it is the same: each seed of a model behind an
+            API is another sample of its replies.
         tasks: How recipes of several tasks are run: `each` task by a model of its own, all
             `together` by one model that is given the description of the task, `mixed` without it,
             or the names of tasks that each get a model. By default a recipe whose inputs do not
@@ -184,7 +179,7 @@ class Experiment(Fields):
             split; 0: all. A run with a limit is another run.
         until: Ask learners that answer without training until their accuracy is certain: the
             half-width of its 95 % interval (`0.02`), `decided`, or a block `{goal: 0.02, budget:
-            5usd, price: [0.15, 0.60]}`. `limit` is then the maximum. Learners with a training loop
+            5usd}`. `limit` is then the maximum. Learners with a training loop
             answer all items.
         grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every
             learner that has it.
@@ -209,6 +204,15 @@ class Experiment(Fields):
     resources: Resources = Resources()
     store: str = "runs"
     track: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _samples(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "samples" not in data:
+            return data
+        if "seeds" in data:
+            raise ValueError("'samples' and 'seeds' are the same; give one of them")
+        return {("seeds" if key == "samples" else key): value for key, value in data.items()}
 
     @field_validator("track")
     @classmethod
@@ -348,9 +352,7 @@ def read(path: str | Path) -> Experiment:
     return check(data, str(path), path.parent)
 
 
-def read_until(
-    given: Until | None, goal: str | None, budget: str | None, price: str | None
-) -> Until:
+def read_until(given: Until | None, goal: str | None, budget: str | None) -> Until:
     """When to stop asking, from an experiment's block and the options of the command."""
     block = given.model_dump(exclude={"group"}) if given is not None else {}
     if goal:
@@ -358,13 +360,6 @@ def read_until(
         block["goal"] = float(goal) if number else goal
     if budget:
         block["budget"] = budget
-    if price:
-        try:
-            block["price"] = [float(one) for one in price.split(",")]
-        except ValueError:
-            raise ParameterError(
-                "price", f"is two numbers such as 0.15,0.60, not {price}"
-            ) from None
     return validated(Until, block, "--until", ExperimentError)
 
 
