@@ -45,6 +45,10 @@ SplitName = Annotated[
 ]
 
 
+SHOWN_CHARACTERS = 70
+"""Maximum characters of an item in a table."""
+
+
 def falsify(
     model: ModelName,
     recipe: ProbedRecipe = "",
@@ -130,6 +134,12 @@ def _file_name(model: str) -> str:
     return "".join(c if c.isalnum() or c in "-." else "-" for c in last).strip("-.") or "model"
 
 
+def _end(text: str) -> str:
+    """The end of an item, where its question is."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else f"…{line[-SHOWN_CHARACTERS:]}"
+
+
 def _replay(
     model: str,
     folder: Path,
@@ -151,10 +161,10 @@ def _replay(
         emit(result.to_dict())
     else:
         rows = [
-            (" ".join(e.input.split()), " or ".join(e.targets), answer, "wrong" if w else "right")
+            (_end(e.input), " or ".join(e.targets), answer, "wrong" if w else "right")
             for e, answer, w in zip(result.examples, result.answers, result.wrong, strict=True)
         ]
-        console().print(table("", ("item", "right answer", "answered", "verdict"), rows))
+        console().print(table("", ("item ends with", "right answer", "answered", "verdict"), rows))
         count = f"{sum(result.wrong)} of {len(result.wrong)}"
         print(f"{result.model} gets {count} failures of {result.found_in} wrong")
     if any(result.wrong):

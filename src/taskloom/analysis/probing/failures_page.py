@@ -102,10 +102,9 @@ def group_text(group: FailureGroup) -> str:
 
 def group_table(result: Falsification) -> Table:
     """One row for each group."""
-    heads = ("failures", "trait", "wrong with it", "right with it", "right after", "smallest item")
+    heads = ("failures", "trait", "wrong with it", "right with it", "right after")
     rows = []
     for group in result.groups:
-        smallest = min((result.failures[i].minimal.input for i in group.failures), key=len)
         rule = group.trait
         counts = ("", "", "")
         if rule is not None:
@@ -114,7 +113,7 @@ def group_table(result: Falsification) -> Table:
                 f"{rule.wrong} of {rule.of_wrong}",
                 f"{rule.right} of {rule.of_right}",
             )
-        rows.append((len(group.failures), *counts, group.edit, smallest))
+        rows.append((len(group.failures), *counts, group.edit))
     return table(heads, rows)
 
 

@@ -90,7 +90,9 @@ class Crossing:
 
     def __str__(self) -> str:
         if self.level is None:
-            return f"{self.model}: accuracy stays above {self.threshold:g} along {self.field}"
+            return (
+                f"{self.model}: no level of {self.field} has an accuracy below {self.threshold:g}"
+            )
         known = []
         if self.after is not None:
             known.append(f"certainly above at {self.after}")
@@ -125,8 +127,9 @@ class Frontier:
 
     def table(self) -> ResultTable:
         """One row for each model, field and level."""
-        columns = ("field", "model", "level", "n", "mean", "low", "high")
-        return ResultTable(columns, [asdict(one) for one in self.levels])
+        # Tables hide a column called `level`, which elsewhere is that of an interval.
+        columns = ("field", "value", "model", "n", "mean", "low", "high")
+        return ResultTable(columns, [{**asdict(one), "value": one.level} for one in self.levels])
 
     def figure(self) -> Any:
         """Accuracy along each field, one line for each model. Fields without an order are left
