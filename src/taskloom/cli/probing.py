@@ -84,8 +84,12 @@ def falsify(
     Rerun the command to resume after an interruption.
 
     \b
-    With a model:
-      taskloom falsify model.py::answer babi/mix-T7
+    Examples:
+      $ printf 'def answer(text):\\n    return "kitchen"\\n' | tee model.py
+      $ taskloom falsify model.py::answer babi/1 --items 25 --failures 2
+
+    \b
+    With a server:
       taskloom falsify NAME babi/mix-T7 --endpoint http://127.0.0.1:8000/v1
       taskloom falsify OTHER --replay falsify-NAME
     """
@@ -202,9 +206,9 @@ def frontier(
     to resume after an interruption.
 
     \b
-    With a model:
-      taskloom frontier model.py::answer babi/mix-T7 --along support,sentences
-      taskloom frontier model.py::answer babi/mix-T7 --along sentences --beside other.py::answer
+    Examples:
+      $ printf 'def answer(text):\\n    return "kitchen"\\n' | tee model.py
+      $ taskloom frontier model.py::answer babi/1 --along sentences --questions 50
     """
     from taskloom.analysis.probing import frontier as search
     from taskloom.core.output import console, emit
