@@ -91,3 +91,15 @@ def test_following_the_last_mention_is_shrunk_to_two_sentences(seed: int) -> Non
 def test_nothing_is_found_in_the_reasoner_itself(seed: int) -> None:
     result = tl.falsify(solver(MIX), MIX, seed=seed, items=50)
     assert (result.wrong, result.failures) == (0, ())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_border_of_a_forgetful_solver_is_found(seed: int) -> None:
+    """Stories of bAbI 2 have even numbers of sentences."""
+    model = forgetful(solver("babi/2"))
+    changes = ["splits.test.n=20000"]
+    result = tl.frontier(
+        model, "babi/2", along="sentences", changes=changes, seed=seed, monotone=True
+    )
+    nine = result.crossings[0]
+    assert (nine.after, nine.level, nine.before) == (8, 10, 10)

@@ -12,12 +12,12 @@ import pytest
 import taskloom as tl
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import statistics
-from taskloom.suites.zest.layout import context, layout
+from taskloom.suites.zest.fields import context, layout
 from taskloom.suites.zest.task_files import (
     problems,
     read_script_predictions,
     read_tasks,
+    statistics,
     tasks_from,
     write_tasks,
 )

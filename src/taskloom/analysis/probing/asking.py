@@ -9,7 +9,9 @@ sequence for the share of right answers excludes one half.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
 from taskloom.core.plan import Plan, Split
+from taskloom.core.progress import Progress, shown
 from taskloom.core.registry import is_python, load_module
 from taskloom.core.scoring import Scorer
 from taskloom.core.shards import to_examples, to_table
@@ -211,6 +214,23 @@ def _of_function(function: Callable[[str], str], sampling: bool) -> AskedModel:
     except (OSError, TypeError, AttributeError, TaskloomError):  # typed at a prompt, or built in
         code = ""
     return AskedModel(name, json_digest([name, code]), sampling, answer)
+
+
+ShowCount = Callable[[str, int, int], None]
+"""Shows what is going on in words, and how much of it is done."""
+
+
+@contextmanager
+def count_display(progress: bool | None, unit: str) -> Iterator[ShowCount]:
+    """Yield a function that shows progress, or does nothing if nobody wants it."""
+    began = time.monotonic()
+    with shown(progress) as show:
+
+        def count(words: str, done: int, total: int) -> None:
+            if show is not None:
+                show(Progress(words, done, total, time.monotonic() - began, unit))
+
+        yield count
 
 
 def rows(plan: Plan, split: Split, start: int, stop: int) -> list[Example]:

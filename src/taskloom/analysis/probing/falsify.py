@@ -19,7 +19,9 @@ from taskloom.analysis.probing.asking import (
     AskedModel,
     Model,
     Questions,
+    ShowCount,
     asked_split,
+    count_display,
     drawn,
     open_model,
 )
@@ -36,9 +38,7 @@ from taskloom.core.arguments import path_of, whole
 from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.example import Example, Trait
 from taskloom.core.files import atomic, read_utf8
-from taskloom.core.plan import Plan
-from taskloom.core.progress import ShowCount, count_display
-from taskloom.core.variants import Variant
+from taskloom.core.plan import Plan, Variant
 from taskloom.data import Dataset, dataset, load
 from taskloom.recipe import Recipe
 from taskloom.recipe import read as read_recipe
@@ -125,7 +125,7 @@ def falsify(
     journal = folder / WORK / f"{asked.identity}.jsonl" if folder is not None else None
     search = Search(plan, Questions(asked, plan.scorer, journal))
     chosen = asked_split(plan, split)
-    with count_display(progress) as show:
+    with count_display(progress, "items") as show:
         search.draw(drawn(checked, plan, chosen, seed), min(items, chosen.n), failures, show)
         found = search.shrink_all(failures, questions, show)
     result = Falsification(

@@ -16,13 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.probing.asking import Model, Questions, asked_split, drawn, open_model
+from taskloom.analysis.probing.asking import (
+    Model,
+    Questions,
+    ShowCount,
+    asked_split,
+    count_display,
+    drawn,
+    open_model,
+)
 from taskloom.analysis.report import page
 from taskloom.core.arguments import path_of, whole
 from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.example import Example, Trait
 from taskloom.core.files import atomic
-from taskloom.core.progress import ShowCount, count_display
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.recipe import read as read_recipe
@@ -186,7 +193,7 @@ def frontier(
     levels: list[LevelAccuracy] = []
     crossings: list[Crossing] = []
     counts: dict[str, int] = {}
-    with count_display(progress) as show:
+    with count_display(progress, "questions") as show:
         for model in named:
             asked = open_model(model, plan, endpoint=endpoint)
             journal = folder / WORK / f"{asked.identity}.jsonl" if folder is not None else None
