@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding as Finding
     from taskloom.analysis.finding import StudyFigure as StudyFigure
     from taskloom.analysis.paper_table import PaperTable as PaperTable
+    from taskloom.analysis.probing.falsify import falsify as falsify
+    from taskloom.analysis.probing.falsify import replay as replay
+    from taskloom.analysis.probing.frontier import frontier as frontier
     from taskloom.analysis.profile.profile import profile as profile
     from taskloom.analysis.published_numbers import PublishedNumber as PublishedNumber
     from taskloom.analysis.report.run_report import report as report
@@ -122,6 +125,9 @@ _HOME = {
     "knob": "recipe.tasks",
     "task": "recipe.tasks",
     "profile": "analysis.profile.profile",
+    "falsify": "analysis.probing.falsify",
+    "replay": "analysis.probing.falsify",
+    "frontier": "analysis.probing.frontier",
     "ResultTable": "experiments.result_table",
     "Runs": "experiments.table",
     "owners": "recipe.splits",

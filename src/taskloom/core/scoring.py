@@ -535,3 +535,13 @@ def _instance(kind: type[Any], name: str) -> Scorer:
             f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one"
         )
     return judge
+
+
+def chance_of(targets: Sequence[Sequence[str]]) -> float:
+    """Score of a uniform guess among all answers of some items.
+
+    >>> chance_of([["a"], ["b"], ["a", "c"], ["b"]])
+    0.4166666666666667
+    """
+    answers = {target for row in targets for target in row}
+    return sum(len(set(row)) for row in targets) / (len(targets) * len(answers)) if answers else 0.0

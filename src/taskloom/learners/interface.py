@@ -277,6 +277,11 @@ class WithoutSteps(Generic[F]):
         raise NotImplementedError
 
 
+def trains(learner: Learner) -> bool:
+    """True if a learner has a training loop. The others only look at training examples, if at all."""
+    return hasattr(learner, "training")
+
+
 LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners", indexed=True)
 
 

@@ -85,6 +85,23 @@ OVERVIEW = (
     Column("seconds a run", _seconds_a_run, number=True),
 )
 
+ASKED = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("seed", itemgetter("seed"), number=True),
+    Column("items asked", lambda row: f"{row['items']:,} of {row['of']:,}"),
+    Column("accuracy, at all times", lambda row: f"{row['low']:.3f} to {row['high']:.3f}"),
+    Column("stopped", itemgetter("stopped")),
+    Column("tokens", lambda row: _tokens(row), number=True),
+    Column("US dollars", lambda row: f"{row['cost']:.4f}" if "cost" in row else "", number=True),
+)
+"""Columns of splits that were asked until certain."""
+
+
+def _tokens(row: Row) -> str:
+    return f"{row['tokens_in'] + row['tokens_out']:,}" if "tokens_in" in row else ""
+
+
 MEASURES = (
     Column("mean", _opening("mean"), number=True),
     Column("interval", _interval),

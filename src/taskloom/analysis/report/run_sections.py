@@ -26,6 +26,7 @@ from taskloom.analysis.report.answer_data import AnsweredCell, Explorer, explore
 from taskloom.analysis.report.effects import TraitEffect, by_size, is_constant, rank
 from taskloom.analysis.report.page import Section
 from taskloom.analysis.report.run_numbers import (
+    ASKED,
     CELL,
     COMPARISONS,
     FOLDERS,
@@ -179,6 +180,18 @@ class RunSections:
                 f" runs.accuracy(by='{by}')"
             )
         return section
+
+    def asked(self) -> Section | None:
+        """Show how many items were asked until the accuracy was certain; None if none were."""
+        rows = []
+        for row in self.numbers.rows:
+            run = self.runs[row["run"]]
+            for split, scores in run.splits.items():
+                if scores.asked:
+                    rows.append({**row, "split": split, **scores.asked})
+        if not rows:
+            return None
+        return Section("Asked until certain", say("asked"), table_of(ASKED, rows))
 
     def overview(self) -> Section:
         """Show recipes, learners, seeds and data."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ class SplitPart:
         by: `task`, or the trait that names the task of a row.
         task: The only task that is used; empty: all.
         limit: The most rows that are used, drawn evenly over those that there are; 0: all.
+        rows: Positions of the rows that are used, among those that the limit allows; empty: all.
     """
 
     folder: Path
@@ -87,6 +88,7 @@ class SplitPart:
     by: str = "task"
     task: str = ""
     limit: int = 0
+    rows: tuple[int, ...] = ()
 
 
 def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0) -> SplitPart:
@@ -102,11 +104,15 @@ def read_part(part: SplitPart) -> Examples:
     if part.task:
         own = pc.fill_null(pc.equal(task_column(rows.table, part.by), part.task), False)
         rows = Examples(rows.table.filter(own), rows.manifest, part.split)
-    if not part.limit or len(rows) <= part.limit:
-        return rows
-    # Some splits are sorted, by task or by length: the first rows would be of one kind.
-    chosen = [i * len(rows) // part.limit for i in range(part.limit)]
-    return Examples(rows.table.take(pa.array(chosen, pa.int64())), rows.manifest, part.split)
+    if part.limit and len(rows) > part.limit:
+        # Some splits are sorted, by task or by length: the first rows would be of one kind.
+        rows = _chosen(rows, [i * len(rows) // part.limit for i in range(part.limit)], part.split)
+    return _chosen(rows, part.rows, part.split) if part.rows else rows
+
+
+def _chosen(rows: Examples, positions: Sequence[int], split: str) -> Examples:
+    chosen = rows.table.take(pa.array(positions, pa.int64()))
+    return Examples(chosen, rows.manifest, split)
 
 
 @lru_cache(maxsize=16)
@@ -206,7 +212,8 @@ def score_split(
     """Score one split, and answer it first unless it has been; return its rows of
     predictions.parquet and its scores.
     """
-    part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
+    whole = part_of(store, cell, test.data, test.split, test.limit)
+    part, scorer = replace(whole, rows=test.rows), test.data.plan.scorer
     examples = read_examples(part)
     if predictions is None:
         inputs = [e.input for e in asked_as(model, test.data, examples)]
@@ -231,11 +238,12 @@ def score_split(
     )
 
 
-def reply_rows(split: str, part: pa.Table, model: Fitted) -> list[dict[str, Any]]:
-    """Rows of replies.parquet for a split that was just answered; none unless the learner keeps
-    whole replies (`replies`, one record per input of its last call).
+def reply_rows(
+    split: str, part: pa.Table, records: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows of replies.parquet for a split that was answered; none unless the learner keeps whole
+    replies (`replies`, one record per input of its last call).
     """
-    records = getattr(model, "replies", ())
     if len(records) != part.num_rows:
         return []
     form = form_of(part["targets"].to_pylist())
