@@ -1,6 +1,7 @@
 """Variants of items: proved by the second solver, true to their kind, functions of text and plan."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -189,3 +190,45 @@ def test_variants_of_described_items_are_described() -> None:
             assert set(other.traits) == set(example.traits)
             if other.traits["unseen_task"]:
                 assert not other.traits["seen"]
+
+
+MANY = {
+    "ctl": ["ctl/A", "ctl/S", "ctl/length"],
+    "babi": ["babi/mix-T7", "babi/diverse-T12", "babi/concat-T12", "babi/14", "babi/15", "babi/19"],
+    "taskbench": ["taskbench/map{antonyms[eng]}", "taskbench/map{father}", "taskbench/english"],
+    "zest": ["zest/synthetic"],
+}
+"""Recipes of each suite from which many variants are drawn."""
+
+PER_SUITE = 100_000
+BATCH = 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", MANY)
+def test_no_exception_in_many_variants(suite: str) -> None:
+    """100,000 variants of each suite: the solvers agree, flips flip, keeps keep."""
+    plans = [read(name).plan() for name in MANY[suite]]
+    counts: Counter[str] = Counter()
+    batch = 0
+    while counts.total() < PER_SUITE:
+        before = counts.total()
+        for plan in plans:
+            assert plan.check is not None
+            for split in plan.splits:
+                start, stop = batch * BATCH, min((batch + 1) * BATCH, split.n)
+                if start >= stop:
+                    continue
+                table = shards.to_table(split.rows(start, stop), start, plan.traits)
+                for example in shards.to_examples(table):
+                    for variant in varied(plan, example):
+                        answers = set(variant.example.targets)
+                        assert set(plan.check(variant.example)) == answers
+                        if variant.kind == "flip":
+                            assert answers.isdisjoint(example.targets)
+                        if variant.kind == "keep":
+                            assert answers == set(example.targets)
+                        counts[variant.kind] += 1
+        assert counts.total() > before, f"{suite} has only {before:,} variants"
+        batch += 1
+    print(suite, dict(counts))

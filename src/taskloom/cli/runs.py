@@ -193,6 +193,13 @@ def show_runs(
     where: Where = None,
     threshold: Threshold = None,
     level: Level = 0.95,
+    twins: Annotated[
+        bool,
+        typer.Option(
+            "--twins",
+            help="Instead of means: how often answers follow, or withstand, the edits of twins.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the scores of runs: means with intervals, by whatever runs or examples differ in.
@@ -205,6 +212,11 @@ def show_runs(
     from taskloom.experiments import sources
 
     chosen = sources.runs(store).where(*(where or ()))
+    if twins:
+        if over is not None or threshold is not None:
+            raise TaskloomError("--over and --threshold are for means; leave them out with --twins")
+        print_results(chosen.twins(by or (), split, level), as_json)
+        return
     print_results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
 
 

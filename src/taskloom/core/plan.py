@@ -75,7 +75,8 @@ class Split:
 
     `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema`
     where a suite is vectorised. `tasks` names the tasks of its rows where they are others than
-    those of the plan (`Tasks.names`) and known before any row.
+    those of the plan (`Tasks.names`) and known before any row. `twin_of` names the split whose
+    items its rows vary (`core/twins.py`).
     """
 
     name: str
@@ -84,6 +85,12 @@ class Split:
     role: Role = "test"
     describe: str = ""
     tasks: tuple[str, ...] | None = None
+    twin_of: str = ""
+
+    @property
+    def tested(self) -> bool:
+        """True if models are evaluated on it by default."""
+        return self.role == "test" or bool(self.twin_of)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from taskloom.experiments.files import StoreError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.store import FailedRun, RunSource
+from taskloom.experiments.twins import twins
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
@@ -316,6 +317,17 @@ class Runs:
         `taskloom.experiments.compare.compare`.
         """
         return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
+
+    def twins(
+        self,
+        by: str | Iterable[str] = (),
+        split: str | Sequence[str] | None = None,
+        level: float = 0.95,
+    ) -> ResultTable:
+        """Compute how often answers follow the edits of twins; see
+        `taskloom.experiments.twins.twins`.
+        """
+        return twins(self, _listed(by), _listed(split), level)
 
     def curves(self) -> pa.Table:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""

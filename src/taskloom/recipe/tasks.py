@@ -49,6 +49,7 @@ TAKEN = frozenset(
         "version",
         "code",
         "curriculum",
+        "twins",
     ]
 )
 """Names that mean something else in a recipe or a manifest: a knob of that name could never be set,
