@@ -200,6 +200,12 @@ def show_runs(
             help="Instead of means: how often answers follow, or withstand, the edits of twins.",
         ),
     ] = False,
+    samples: Annotated[
+        bool,
+        typer.Option(
+            "--samples", help="Instead: majority vote and pass@k of models with several samples."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the scores of runs: means with intervals, by whatever runs or examples differ in.
@@ -216,6 +222,9 @@ def show_runs(
         if over is not None or threshold is not None:
             raise TaskloomError("--over and --threshold are for means; leave them out with --twins")
         print_results(chosen.twins(by or (), split, level), as_json)
+        return
+    if samples:
+        print_results(chosen.samples(split, level=level), as_json)
         return
     print_results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
 
