@@ -16,7 +16,7 @@ from taskloom.core.errors import InputError
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key, Random
 from taskloom.core.variants import Variant, VariantKind
-from taskloom.suites.zest.layout import context, question
+from taskloom.suites.zest.fields import context, question
 from taskloom.suites.zest.synthetic.algebra import Facts, Record, Stated, answer
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.domain import (
