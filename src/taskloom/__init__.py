@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from taskloom.core.scoring import set_of as set_of
     from taskloom.core.seeding import Key as Key
     from taskloom.core.seeding import Random as Random
+    from taskloom.core.variants import Variant as Variant
     from taskloom.data import Dataset as Dataset
     from taskloom.data import load as load
     from taskloom.data.audit import audit as audit
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from taskloom.verbs import recipes as recipes
     from taskloom.verbs import rescore as rescore
     from taskloom.verbs import solve as solve
+    from taskloom.verbs import variants as variants
 
     learners: CallablePackage
 
@@ -116,6 +118,7 @@ _HOME = {
     "set_of": "core.scoring",
     "Key": "core.seeding",
     "Random": "core.seeding",
+    "Variant": "core.variants",
     "Finding": "analysis.finding",
     "StudyFigure": "analysis.finding",
     "PaperTable": "analysis.paper_table",
@@ -140,6 +143,7 @@ _HOME = {
     "recipes": "verbs",
     "rescore": "verbs",
     "solve": "verbs",
+    "variants": "verbs",
 }
 """The module of each name."""
 

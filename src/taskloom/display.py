@@ -18,6 +18,8 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.output import cell, console, emit, printable, table
 
 if TYPE_CHECKING:
+    from taskloom.core.plan import Plan
+    from taskloom.core.variants import Propose, Variant
     from taskloom.data import Dataset, Examples
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
@@ -76,6 +78,7 @@ class Shown:
         rows: The rows.
         shape: How the suite shows an example; None: plainly.
         several: Whether the split has several tasks.
+        variants: Lists the variants of an example; None if they are not shown.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Shown:
     rows: list[Example]
     shape: Callable[[Example], Any] | None
     several: bool = False
+    variants: Propose | None = None
 
 
 def show(
@@ -154,28 +158,39 @@ def examples(
     changes: Iterable[str],
     as_json: bool,
     task: Path | None = None,
+    variants: bool = False,
 ) -> None:
-    """Print the examples of `taskloom show`."""
+    """Print the examples of `taskloom show`, with their variants if wanted."""
     from taskloom.data import load
 
     if path_of(name).is_dir():
         if seed is not None or tuple(changes):
             parameter = "set" if tuple(changes) else "seed"
             raise ParameterError(parameter, f"goes with a recipe, and {name} is made already")
-        shown = _of_dataset(load(name), name, n, split, start, task, not as_json)
+        shown = _of_dataset(load(name), name, n, split, start, task, not as_json, variants)
     elif task is not None:
         raise ParameterError("task", f"goes with the folder of a dataset; {name} is a recipe")
     else:
-        shown = _of_recipe(name, n, split, start, seed, tuple(changes))
+        shown = _of_recipe(name, n, split, start, seed, tuple(changes), variants)
     if not as_json:
         _print(shown)
         return
     for i, example in enumerate(shown.rows):
-        emit({"split": shown.split, "index": start + i, **_as_dict(example)})
+        fields = _as_dict(example)
+        if shown.variants is not None:
+            fields["variants"] = list(map(_variant_as_dict, shown.variants(example)))
+        emit({"split": shown.split, "index": start + i, **fields})
 
 
 def _of_dataset(
-    data: Dataset, name: str, n: int, split: str | None, start: int, task: Path | None, shaped: bool
+    data: Dataset,
+    name: str,
+    n: int,
+    split: str | None,
+    start: int,
+    task: Path | None,
+    shaped: bool,
+    variants: bool = False,
 ) -> Shown:
     chosen = split or data.splits[0]
     rows = data[chosen]
@@ -189,7 +204,10 @@ def _of_dataset(
             shape = data.recipe_by(task).plan(data.manifest["seed"]).show
     about = str(data.manifest.get("describe", ""))
     part = list(rows[start : start + n])
-    return Shown(name, chosen, start, len(rows), about, part, shape, len(tasks) > 1)
+    vary = None
+    if variants:
+        vary = _variants_of(data.recipe_by(task).plan(data.manifest.get("seed")), name)
+    return Shown(name, chosen, start, len(rows), about, part, shape, len(tasks) > 1, vary)
 
 
 def _of_recipe(
@@ -199,6 +217,7 @@ def _of_recipe(
     start: int,
     seed: int | None,
     changes: Changes,
+    variants: bool = False,
 ) -> Shown:
     from taskloom.core import shards
     from taskloom.recipe import Recipe, read
@@ -216,7 +235,14 @@ def _of_recipe(
         plan.describe,
         list(shards.to_examples(rows)),
         plan.show,
+        variants=_variants_of(plan, checked.name) if variants else None,
     )
+
+
+def _variants_of(plan: Plan, name: str) -> Propose:
+    if plan.variants is None:
+        raise ParameterError("variants", f"cannot be shown: {name} has none")
+    return plan.variants
 
 
 def _check_start(name: str, split: str, start: int, total: int) -> None:
@@ -246,6 +272,38 @@ def _print(shown: Shown) -> None:
             ),
             "",
         )
+        if shown.variants is not None:
+            out.print(_variant_table(list(shown.variants(example))), "")
+
+
+VARIANTS_SHOWN = 2
+"""Maximum variants of one edit that are printed for people; --json prints all."""
+
+
+def _variant_table(variants: list[Variant]) -> Any:
+    """The first variants of each edit: what was replaced by what, and the answer."""
+    by_edit: dict[tuple[str, str], list[Variant]] = {}
+    for variant in variants:
+        by_edit.setdefault((variant.kind, variant.edit), []).append(variant)
+    rows = []
+    for (kind, edit), same in by_edit.items():
+        for variant in same[:VARIANTS_SHOWN]:
+            before, after = (printable(t) or "-" for t in (variant.before, variant.after))
+            rows.append((kind, edit, before, after, printable(_few(variant.example.targets))))
+        more = len(same) - VARIANTS_SHOWN
+        if more > 0:
+            rows.append((kind, edit, f"and {more:,} more", "", ""))
+    return table("variants", ("kind", "edit", "before", "after", "answer"), rows)
+
+
+def _variant_as_dict(variant: Variant) -> dict[str, Any]:
+    return {
+        "kind": variant.kind,
+        "edit": variant.edit,
+        "before": variant.before,
+        "after": variant.after,
+        **_as_dict(variant.example),
+    }
 
 
 def _hanging(text: str, width: int) -> str:

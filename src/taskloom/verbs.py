@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from taskloom.core.arguments import path_of
-from taskloom.core.errors import InputError, ParameterError, echo
+from taskloom.core.errors import InputError, ParameterError, TaskloomError, echo
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
-    from taskloom.core.example import Answer
+    from taskloom.core.example import Answer, Example
     from taskloom.core.offers import SolveReport
+    from taskloom.core.variants import Variant, VariantKind
     from taskloom.experiments.compare import Selection
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.result_table import ResultTable
@@ -150,6 +151,40 @@ def apply(
         if not isinstance(one, str):
             raise InputError(f"input {place} is {echo(one)}; an input is a text")
     return [answer(one) for one in inputs]
+
+
+def variants(
+    recipe: Source | Recipe | Task,
+    example: Example,
+    kind: VariantKind | None = None,
+    *,
+    seed: int | None = None,
+    changes: Changes = None,
+) -> list[Variant]:
+    """List items that differ from an example in one thing, with derived and proved answers.
+
+    >>> import taskloom as tl
+    >>> tl.variants("ctl/A", tl.Example("b a 3", "1"), "simpler")[0].example.input
+    'b 3'
+
+    Args:
+        recipe: The recipe that the example is of, in any form that `make` takes.
+        example: An example of it, generated, loaded or written; its input and targets count.
+        kind: Only `simpler`, `flip` or `keep`.
+        seed: The seed of the example's dataset, for worlds that depend on it.
+        changes: Changes of the recipe's fields.
+    """
+    from taskloom.core.variants import KINDS
+    from taskloom.recipe import Recipe
+    from taskloom.recipe import read as read_recipe
+
+    if kind is not None and kind not in KINDS:
+        raise ParameterError("kind", f"is one of {', '.join(KINDS)}, not {echo(kind)}")
+    checked = recipe if isinstance(recipe, Recipe) else read_recipe(recipe, changes)
+    plan = checked.plan(seed)
+    if plan.variants is None:
+        raise TaskloomError(f"{checked.name} has no variants of its examples")
+    return [v for v in plan.variants(example) if kind is None or v.kind == kind]
 
 
 def compare(

@@ -207,6 +207,13 @@ def show_runs(
     where: Where = None,
     threshold: Threshold = None,
     level: Level = 0.95,
+    twins: Annotated[
+        bool,
+        typer.Option(
+            "--twins",
+            help="Instead of means: how often answers follow, or withstand, the edits of twins.",
+        ),
+    ] = False,
     samples: Annotated[
         bool,
         typer.Option(
@@ -228,7 +235,11 @@ def show_runs(
     from taskloom.experiments import sources
 
     chosen = sources.runs(store).where(*(where or ()))
-    if samples:
+    if twins:
+        if over is not None or threshold is not None:
+            raise TaskloomError("--over and --threshold are for means; leave them out with --twins")
+        rows = chosen.twins(by or (), split, level)
+    elif samples:
         rows = chosen.samples(split, level=level)
     else:
         # A column that is the same for all runs is left out unless it is asked for.

@@ -177,6 +177,7 @@ def _sections(
         yield parts.replies()
         yield parts.learning()
         yield from parts.by_trait()
+        yield parts.twins()
         yield parts.comparisons()
         yield from parts.by_task()
         yield parts.examples()

@@ -58,6 +58,7 @@ from taskloom.core.arrow import numbers, whole_array
 from taskloom.core.registry import trait_name
 from taskloom.core.scoring import competence_at
 from taskloom.core.tables import Column, table_of
+from taskloom.core.twins import TWIN_KINDS, companion
 from taskloom.data.competence import THRESHOLDS
 from taskloom.experiments.accuracy import SuiteScores, check_splits
 from taskloom.experiments.groups import known_traits
@@ -216,6 +217,20 @@ class RunSections:
             f" {'; '.join(sorted(v for v in versions if v)) or 'not recorded'}."
         )
         return Section("What was run", text, table_of(OVERVIEW, cells.values()))
+
+    def twins(self) -> Section | None:
+        """Show how often answers follow the edits of twins; None if no run answered twins."""
+        splits = self.runs.splits
+        answered = [s for s in splits for kind in TWIN_KINDS if companion(s, kind) in splits]
+        if not answered or not self.predicted:
+            return None
+        text = (
+            "Each pair is an item and the same item with one edit. A flip changes the right answer:"
+            " a model that keeps its answer was right for the wrong reason. A keep does not: a"
+            " model that changes its answer was swayed. Shares are of all pairs."
+        )
+        shares = self.runs.twins(by=["recipe", "learner"], level=self.numbers.level)
+        return Section("Twins", text, shares.shown())
 
     def scores(self, splits: Sequence[str] = ()) -> Section:
         """Show the mean of every cell with its interval.

@@ -507,7 +507,7 @@ class SplitFinder:
         names = (
             [only]
             if isinstance(only, str)
-            else only or [s.name for s in splits.values() if s.role == "test"]
+            else only or [s.name for s in splits.values() if s.tested]
         )
         for name in names:
             if name not in splits:
@@ -541,7 +541,7 @@ def _own(data: CellData | RecipeMix) -> list[EvaluatedSplit]:
 
 
 def _by_default(data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]) -> list[str]:
-    tests = [name for name, one in own.items() if one.data.plan.split(one.split).role == "test"]
+    tests = [name for name, one in own.items() if one.data.plan.split(one.split).tested]
     tested_by = [getattr(part.recipe.fields, "tested_by", None) for part in data.parts]
     return [*tests, *dict.fromkeys(str(name) for name in tested_by if name)]
 
@@ -581,7 +581,7 @@ def spell(
     for group in others.values():
         other = group[0].data
         names = [one.split for one in group]
-        whole = sorted(names) == sorted(s.name for s in other.plan.splits if s.role == "test")
+        whole = sorted(names) == sorted(s.name for s in other.plan.splits if s.tested)
         if whole and list(other.block) == ["recipe"]:
             spelt.append(str(other.block["recipe"]))
         else:

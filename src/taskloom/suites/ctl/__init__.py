@@ -49,12 +49,21 @@ class CtlSuite(Suite):
         # Imported here: commands that only list the suite need neither numpy nor pyarrow.
         from taskloom.core.plan import Plan
         from taskloom.core.scoring import exact
+        from taskloom.core.variants import proved
         from taskloom.suites.ctl.second_solver import SecondSolver
-        from taskloom.suites.ctl.splits import TRAITS, chain_tasks, plan_splits, without_chains
+        from taskloom.suites.ctl.splits import (
+            TRAITS,
+            Renderer,
+            chain_tasks,
+            plan_splits,
+            without_chains,
+        )
+        from taskloom.suites.ctl.variants import ChainVariants
         from taskloom.suites.ctl.world import build, group_facts
 
         world = build(fields)
-        splits, warnings = plan_splits(fields, world, key)
+        render = Renderer(world, fields.order, f"ctl/{fields.variant}")
+        splits, warnings, in_train = plan_splits(fields, world, key, render)
         solver = SecondSolver(world.names, world.images, fields.order)
         direction = fields.order.replace("-", " ")
         plan = Plan(
@@ -71,6 +80,7 @@ class CtlSuite(Suite):
             warnings=warnings,
             facts=group_facts(fields, world),
             tasks=chain_tasks(world, without=lambda withheld: without_chains(plan, withheld)),
+            variants=proved(ChainVariants(world, solver, render, in_train), solver.check),
         )
         return plan
 
