@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from taskloom.data.audit import audit as audit
     from taskloom.data.competence import score as score
     from taskloom.data.make import make as make
+    from taskloom.data.stream import stream as stream
     from taskloom.data.verify import verify as verify
     from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
@@ -82,6 +83,7 @@ _HOME = {
     "load": "data",
     "score": "data.competence",
     "make": "data.make",
+    "stream": "data.stream",
     "verify": "data.verify",
     "TaskloomError": "core.errors",
     "Answer": "core.example",

@@ -75,7 +75,8 @@ class Split:
 
     `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema`
     where a suite is vectorised. `tasks` names the tasks of its rows where they are others than
-    those of the plan (`Tasks.names`) and known before any row.
+    those of the plan (`Tasks.names`) and known before any row. `endless` is True if `rows` goes on
+    beyond `n` with further rows of the same draw: the rows that a larger split would have.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Split:
     role: Role = "test"
     describe: str = ""
     tasks: tuple[str, ...] | None = None
+    endless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
