@@ -16,8 +16,8 @@ from pathlib import Path
 from taskloom.core.errors import InputError
 from taskloom.data import make as making
 from taskloom.recipe import read
-from taskloom.recipe.apply import answerer
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
+from taskloom.verbs import answerer
 
 REFERENCE_LEXICAL = (2_100, 2_700)
 """CPU seconds of the published code for the 211 lexical and random tasks, extrapolated: 35 to 45

@@ -21,7 +21,7 @@ from taskloom.experiments import api
 from taskloom.experiments.sources.score_files import score_groups, write_scores
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.table import Runs
-from taskloom.papers.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiment
+from taskloom.papers.zest.experiments import KEPT_TRAITS, PARTS, description_experiment
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import get_type_hints
 
 import pytest
 
-from taskloom.cli import dataset, suite_options
+from taskloom.cli import app, dataset
 from taskloom.cli.app import COMMANDS, run
 from taskloom.experiments.execute import engines
 from taskloom.experiments.execute.engines import HereEngine
@@ -256,8 +256,8 @@ def test_a_python_file_that_is_only_the_place_of_the_output_is_not_run(tmp_path:
 def test_suites_are_imported_for_their_options_and_not_for_ours() -> None:
     hints = get_type_hints(dataset.make, include_extras=True)
     own = ["make", "ctl/A", "-o", "x", "--set", "a=1", "--seed=3", "--workers", "2", "--jsonl"]
-    assert not suite_options._wants_more(hints, own)
-    assert suite_options._wants_more(hints, [*own, "--source", "x"])
+    assert not app._wants_more(hints, own)
+    assert app._wants_more(hints, [*own, "--source", "x"])
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_an_error_of_the_system_has_a_remedy_and_the_name_that_was_given(
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("taskloom.cli.examples.resource_status", fails)
+    monkeypatch.setattr("taskloom.display.resource_status", fails)
     assert run(["data"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"taskloom: {sentence}; nothing that was finished is lost: ")

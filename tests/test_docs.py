@@ -165,6 +165,22 @@ def test_the_tree_of_the_guide_is_the_tree() -> None:
     assert missing == {package / "__init__.py"} - named, "the guide's tree lacks these"
 
 
+GUIDES = [ROOT / "CONTRIBUTING.md", *sorted((DOCS / "how-to").glob("add-*.md"))]
+NAMED_FILE = re.compile(r"`([\w-]+(?:/[\w.-]+)+\.\w+)`")
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=name_of)
+def test_the_files_that_a_guide_names_exist(guide: Path) -> None:
+    """A path is written from the root, from the package, or from a folder inside the package."""
+    missing = []
+    for name in NAMED_FILE.findall(guide.read_text(encoding="utf-8")):
+        if "PAPER" in name or name.startswith("experiments/experiment_"):
+            continue  # a placeholder, and an example of a name to avoid
+        if not (ROOT / name).exists() and not any(SOURCE.glob(f"**/{name}")):
+            missing.append(name)
+    assert missing == []
+
+
 def test_notice_names_a_file_that_exists() -> None:
     files = re.findall(r"src/[\w./-]+", (ROOT / "NOTICE").read_text())
     assert files

@@ -19,8 +19,8 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
 from taskloom.cli.doctor import libraries
-from taskloom.cli.output import console, table
 from taskloom.core.errors import nearest
+from taskloom.core.output import console, table
 from taskloom.core.registry import SUITES, TASKS
 from taskloom.core.tables import column_widths
 from taskloom.recipe.field_table import recipe_schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 import taskloom as tl
+from taskloom.experiments.api import FurtherKeys
+from taskloom.experiments.spec.experiment import Experiment
 from tests.processes import printed_elsewhere
 
 SMALL = {"splits": {"train": {"n": 60}, "test": {"n": 20}}}
@@ -144,6 +147,21 @@ def test_rescoring_by_the_same_scorer_changes_nothing(store: Path) -> None:
     changes = tl.rescore(store, scorer="own")
     assert changes
     assert not any(change.changed for change in changes)
+
+
+def test_verified_runs_have_the_scores_of_their_predictions(store: Path) -> None:
+    verified = tl.verify_runs(store)
+    assert (verified.runs, verified.answers, verified.wrong) == (2, 40, [])
+
+
+def test_run_takes_every_key_of_an_experiment() -> None:
+    own = set(inspect.signature(tl.run).parameters) - {"more"}
+    assert set(Experiment.model_fields) - own == set(FurtherKeys.__annotations__)
+
+
+def test_a_key_that_run_does_not_have_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(tl.TaskloomError, match="evaluate"):
+        tl.run(recipes="ctl/A", learners="majority", store=tmp_path, evaluat=["iid"])  # type: ignore[call-arg]
 
 
 def test_a_dataset_is_exported_for_tools_and_in_the_formats_of_suites(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.source_files import FILES, SOURCE, nodes_of, text_of
 
 SUITES = re.compile(r"\b(babi|zest|taskbench|ctl)\b")
+PAPERS = re.compile(r"\b(ctlpp|dyna[-_]babi|taskbench500|zest)\b")
 
 
 def _texts(node: ast.AST) -> str:
@@ -54,30 +55,29 @@ def _prose(path: Path) -> set[int]:
     return prose
 
 
-EXCEPT = {
-    SOURCE / "analysis" / "small_recipes.py": (
-        "what `taskloom reproduce runs/…` shows needs some recipe"
-    ),
-}
-
 GENERIC = [
-    p
-    for p in FILES
-    if p not in EXCEPT and not {"suites", "papers", "collect"} & set(p.relative_to(SOURCE).parts)
+    p for p in FILES if not {"suites", "papers", "collect"} & set(p.relative_to(SOURCE).parts)
 ]
 
 
-def suites_named(path: Path) -> list[str]:
-    """Lines of code that name a suite."""
-    if not SUITES.search(text_of(path)):
+def named(path: Path, names: re.Pattern[str]) -> list[str]:
+    """Lines of code that have one of some names."""
+    if not names.search(text_of(path)):
         return []
     prose, lines = _prose(path), enumerate(text_of(path).splitlines(), 1)
     return [
-        f"{path}:{n}: {line.strip()}" for n, line in lines if SUITES.search(line) and n not in prose
+        f"{path}:{n}: {line.strip()}" for n, line in lines if names.search(line) and n not in prose
     ]
 
 
 def test_no_generic_module_names_a_suite() -> None:
     """Code for one suite belongs to that suite."""
     assert len(GENERIC) > 100
-    assert [line for path in GENERIC for line in suites_named(path)] == []
+    assert [line for path in GENERIC for line in named(path, SUITES)] == []
+
+
+def test_no_module_of_the_first_ring_names_a_paper() -> None:
+    """A paper is a folder of `papers`, which could be a package of its own."""
+    rooms = ("core", "recipe", "data", "learners", "experiments", "analysis")
+    paths = [path for path in GENERIC if path.relative_to(SOURCE).parts[0] in rooms]
+    assert [line for path in paths for line in named(path, PAPERS)] == []

@@ -32,7 +32,7 @@ from taskloom.experiments import api
 from taskloom.experiments.sources import runs as open_store
 from taskloom.experiments.sources.score_files import score_groups, write_scores
 from taskloom.experiments.spec import experiment as spec
-from taskloom.papers.dyna_babi.story_runs import story_trainings
+from taskloom.papers.dyna_babi.runs import story_trainings
 from taskloom.papers.dyna_babi.training_sets import KINDS
 
 TRAITS = ("question", "support", "composition", "group")

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from taskloom import Example
 from taskloom.core.scoring import AnyOf
 from taskloom.experiments.sources.score_files import write_scores
-from taskloom.papers.taskbench500.adaptations import BEST_ON_TEST, LABELS
+from taskloom.papers.taskbench500.runs import BEST_ON_TEST, LABELS
 from taskloom.suites.taskbench.evaluation.derivations import items, join
 from taskloom.suites.taskbench.scorers import Positions, plain
 

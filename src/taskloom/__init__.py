@@ -1,7 +1,8 @@
-"""Taskloom weaves controlled language tasks, teaches them to models, and shows what was learned.
+"""The public API of Taskloom: make controlled language tasks, teach them to models, measure what was
+learned.
 
-The public API. Names are resolved when they are first used, so that importing the package costs
-next to nothing and pulls in neither Arrow nor torch.
+Names are resolved when they are first used, so that importing the package costs next to nothing and
+imports neither Arrow nor torch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from taskloom.analysis.report.run_report import report as report
     from taskloom.analysis.reproduction import reproduce as reproduce
     from taskloom.analysis.study import study as study
-    from taskloom.cli.examples import show as show
     from taskloom.core.errors import TaskloomError as TaskloomError
     from taskloom.core.example import Answer as Answer
     from taskloom.core.example import Example as Example
@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     from taskloom.data.make import make as make
     from taskloom.data.stream import stream as stream
     from taskloom.data.verify import verify as verify
+    from taskloom.display import show as show
     from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
+    from taskloom.experiments.rescore import verify_runs as verify_runs
     from taskloom.experiments.result_table import ResultTable as ResultTable
     from taskloom.experiments.sources import runs as runs
     from taskloom.experiments.table import Runs as Runs
@@ -60,11 +62,11 @@ if TYPE_CHECKING:
     from taskloom.learners.decorator import learner as learner
     from taskloom.recipe import Recipe as Recipe
     from taskloom.recipe import fields as fields
-    from taskloom.recipe.apply import apply as apply
     from taskloom.recipe.splits import owners as owners
     from taskloom.recipe.tasks import knob as knob
     from taskloom.recipe.tasks import task as task
     from taskloom.verbs import analyse as analyse
+    from taskloom.verbs import apply as apply
     from taskloom.verbs import compare as compare
     from taskloom.verbs import export as export
     from taskloom.verbs import power as power
@@ -76,9 +78,8 @@ if TYPE_CHECKING:
     learners: CallablePackage
 
 _HOME = {
-    "apply": "recipe.apply",
     "audit": "data.audit",
-    "show": "cli.examples",
+    "show": "display",
     "Dataset": "data",
     "load": "data",
     "score": "data.competence",
@@ -98,6 +99,7 @@ _HOME = {
     "Recipe": "recipe",
     "run": "experiments.api",
     "runs": "experiments.sources",
+    "verify_runs": "experiments.rescore",
     "report": "analysis.report.run_report",
     "learner": "learners.decorator",
     "Suite": "core.registry",
@@ -125,6 +127,7 @@ _HOME = {
     "Runs": "experiments.table",
     "owners": "recipe.splits",
     "analyse": "verbs",
+    "apply": "verbs",
     "compare": "verbs",
     "export": "verbs",
     "power": "verbs",

@@ -1,23 +1,24 @@
-"""Functions of the public API that join several packages: what the commands of the same names call.
+"""Functions of the public API that join several packages. The commands of the same names call them.
 
-They live here because the packages below may not import each other in this direction: reading a
+They are here because the packages below may not import each other in this direction: reading a
 file that may be a recipe or an experiment, runs that may be a folder or a table, a dataset that
 goes to a suite's format or to another tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from taskloom.core.arguments import path_of
-from taskloom.core.errors import ParameterError
+from taskloom.core.errors import InputError, ParameterError, echo
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
+    from taskloom.core.example import Answer
     from taskloom.core.offers import SolveReport
     from taskloom.experiments.compare import Selection
     from taskloom.experiments.rescore import Change
@@ -26,19 +27,18 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
+    from taskloom.recipe.recipe import Source
     from taskloom.recipe.tasks import Task
 
 EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
-"""Keys that tell an experiment's file from a recipe's."""
+"""Keys of an experiment's file that a recipe never has."""
 
 TOOLS = ("hf", "lm-eval")
 """Formats of `export` that hold a whole dataset and are those of other tools."""
 
 
 def recipes() -> dict[str, str]:
-    """Return the names of all recipes, each with the line about it, as `taskloom list recipes`
-    prints them.
-    """
+    """The names of all recipes, each with its line in `taskloom list recipes`."""
     from taskloom.recipe.recipe import descriptions
 
     return dict(descriptions())
@@ -55,13 +55,13 @@ def read(source: str | PathLike[str], changes: Changes = None) -> Recipe | Exper
 def read(
     source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Changes = None
 ) -> Recipe | Experiment:
-    """Read and check a recipe or an experiment. What is wrong in it is one error, with file, line
-    and key.
+    """Read and check a recipe or an experiment. The first mistake is one error with file, line and
+    key.
 
     Args:
         source: A recipe in any form that `make` takes, or the YAML file of a recipe or an
             experiment.
-        changes: Of a recipe: changes of its fields, as `make` takes them.
+        changes: Changes of a recipe's fields, as `make` takes them.
     """
     from taskloom.recipe import read as read_recipe
     from taskloom.recipe.recipe import is_yaml
@@ -93,6 +93,63 @@ def _is_experiment(path: Path) -> bool:
     except DataError:
         return False
     return isinstance(content, dict) and not EXPERIMENT_KEYS.isdisjoint(content)
+
+
+def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], Answer]:
+    """Return the function of a task, from an input's text to its answer."""
+    from taskloom.recipe import read as read_recipe
+
+    recipe = read_recipe(name, changes)
+    if recipe.suite.function is not None:
+        answer = recipe.suite.function(recipe.fields)
+        if recipe.described is None:
+            return answer
+        from taskloom.core.descriptions import undescribed
+
+        return lambda text: answer(undescribed(text))
+    function = recipe.plan().answer
+    if function is None:
+        raise InputError(
+            f"{recipe.name} is not a function of one input, so it cannot be applied; 'taskloom show"
+            f" {recipe.name}' prints examples"
+        )
+    return function
+
+
+@overload
+def apply(  # type: ignore[overload-overlap]
+    name: Source | Task, text: str, *, changes: Changes = None, set: Changes = None
+) -> Answer: ...
+
+
+@overload
+def apply(
+    name: Source | Task, text: Sequence[str], *, changes: Changes = None, set: Changes = None
+) -> list[Answer]: ...
+
+
+def apply(
+    name: Source | Task, text: str | Sequence[str], *, changes: Changes = None, set: Changes = None
+) -> Answer | list[Answer]:
+    """Return the answer to one input, with its derivation; for a list of inputs, the list of their
+    answers.
+
+    >>> import taskloom as tl
+    >>> [step.rule for step in tl.apply("ctl/A", "c b a 3").derivation]
+    ['a', 'b', 'c']
+    >>> [answer.targets for answer in tl.apply("ctl/A", ["c b a 3", "b a 3"])]
+    [('7',), ('1',)]
+    """
+    from taskloom.recipe.overrides import given_changes
+
+    answer = answerer(name, given_changes(changes, set))
+    if isinstance(text, str):
+        return answer(text)
+    inputs = list(text) if isinstance(text, Iterable) else [text]
+    for place, one in enumerate(inputs):
+        if not isinstance(one, str):
+            raise InputError(f"input {place} is {echo(one)}; an input is a text")
+    return [answer(one) for one in inputs]
 
 
 def compare(
@@ -131,12 +188,12 @@ def compare(
 
 
 def analyse(study: str, runs: str | Path | Runs | None = None, **settings: Any) -> list[Finding]:
-    """Apply a study to runs and return what it found, as `taskloom study` does.
+    """Apply a study to runs and return its findings, as `taskloom study` does.
 
     Args:
         study: Its name, as `taskloom list studies` lists them, or `FILE.py::NAME`.
         runs: A folder of runs, scores from elsewhere, or runs; nothing for studies of recipes.
-        **settings: Of the study.
+        **settings: Settings of the study.
     """
     from taskloom.analysis.reproduction import analyse as apply_study
 
@@ -202,8 +259,8 @@ def solve(file: str | Path, suite: str = "", **options: str) -> SolveReport:
 
     Args:
         file: A file of questions; `-` is standard input.
-        suite: Whose solver, if several suites have one.
-        **options: Of that solver: `taskloom solve --help` lists them.
+        suite: The suite whose solver is used, if several have one.
+        **options: Options of that solver. `taskloom solve --help` lists them.
     """
     from taskloom.core.registry import suite_that
 
@@ -214,7 +271,7 @@ def solve(file: str | Path, suite: str = "", **options: str) -> SolveReport:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export wrote.
+    """Result of an export.
 
     Attributes:
         path: The file or folder.

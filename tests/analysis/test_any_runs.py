@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import taskloom as tl
-from taskloom.analysis.divergence_accuracy import pearson
+from taskloom.analysis.any_runs import pearson
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.analysis.traits import explained

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from taskloom.analysis import figures, palette
+from taskloom.analysis import figures, plot_style
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import write_findings
 from taskloom.analysis.heat_maps import heat_map
@@ -342,7 +342,7 @@ def test_drawings_of_a_page_follow_its_colours_and_heat_maps_are_on_white() -> N
     text = figures.page_svg(lines, "curves of <b>")
     assert text.startswith("<svg width=")
     assert 'aria-label="curves of &lt;b&gt;"' in text
-    assert f'stroke="var(--c0,{palette.COLOURS[0][0]})"' in text
+    assert f'stroke="var(--c0,{plot_style.COLOURS[0][0]})"' in text
     assert 'stroke="currentColor"' in text
     assert ">#14568a<" in text, "a label is not a colour"
     assert "style" not in text, "the viewer forbids styles"
@@ -357,7 +357,7 @@ def test_a_split_has_one_colour_in_all_figures() -> None:
         table = ResultTable(("step", "split", "mean"), rows)
         (axis,) = figures.lines(table, x="step", series="split").axes
         colours = dict(zip(names, (line.get_color() for line in axis.lines), strict=True))
-        assert colours["iid"] == palette.COLOURS[palette.SPLITS["iid"]][0]
-        assert colours["ood"] == palette.COLOURS[palette.SPLITS["ood"]][0]
+        assert colours["iid"] == plot_style.COLOURS[plot_style.SPLITS["iid"]][0]
+        assert colours["ood"] == plot_style.COLOURS[plot_style.SPLITS["ood"]][0]
         assert len(set(colours.values())) == len(names)
-        assert palette.colour_of(names)["ood"] == palette.SPLITS["ood"], "also in reports"
+        assert plot_style.colour_of(names)["ood"] == plot_style.SPLITS["ood"], "also in reports"

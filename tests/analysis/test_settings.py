@@ -14,14 +14,14 @@ from pydantic import Field
 
 import taskloom as tl
 from taskloom.analysis import STUDIES, Study, StudyError, reproduction
-from taskloom.analysis.settings import (
+from taskloom.analysis.study import (
+    TAKEN,
     CountSetting,
     ShareSetting,
     check_choice,
     check_split,
     kind_of_value,
 )
-from taskloom.analysis.study import TAKEN
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError
 from tests.analysis.made_up_scores import group, made_up

@@ -11,7 +11,7 @@ import pytest
 
 from taskloom.analysis import figures
 from taskloom.analysis.heat_maps import STEPS, Corner, outlines, shade_cells
-from taskloom.analysis.svg_text import shorten
+from taskloom.analysis.plot_style import shorten
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.ctlpp.symbol_similarity import draw_matrices
 

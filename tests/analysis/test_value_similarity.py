@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from taskloom.analysis import value_similarity as studied
+from taskloom.analysis import similarity as studied
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.core.errors import TaskloomError

@@ -16,7 +16,7 @@ from taskloom.core.descriptions import UNSEEN, task_column, undescribed_table
 from taskloom.core.errors import DataError, RecipeError, TaskloomError
 from taskloom.data import Dataset
 from taskloom.recipe import read
-from taskloom.recipe.apply import answerer
+from taskloom.verbs import answerer
 from tests.slow import slow_except
 
 TASK = '''"""Reverse."""

@@ -4,16 +4,19 @@ bad questions.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import taskloom as tl
 from taskloom.experiments import store as store_module
 from taskloom.experiments.accuracy import MEASURES
-from taskloom.experiments.files import StoreError
+from taskloom.experiments.files import PREDICTIONS, SCORES, StoreError
 from taskloom.experiments.record import RunsError
 from taskloom.experiments.statistics import (
     StatisticsError,
@@ -28,7 +31,7 @@ from taskloom.experiments.statistics import (
     two_way,
     welch,
 )
-from taskloom.experiments.store import Store
+from taskloom.experiments.store import FailedRun, Store
 from taskloom.experiments.table import Runs
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
@@ -455,3 +458,45 @@ def test_intervals_of_shares_stay_between_0_and_1(tmp_path: Path) -> None:
     for over in ("seeds", "tasks", "seeds+tasks", "items", "seeds+items"):
         [row] = Runs(store).accuracy(over=over)
         assert 0 <= row["low"] <= row["mean"] <= row["high"] <= 1
+
+
+def test_predictions_are_read_some_rows_at_a_time(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    run = write(store, {"iid": [1, 0, 1, 1, 0]})
+    bare = write(store, {"iid": [1, 0]}, seed=1, keep=False)
+    runs = Runs(store)
+    columns = ["index", "score"]
+    batches = list(runs.answer_batches(run, columns, 2))
+    assert [batch.num_rows for batch in batches] == [2, 2, 1]
+    assert pa.Table.from_batches(batches) == runs.answers(run, columns)
+    assert list(runs.answer_batches(bare, columns, 2)) == []
+
+
+def test_batches_of_damaged_predictions_name_the_file(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    run = write(store, {"iid": [1, 0]})
+    file = store.folder(run) / PREDICTIONS
+    pq.write_table(pq.read_table(file).drop_columns(["task"]), file)
+    with pytest.raises(StoreError, match=re.escape(str(file))):
+        list(store.answer_batches(run, ["index", "task"], 10))
+
+
+def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    whole, broken = (write(store, {"iid": [1]}, seed=seed) for seed in (0, 1))
+    assert store.readable() == (sorted([whole, broken]), {})
+    (store.folder(broken) / SCORES).write_text("{")
+    names, problems = store.readable()
+    assert names == [whole]
+    assert list(problems) == [broken]
+
+
+def test_failed_runs_are_known_to_the_table_until_they_succeed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    file = store.failure_file("ab" * 16)
+    file.parent.mkdir(parents=True)
+    file.write_text('{"reason": "out of memory", "cell": "bilstm on ctl/A"}')
+    store.failure_file("cd" * 16).write_text("{")  # just being written
+    assert Runs(store).failures() == {"ab" * 16: FailedRun("bilstm on ctl/A", "out of memory")}
+    file.unlink()
+    assert Runs(store).failures() == {}

@@ -20,7 +20,6 @@ from taskloom.core.plan import Plan
 from taskloom.experiments import api
 from taskloom.experiments.spec import experiment as spec
 from taskloom.recipe import read
-from taskloom.recipe.apply import answerer
 from taskloom.suites.babi.reasoner import second_solver
 from taskloom.suites.babi.solve_file import places_of, solve_story, solve_text
 from taskloom.suites.babi.story import text_format
@@ -29,6 +28,7 @@ from taskloom.suites.taskbench.language import name as normal_name
 from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.language import show as printed
 from taskloom.suites.zest.synthetic.domain_files import domain_names, load_domain
+from taskloom.verbs import answerer
 from tests.fuzz.engine import Refuted, Verdict, target
 from tests.fuzz.strategies import (
     as_text,

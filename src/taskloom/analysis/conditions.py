@@ -1,6 +1,4 @@
-"""Under which conditions runs were made, and what of it differs from a published number's
-conditions.
-"""
+"""Conditions under which runs were made, and their differences from those of a published number."""
 
 from __future__ import annotations
 
@@ -35,15 +33,15 @@ MODEL_NAMES = {
     "t5-11b": "T5-11B",
     "facebook/bart-large": "BART-large",
 }
-"""Pretrained models as tables and figures call them; others go by their own name."""
+"""Names of pretrained models in tables and figures; others keep their own name."""
 
 
 SETTING_NAMES = {"learner.n": "prompt vectors", "recipe.sequences.length": "items of a sequence"}
-"""Settings whose own name says too little in a list of conditions."""
+"""Settings whose own name is unclear in a list of conditions."""
 
 
 def model_name(ours: Conditions) -> str:
-    """Return what a run's pretrained model is called; empty where it has none.
+    """Name of a run's pretrained model for tables and figures; empty if it has none.
 
     >>> model_name({"learner.model": "smollm2", "learner.pretrained": False})
     'SmolLM2-135M (random weights)'
@@ -54,20 +52,21 @@ def model_name(ours: Conditions) -> str:
 
 
 def random_twin(ours: Conditions) -> bool:
-    """Return whether a run's model has the architecture of a pretrained one, and random weights."""
+    """True if a run's model has the architecture of a pretrained one, with random weights."""
     return ours.get("learner.pretrained") is False
 
 
 def conditions_of(runs: Runs, run: str) -> Conditions:
-    """Return all settings under which a run was made.
+    """All settings under which a run was made, defaults filled in.
 
-    Where its recipe or learner is not known here, only the settings that were written down are
+    If its recipe or learner is not known here, only the settings that were written down are
     returned.
     """
     text = runs.config(run)
     settings = dict(runs[run].fields)
     if ".py" in text:
-        return settings  # code that only a store names is never run
+        # Code that only a store names is never run.
+        return settings
     config = parse(text)
     try:
         recipe = _recipe(config)
@@ -102,8 +101,7 @@ def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_labels(runs: Runs) -> dict[str, str]:
-    """Return for each run what it is called in tables and figures: learner, recipe, and the fields
-    in which they vary.
+    """Name of each run in tables and figures: learner, recipe, and the fields in which runs vary.
 
     Runs of one label are repetitions of each other: they differ in the seed alone.
     """
@@ -116,8 +114,8 @@ def run_labels(runs: Runs) -> dict[str, str]:
 
 
 def recipe_of(runs: Runs, run: str) -> Recipe:
-    """Return the recipe that a run learned from; the first of a mix. Code that only a store names
-    is never run.
+    """Recipe that a run learned from; the first of a mix. Code that only a store names is never
+    run.
     """
     text = runs.config(run)
     if ".py" in text:
@@ -132,33 +130,35 @@ def _recipe(config: Mapping[str, Any]) -> Recipe:
 
 
 def differences(number: PublishedNumber, ours: Conditions) -> tuple[str, ...]:
-    """Return a sentence for each published condition that ours differ from; what is not known of
-    ours is left out.
+    """A sentence for each published condition that differs from ours. Conditions that are unknown
+    for our run are left out.
     """
     return tuple(_differing(number, ours).values())
 
 
 def comparable(number: PublishedNumber, ours: Conditions) -> bool:
-    """Return whether no essential condition of a published number differs from ours."""
+    """True if no essential condition of a published number differs from ours."""
     return not set(_differing(number, ours)) & set(number.essential)
 
 
 def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
     differing = {}
     for key, theirs in number.conditions.items():
-        if key in ours and ours[key] != theirs:
-            own, their = (
-                MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs)
-            )
-            name = SETTING_NAMES.get(key) or key.partition(".")[2]
-            differing[key] = f"{name} {own} (paper: {their})"
-            if key == EPOCHS and not ours[key] and STEPS in ours:  # 0 says that steps count
-                differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their} epochs)"
+        if key not in ours or ours[key] == theirs:
+            continue
+        their_value = MODEL_NAMES.get(str(theirs), _shown(theirs))
+        if key == EPOCHS and not ours[key] and STEPS in ours:
+            # With 0 epochs the number of steps decides how long training takes.
+            differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their_value} epochs)"
+            continue
+        our_value = MODEL_NAMES.get(str(ours[key]), _shown(ours[key]))
+        name = SETTING_NAMES.get(key) or key.partition(".")[2]
+        differing[key] = f"{name} {our_value} (paper: {their_value})"
     return differing
 
 
 def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
-    """Return nested values under names with dots.
+    """Nested values under dotted names.
 
     >>> flatten({"splits": {"train": {"n": 5}}}, "recipe")
     {'recipe.splits.train.n': 5}
@@ -171,11 +171,9 @@ def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return (
-        f"{value:,}"
-        if isinstance(value, int) and not isinstance(value, bool)
-        else short_value(value)
-    )
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return short_value(value)
 
 
 STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")
@@ -183,8 +181,8 @@ STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")
 
 
 def short_value(value: Any) -> str:
-    """Return the value of a setting as labels have it: a path in a run store by the beginning of
-    the run's name.
+    """Value of a setting for labels: a path in a run store is shortened to the beginning of the
+    run's name.
 
     >>> short_value("/data/runs/36/36d76a7b23471100f4b75da084962b25/model"), short_value(0.5)
     ('36d76a7b', '0.5')

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from taskloom.analysis import palette
-from taskloom.analysis.svg_text import for_page, shorten, with_tips
+from taskloom.analysis import plot_style
+from taskloom.analysis.plot_style import for_page, shorten, with_tips
 from taskloom.core.errors import MissingExtra
 from taskloom.experiments.result_table import ResultTable
 
 MARKERS = ("o", "s", "^", "P", "v", "X", "*", "D")
 """Diamonds come last: open ones are published numbers."""
-SHADES = tuple(light for light, _ in palette.SHADES)
+SHADES = tuple(light for light, _ in plot_style.SHADES)
 """Colours of series that are not splits."""
 
 DASHES = ("-", "--", "-.", ":", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 3)))
@@ -82,16 +82,15 @@ def canvas(
     about: Sequence[Any] = (),
     **options: Any,
 ) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes: first those of the panels, row by row, then those that are
-    hidden.
+    """A figure and its axes: first those of the panels, row by row, then the hidden ones.
 
     Args:
         panels: How many there are.
         size: Width and height of one panel, in inches.
         across: The most panels in a row.
-        inner: For each panel the inches of what is drawn in it, where they differ: `size` then has
+        inner: For each panel the inches of what is drawn in it, if they differ: `size` then has
             those of its labels alone.
-        about: For each panel what its row is about: where that changes, a new row begins. Not
+        about: For each panel the subject of its row: a new subject begins a new row. Not
             together with `inner`.
         **options: Of `matplotlib.figure.Figure.subplots`: `sharey`.
     """
@@ -114,8 +113,7 @@ def canvas(
 
 
 def places_of(about: Sequence[Any], columns: int) -> list[int]:
-    """Return the places of panels, counted row by row, where a new row begins for everything that
-    rows are about.
+    """Positions of panels, counted row by row; each value of `about` begins a new row.
 
     >>> places_of(["Transformer", "Transformer", "NDR", "NDR", "NDR", "NDR"], 3)
     [0, 1, 3, 4, 5, 6]
@@ -130,12 +128,13 @@ def places_of(about: Sequence[Any], columns: int) -> list[int]:
 
 
 def first_of_rows(axes: Sequence[Any]) -> list[Any]:
-    """Return the axes that stand first in a row, where what is up is said."""
+    """Leftmost axes of each row, which carry the label of the vertical axis."""
     return [axis for axis in axes if axis.get_visible() and axis.get_subplotspec().is_first_col()]
 
 
 def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
-    """Return rows and columns for so many panels; four are two by two, so that none stands alone.
+    """Rows and columns for a number of panels. Four are two by two, so that no panel is alone in a
+    row.
 
     >>> grid_of(3), grid_of(4), grid_of(5)
     ((1, 3), (2, 2), (2, 3))
@@ -176,7 +175,7 @@ def page_svg(figure: Any, alt: str, **options: Any) -> str:
 
 
 def pdf(figure: Any) -> bytes:
-    """Return a figure as a PDF file."""
+    """A figure as the bytes of a PDF file."""
     out = io.BytesIO()
     with style(), _any_letters():
         figure.savefig(out, format="pdf", metadata={"CreationDate": None}, **CUT)
@@ -184,14 +183,12 @@ def pdf(figure: Any) -> bytes:
 
 
 def wrapped(title: Any, width: int = 34) -> str:
-    """Return a title on lines that a panel has room for."""
+    """A title broken into lines that fit a panel."""
     return textwrap.fill("" if title is None else str(title), width)
 
 
 def without_data() -> Any:
-    """Return a figure that says that there is nothing to draw: no run may be left after a study's
-    selection.
-    """
+    """A figure that says that there is nothing to draw: a study's selection may leave no run."""
     figure, (axis,) = canvas(1, (3.4, 0.8))
     axis.axis("off")
     axis.text(0.5, 0.5, "No runs are left to draw.", ha="center", va="center")
@@ -199,8 +196,8 @@ def without_data() -> Any:
 
 
 def by_panel(data: ResultTable, panel: str) -> dict[Any, list[dict[str, Any]]]:
-    """Return the rows of each panel, by the panel's value in their first order; all under None
-    where there is no such column.
+    """Rows of each panel, by the panel's value in order of appearance; all under None if there is
+    no such column.
     """
     if not panel:
         return {None: list(data)}
@@ -208,7 +205,7 @@ def by_panel(data: ResultTable, panel: str) -> dict[Any, list[dict[str, Any]]]:
 
 
 def values_of(data: ResultTable, column: str) -> list[Any]:
-    """Return the different values of a column, in their first order."""
+    """Different values of a column, in order of appearance."""
     return list(dict.fromkeys(row[column] for row in data))
 
 
@@ -228,9 +225,9 @@ def intervals(
     """Draw means with their intervals along a line, and published numbers as open diamonds.
 
     Args:
-        data: Rows with `low` and `high`, and published values where there are any.
+        data: Rows with `low` and `high`, and published values if there are any.
         place: The column of the lines.
-        series: The column that markers tell apart.
+        series: The column that markers distinguish.
         panel: The column of the panels; none by default.
         mean: The column of the means.
         xlabel: What is measured.
@@ -268,7 +265,7 @@ def intervals(
             axis.set_title(wrapped(title))
             axis.set_yticks(range(len(places)), [labels[p] for p in places])
             axis.set_ylim(len(places) - 0.5, -0.5)
-            axis.grid(axis="x", color=palette.GRID, linewidth=0.6)
+            axis.grid(axis="x", color=plot_style.GRID, linewidth=0.6)
             axis.set_axisbelow(True)
         columns = grid_of(len(panels), across)[1]
         for axis in axes[: len(panels) : columns]:
@@ -322,8 +319,8 @@ from the panels.
 
 
 def _on_lines(label: str) -> str:
-    """Return a label on as few lines as it needs, which are about as long; no word is broken, since
-    many are names.
+    """A label on as few lines as it needs, of about equal length. Words are not broken, since many
+    are names.
 
     >>> _on_lines("one indefinite sentence (answer: maybe)"), _on_lines("as it is")
     ('one indefinite sentence\\n(answer: maybe)', 'as it is')
@@ -350,7 +347,7 @@ def _wider(limits: tuple[float, float]) -> tuple[float, float]:
 
 
 def is_known(value: Any) -> bool:
-    """Return whether there is a number to draw."""
+    """True if there is a number to draw."""
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
@@ -376,7 +373,7 @@ def _mark(
             "D",
             markersize=7,
             markerfacecolor="none",
-            markeredgecolor=palette.SOFT,
+            markeredgecolor=plot_style.SOFT,
         )
 
 
@@ -393,7 +390,7 @@ def _legend(
         empty = {
             "marker": "D",
             "markerfacecolor": "none",
-            "markeredgecolor": palette.SOFT,
+            "markeredgecolor": plot_style.SOFT,
             "linestyle": "none",
         }
         handles.append(Line2D([], [], label="published", **empty))  # type: ignore[arg-type]
@@ -415,8 +412,8 @@ LEGEND = 0.2
 
 
 def natural_order(value: Any) -> tuple[int, float, str]:
-    """Return a key that sorts numbers as numbers, also where they are text, and before other texts
-    and what is no value.
+    """Sort key that orders numbers as numbers, also those written as text, before other texts and
+    missing values.
 
     >>> sorted(["10", "b", None, "nan", "2", "a"], key=natural_order)
     ['2', '10', None, 'a', 'b', 'nan']
@@ -480,12 +477,12 @@ def lines(
                 aside = SPREAD * gap * (number - (len(names) - 1) / 2)
                 _line(axis, own, x, y, look, dashes[number % len(dashes)], aside)
             if threshold is not None:
-                axis.axhline(threshold, color=palette.SOFT, linewidth=1.0, linestyle="--")
+                axis.axhline(threshold, color=plot_style.SOFT, linewidth=1.0, linestyle="--")
             axis.set(xlabel=xlabel or x, title=wrapped(title))
             if limits:
                 axis.set_ylim(*_wider(limits))
             _scale_across(axis, [point[x] for point in share], across)
-            axis.grid(color=palette.GRID, linewidth=0.6)
+            axis.grid(color=plot_style.GRID, linewidth=0.6)
             axis.set_axisbelow(True)
         for axis in first_of_rows(axes):
             axis.set_ylabel(ylabel)
@@ -525,7 +522,7 @@ would hide each other.
 
 
 def _gap(places: Iterable[float]) -> float:
-    """Return the smallest distance between two different places; 0 where there is but one."""
+    """Smallest distance between two different positions; 0 if there is only one."""
     known = sorted(set(places))
     return min((b - a for a, b in pairwise(known)), default=0.0)
 
@@ -533,7 +530,7 @@ def _gap(places: Iterable[float]) -> float:
 def _looks(names: Sequence[Any]) -> list[dict[str, Any]]:
     """The colour and the marker of each series."""
     looks = []
-    for number, colour in enumerate(palette.series_colours(names)):
+    for number, colour in enumerate(plot_style.series_colours(names)):
         looks.append({"color": colour, "marker": MARKERS[number % len(MARKERS)]})
     return looks
 

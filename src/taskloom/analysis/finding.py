@@ -1,4 +1,4 @@
-"""What a study returns: a table, figures that are drawn from data, and judgements on published
+"""Results of a study: a table, figures that are drawn from data, and judgements on published
 numbers.
 """
 
@@ -52,13 +52,12 @@ class Finding:
     """The answer to one question.
 
     Attributes:
-        title: What it is about.
+        title: Title.
         text: What was measured, in a sentence or two.
         table: The numbers.
         figures: Figures, drawn from data.
         judgements: Our numbers beside the published ones.
-        notes: What a reader must know before believing it: conditions that differ, too few seeds,
-            what was not measured.
+        notes: Caveats: conditions that differ, too few seeds, things that were not measured.
     """
 
     title: str
@@ -75,13 +74,19 @@ class Finding:
         return f"<Finding '{self.title}': {', '.join(parts) or 'no numbers'}>"
 
     def _repr_html_(self) -> str:
-        parts = [paragraph(self.title, strong=True), *([paragraph(self.text)] if self.text else [])]
-        tables = [self.table, judgement_table(self.judgements) if self.judgements else None]
-        parts += [one._repr_html_() for one in (*tables, *self.figures) if one is not None]
-        return "".join([*parts, *map(paragraph, self.notes)])
+        parts = [paragraph(self.title, strong=True)]
+        if self.text:
+            parts.append(paragraph(self.text))
+        if self.table is not None:
+            parts.append(self.table._repr_html_())
+        if self.judgements:
+            parts.append(judgement_table(self.judgements)._repr_html_())
+        parts += [figure._repr_html_() for figure in self.figures]
+        parts += [paragraph(note) for note in self.notes]
+        return "".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding for JSON, with the data of its figures."""
+        """The finding for JSON, with the data of its figures."""
         return {
             "title": self.title,
             "text": self.text,
@@ -96,8 +101,8 @@ class Finding:
 
 
 def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Return judgements as a table: ours with its interval, the published number, the difference,
-    the verdict.
+    """Judgements as a table: ours with its interval, the published number, the difference, the
+    verdict.
     """
     return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
 
@@ -116,8 +121,8 @@ COLUMNS = (
 
 
 def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Return judgements as a table that fits a page: without conditions, and without a column that
-    tells no two rows apart.
+    """Judgements as a table that fits a page: without conditions, and without columns that are the
+    same in all rows.
 
     Conditions are long and many rows share them: `differing_conditions` has them. The place is the
     same for most findings, and numbers that no training made have no seeds.
@@ -125,9 +130,8 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     judgements = list(judgements)
     table = judgement_table(judgements)
     units = {judgement.unit for judgement in judgements if judgement.seeds}
-    unit = (
-        units.pop() if len(units) == 1 else "seeds"
-    )  # what the column counts, where all rows count the same
+    # The column is named after its unit if all rows have the same.
+    unit = units.pop() if len(units) == 1 else "seeds"
     rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
     shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
     unsaid = {"place"} if len({row["place"] for row in rows}) < 2 else set()
@@ -136,40 +140,34 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
 
 
 CONDITIONS = "Conditions that differ from the paper's:"
-"""What leads to `differing_conditions` on pages and in the terminal."""
+"""Heading of `differing_conditions` on pages and in the terminal."""
 
 
 def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
-    """Return the conditions that differ from the paper's: first those of all claims, then a line
-    for all claims that share some.
+    """Conditions that differ from the paper's: first those of all claims, then a line for each set
+    that some claims share.
     """
-    common = [
-        c
-        for c in (judgements[0].conditions if judgements else ())
-        if all(c in j.conditions for j in judgements)
-    ]
+    first = judgements[0].conditions if judgements else ()
+    common = [c for c in first if all(c in j.conditions for j in judgements)]
     concerned: dict[tuple[str, ...], list[str]] = {}
     for judgement in judgements:
         if further := tuple(c for c in judgement.conditions if c not in common):
             concerned.setdefault(further, []).append(judgement.claim)
     every = [judgement.claim for judgement in judgements]
     lines = [f"all: {', '.join(common)}"] if common else []
-    return lines + [
-        f"{'; '.join(_joined_claims(claims, every))}: {', '.join(conditions)}"
-        for conditions, claims in concerned.items()
-    ]
+    for conditions, claims in concerned.items():
+        lines.append(f"{'; '.join(_joined_claims(claims, every))}: {', '.join(conditions)}")
+    return lines
 
 
 def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
-    """Return claims, where all that there are about one thing ('chain, FPT: slope', 'chain, FPT:
-    r²') are named by it alone.
+    """Claims, with one name in place of all claims about one thing ('chain, FPT: slope' and 'chain,
+    FPT: r²' become 'chain, FPT').
     """
     things = {claim: claim.rpartition(": ")[0] for claim in every}
-    whole = {
-        thing
-        for thing in things.values()
-        if thing and all(c in claims for c in every if things[c] == thing)
-    }
-    return list(
-        dict.fromkeys(things[claim] if things[claim] in whole else claim for claim in claims)
-    )
+    incomplete = {things[claim] for claim in every if claim not in claims}
+    names = []
+    for claim in claims:
+        thing = things[claim]
+        names.append(thing if thing and thing not in incomplete else claim)
+    return list(dict.fromkeys(names))

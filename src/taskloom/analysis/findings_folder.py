@@ -49,7 +49,7 @@ def write_findings(
 
     Args:
         folder: Where to; see `check_folder`.
-        title: Of the page.
+        title: Title of the page.
         lead: The paragraph below the title.
         findings: What was found.
         runs: The runs that went in.
@@ -89,15 +89,14 @@ MARKDOWN = "page.md"
 
 
 def check_folder(folder: Path, title: str) -> None:
-    """Raise an error where a page cannot be written to a folder, before anything is computed for
-    it.
+    """Raise an error if a page cannot be written to a folder, before anything is computed for it.
 
-    A page of the same title is replaced. Other pages, and files of somebody's own, are not mixed
-    with it.
+    A page of the same title is replaced. A folder with another page, or with other files, is
+    refused.
 
     Args:
         folder: Where findings are to be written; it need not exist.
-        title: Of their page.
+        title: Title of their page.
     """
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
@@ -154,8 +153,8 @@ def page_sections(findings: Sequence[Finding]) -> list[Section]:
 
 
 def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
-    """Return the sections of a page: the finding with its first figure and its table, more figures,
-    and the judgements.
+    """Sections of a page: the finding with its first figure and its table, further figures, and the
+    judgements.
     """
     first = finding.figures[0] if finding.figures else None
     figure, caption = (drawn[id(first)], first.caption) if first else ("", "")
@@ -193,8 +192,8 @@ for nothing in them.
 
 
 def folded(judgements: Sequence[Judgement]) -> str:
-    """Return the line that unfolds a long table of comparisons that have no verdict; empty where it
-    is to be shown.
+    """The line that unfolds a long table of comparisons without a verdict; empty if the table is
+    always shown.
     """
     if len(judgements) <= SHOWN_INCOMPARABLE or any(
         judgement.verdict != OTHER for judgement in judgements
@@ -204,7 +203,7 @@ def folded(judgements: Sequence[Judgement]) -> str:
 
 
 NOTES = "Notes:"
-"""What tells the notes of a page from the conditions above them."""
+"""Heading that separates the notes of a page from the conditions above them."""
 
 RULE = (
     "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees': the"
@@ -233,12 +232,12 @@ def _page_table(table: ResultTable | None) -> Table | None:
 
 
 def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
-    """Return a finding as Markdown.
+    """A finding as Markdown.
 
     Args:
         finding: The finding.
         figure_folder: Where its figures lie, seen from the page; beside it by default.
-        level: Of its heading; 0: without one.
+        level: Level of its heading; 0 for none.
     """
     head = f"{figure_folder}/" if figure_folder else ""
     parts = [f"{'#' * level} {finding.title}"] if level else []

@@ -154,8 +154,8 @@ def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, floa
 
 
 def _greys() -> Any:
-    """Return greys: the lightest is not white, which is a cell without items, the darkest hides
-    neither a frame nor a number.
+    """Greys for cells: the lightest differs from white, which marks a cell without items, and the
+    darkest hides neither a frame nor a number.
     """
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
@@ -243,7 +243,7 @@ def shade_cells(axis: Any, grid: NDArray[np.float64]) -> Any:
 
 
 def shades() -> tuple[Any, Any]:
-    """Return the colours of the steps, and the numbers at which they begin and end."""
+    """Colours of the steps, and the numbers at which they begin and end."""
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
@@ -263,8 +263,8 @@ def _path(covered: NDArray[np.bool_]) -> Any:
 
 
 def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
-    """Yield the closed outlines of the covered cells, corners only; those of holes run in the other
-    direction.
+    """Yield the closed outlines of the covered cells, corners only; outlines of holes run in the
+    other direction.
 
     >>> [outline] = outlines(np.array([[True, True], [True, True]]))
     >>> outline
@@ -290,8 +290,8 @@ def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
 
 
 def _edges(covered: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
-    """Return the edges between covered cells and others, by where they start, with the covered cell
-    on the right.
+    """Edges between covered cells and others, by their starting points, with the covered cell on
+    the right.
     """
     edges: dict[Corner, list[Corner]] = {}
     padded = np.pad(covered, 1)

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.palette import COLOURS, GRID, SOFT
-from taskloom.analysis.svg_text import TIP
+from taskloom.analysis.plot_style import COLOURS, GRID, SOFT, TIP
 
 WIDTH = 360
-"""Points of a panel across: pixels on a phone, where it fills the screen."""
+"""Width of a panel in points: pixels on a phone, where it fills the screen."""
 
 LETTER = 6.9
 """Mean width of a letter in points, at a size of 12."""
@@ -40,7 +39,7 @@ QUARTERS = (0, 0.25, 0.5, 0.75, 1)
 """Numbers of the axis of scores."""
 
 MARKERS = ("o", "s", "^", "D")
-"""Shapes of series, for readers who cannot tell the colours."""
+"""Shapes of series, for readers who cannot distinguish the colours."""
 
 Guess = float | Mapping[str, float] | None
 """The score of guessing: of all series, or of each."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from taskloom.analysis.seed_scores import (
     mean_and_sd,
     mean_and_se,
     repeated_runs,
+    seed_point,
     seeds_and_items_caption,
     seeds_caption,
 )
@@ -213,18 +214,20 @@ class PaperTable:
             columns = {"mean": both.mean, "low": both.low, "high": both.high}
             return {**columns, "n": both.items, "seeds": both.seeds}
         scores = cell.by_unit
-        mean, n, several = fmean(scores), len(scores), len(scores) > 1
+        several = len(scores) > 1
+        columns = {"mean": fmean(scores), self.unit: len(scores)}
         if self.unit != "seeds":
             tasks = over_tasks(scores) if several else None
-            spread = {"se": tasks.se if tasks else None}
-            return {"mean": mean, **interval_columns(tasks), **spread, self.unit: n}
-        if cell.items:
-            seeds = over_seeds(scores, items=cell.items) if several else None
-            one_seed = wilson(mean * cell.items, cell.items)
-            low, high = (seeds.low, seeds.high) if seeds else one_seed
-            return {"mean": mean, "low": low, "high": high, "n": cell.items, "seeds": n}
-        ends = interval_columns(over_seeds(scores) if several else None)
-        return {"mean": mean, **ends, "sd": stdev(scores) if several else None, "seeds": n}
+            return {**columns, **interval_columns(tasks), "se": tasks.se if tasks else None}
+        if not cell.items:
+            return seed_point(scores)
+        if several:
+            seeds = over_seeds(scores, items=cell.items)
+            low, high = seeds.low, seeds.high
+        else:
+            # One seed says nothing about other seeds, so its interval is over its items.
+            low, high = wilson(columns["mean"] * cell.items, cell.items)
+        return {**columns, "low": low, "high": high, "n": cell.items}
 
     def with_interval(self, cell: TableCell) -> str:
         """Mean and 95 % interval of a cell as text; a dash if nothing was measured."""
@@ -235,31 +238,32 @@ class PaperTable:
 
     def judgements(self, cells: Iterable[TableCell]) -> list[Judgement]:
         """Verdicts on the cells that have a published number."""
-        return [
-            judge_mean(
-                cell.by_unit,
-                cell.number,
-                claim=cell.claim,
-                conditions=(*differences(cell.number, cell.conditions), *cell.extra),
-                comparable=cell.comparable and comparable(cell.number, cell.conditions),
-                unit=self._units,
+        judgements = []
+        for cell in cells:
+            number = cell.number
+            if number is None:
+                continue
+            their_ends = None
+            if cell.share_of:
                 # A share of tasks varies with the tasks as well as with the training.
-                their_ends=(
-                    wilson(cell.number.value * cell.share_of, cell.share_of)
-                    if cell.share_of
-                    else None
-                ),
+                their_ends = wilson(number.value * cell.share_of, cell.share_of)
+            judgement = judge_mean(
+                cell.by_unit,
+                number,
+                claim=cell.claim,
+                conditions=(*differences(number, cell.conditions), *cell.extra),
+                comparable=cell.comparable and comparable(number, cell.conditions),
+                unit=self._units,
+                their_ends=their_ends,
             )
-            for cell in cells
-            if cell.number is not None
-        ]
+            judgements.append(judgement)
+        return judgements
 
     def figure(self, points: ResultTable, axes: Mapping[str, Any]) -> StudyFigure:
         """The figure of the data, with its caption."""
-        counts, items = (
-            [point[column] for point in points] if column in points.columns else []
-            for column in (self._units, "n")
-        )
+        # A declaration may leave these columns out of the figure's data.
+        counts = [point[self._units] for point in points if self._units in points.columns]
+        items = [point["n"] for point in points if "n" in points.columns]
         units = count_of(counts, self._units.removesuffix("s"))
         if self.unit == QUESTIONS:
             intervals = seeds_and_items_caption(counts, items)
@@ -304,8 +308,8 @@ class PaperTable:
             table = points
         elif table is None:
             table = self._rows(cells)
-        judgements, sentences = tuple(self.judgements(cells)), (*notes, *self.notes)
-        return Finding(self.title, self.text, table, (figure,), judgements, sentences)
+        judgements = tuple(self.judgements(cells))
+        return Finding(self.title, self.text, table, (figure,), judgements, (*notes, *self.notes))
 
     def _rows(self, cells: Sequence[TableCell]) -> ResultTable:
         """A row for each cell: ours beside the published number."""

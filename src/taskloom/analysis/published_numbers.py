@@ -53,14 +53,14 @@ class PublishedNumber:
         place: Where the paper has it: `Table 1`, `section 4.1`.
         of: What it is of.
         value: The number.
-        sd: Standard deviation over trainings; None where the paper gives none. With `n` 1, the
+        sd: Standard deviation over trainings; None if the paper gives none. With `n` 1, the
             standard error of the number.
-        n: Trainings it is the mean of.
-        decimals: To how many decimals the paper rounds it.
+        n: Number of trainings that it is the mean of.
+        decimals: Number of decimals in the paper.
         own_margin: Margin of agreement on the number's own scale, if it is no accuracy (slopes).
         conditions: Settings under which it was measured: `learner.steps: 80000`, `recipe.functions:
             32`.
-        essential: The conditions under which alone a comparison of numbers says something.
+        essential: Conditions that must agree for a comparison of numbers to mean anything.
     """
 
     paper: str
@@ -76,7 +76,7 @@ class PublishedNumber:
 
     @property
     def rounding(self) -> float:
-        """Return half a unit of the last decimal that the paper gives."""
+        """Half a unit of the last decimal that the paper gives."""
         return 0.5 * 10.0**-self.decimals
 
     @property
@@ -90,7 +90,7 @@ class PublishedNumber:
 
     @property
     def name(self) -> str:
-        """Return what the number is of, as text."""
+        """What the number is of, as text."""
         return ", ".join(str(value) for value in self.of.values())
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class PaperPlace:
 
 @dataclass(frozen=True, slots=True)
 class PaperData:
-    """Everything that a data file says of a paper.
+    """Contents of a paper's data file.
 
     Attributes:
         name: The paper's name: `dyna-babi`.
@@ -162,7 +162,7 @@ def paper(name: str) -> PaperData:
 
 
 def published(name: str, place: str | None = None, **of: Any) -> list[PublishedNumber]:
-    """Return the numbers of a paper, those at a place, and those of what the keywords say.
+    """Numbers of a paper, optionally of one place and of what the keywords select.
 
     Args:
         name: The paper's name: `dyna-babi`.

@@ -33,13 +33,13 @@ QUICK = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reproduced:
-    """What came of a reproduction.
+    """Result of a reproduction.
 
     Attributes:
         study: The study.
         scale: `quick` or `full`.
         findings: What was found.
-        page: The page that was written; None where none was wanted.
+        page: The page that was written; None if none was wanted.
         runs: The runs that went in; None for studies that need none.
     """
 
@@ -58,8 +58,8 @@ class Reproduced:
 
     @property
     def note(self) -> str:
-        """Return what a reader must know of the scale; empty where the conditions are the paper's
-        or nothing was trained.
+        """A warning about the scale; empty if the conditions are the paper's or nothing was
+        trained.
         """
         return scale_note(self.study, self.scale)
 
@@ -70,12 +70,12 @@ class Reproduced:
 
 
 def scale_note(study: Study, scale: str) -> str:
-    """Return that numbers are not measured under the paper's conditions, where they are not."""
+    """A note that numbers are not measured under the paper's conditions; empty if they are."""
     return QUICK if scale == "quick" and not study.from_recipes else ""
 
 
 def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[Experiment]:
-    """Return the experiments that a reproduction runs; none for studies that need no runs.
+    """Experiments that a reproduction runs; empty for studies that need no runs.
 
     Args:
         study: The study.
@@ -99,28 +99,26 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
 
 
 def find_existing(name: str) -> Study:
-    """Return a study by name; of a table or figure of a paper that has none yet, raise an error
-    that says so.
+    """Find a study by name. For a table or figure of a paper that has no study yet, the error says
+    so.
     """
-    place = next(
-        (p for paper_name in paper_names() for p in paper(paper_name).places if p.study == name),
-        None,
-    )
-    if place is not None and STUDIES.find(name) is None:
-        raise StudyError(
-            f"'{name}' is {place.place} of {place.paper}, which has no study yet; 'taskloom list"
-            " studies' lists those that exist"
-        )
+    if is_python(name) or STUDIES.find(name) is not None:
+        return find_study(name)
     if name in paper_names():
         raise StudyError(
             f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce"
             f" {name}' lists"
         )
-    if not is_python(name) and STUDIES.find(name) is None:
-        raise StudyError(
-            f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}"
-        )
-    return find_study(name)
+    for paper_name in paper_names():
+        for place in paper(paper_name).places:
+            if place.study == name:
+                raise StudyError(
+                    f"'{name}' is {place.place} of {place.paper}, which has no study yet;"
+                    " 'taskloom list studies' lists those that exist"
+                )
+    raise StudyError(
+        f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}"
+    )
 
 
 def reproduce(
@@ -147,14 +145,13 @@ def reproduce(
         out: The folder to write to; nothing is written by default.
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
-        progress: Whether to show how far the runs are, by default in notebooks only; or a function,
-            see `tl.run`.
+        progress: True to show progress (default: in notebooks only), or a function, see `tl.run`.
         watch: The old name of `progress`; deprecated.
         **settings: Of the study.
     """
     if not isinstance(name, str):
         raise ParameterError(
-            "name", f"must be that of a study, e.g. 'ctlpp/table1', not {echo(name)}"
+            "name", f"must be that of a study, e.g. 'runs/error-traits', not {echo(name)}"
         )
     study = find_existing(name)
     # Before hours of runs, not after them.
@@ -180,9 +177,7 @@ def _run(
     progress: Watch | bool | None,
     how: Mapping[str, Any],
 ) -> Runs | None:
-    """Make what is missing of the runs of experiments and return all of them; None where there is
-    no experiment.
-    """
+    """Make the missing runs of experiments and return all of them; None if there is no experiment."""
     if not experiments:
         return None
     with watching(progress) as show:
@@ -193,13 +188,13 @@ def _run(
             f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed;"
             f" the first: {first}; rerun the command to retry just those"
         )
-    return Runs(outcome.store, dict.fromkeys(outcome.runs))
+    return outcome.table
 
 
 def analyse(
     name: str, runs: str | Path | Runs | None = None, **settings: Any
 ) -> tuple[Study, Runs | None, list[Finding]]:
-    """Apply a study to runs; to the recipes alone, at full scale, where it needs none.
+    """Apply a study to runs; to the recipes alone, at full scale, if it needs none.
 
     Args:
         name: The study.
@@ -241,8 +236,8 @@ def write_study(
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Return every table and figure of the papers and every other study, with what it needs and
-    costs and whether it exists.
+    """Every table and figure of the papers and every other study, with what it needs, what it costs
+    and whether it exists.
     """
     rows = []
     for name in paper_names():

@@ -13,14 +13,14 @@ from taskloom.experiments.statistics import Estimate, over_seeds, over_tasks
 from taskloom.experiments.table import Runs
 
 SEEDLESS = ("bag-of-words", "majority", "nearest-neighbour", "solver")
-"""Learners that do nothing by chance: with other seeds they give the same answers, which is no
-evidence of how scores vary.
+"""Deterministic learners: they give the same answers with other seeds, which is no evidence of how
+scores vary.
 """
 
 
 def repeated_runs(runs: Runs) -> list[list[str]]:
-    """Return the runs in groups that differ in the seed alone, in the order of their first runs;
-    one of a `SEEDLESS` learner.
+    """Groups of runs that differ in the seed alone, in the order of their first runs. A group of a
+    `SEEDLESS` learner has one run.
     """
     kinds: dict[str, list[str]] = {}
     for run in runs:
@@ -31,7 +31,7 @@ def repeated_runs(runs: Runs) -> list[list[str]]:
 
 
 def mean_and_sd(scores: Sequence[float]) -> str:
-    """Return mean ± standard deviation as people write it.
+    """Mean ± standard deviation as text.
 
     >>> mean_and_sd([0.9, 0.8]), mean_and_sd([0.9]), mean_and_sd([])
     ('0.850 ± 0.071', '0.900', '–')
@@ -43,8 +43,8 @@ def mean_and_sd(scores: Sequence[float]) -> str:
 
 
 def mean_and_se(scores: Sequence[float]) -> str:
-    """Return the mean over tasks ± its standard error as people write it; small ones by their
-    exponent, since they are not 0.
+    """Mean over tasks ± its standard error as text. Small means are written with an exponent, so
+    that they do not read as 0.
 
     >>> mean_and_se([0.9, 0.8]), mean_and_se([0.9]), mean_and_se([2e-5, 4e-5]), mean_and_se([0.0])
     ('0.850 ± 0.050', '0.900', '3.0e-05 ± 1.0e-05', '0.000')
@@ -57,8 +57,8 @@ def mean_and_se(scores: Sequence[float]) -> str:
 
 
 def seed_point(scores: Sequence[float]) -> dict[str, Any]:
-    """Return the mean of scores with its interval over seeds, as the columns of a figure's row;
-    none of one score or equal ones.
+    """Mean of scores with its interval over seeds, as columns of a figure's row. A single score, or
+    equal ones, have no interval.
     """
     several = len(scores) > 1
     return {
@@ -70,8 +70,8 @@ def seed_point(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def interval_columns(estimate: Estimate | None) -> dict[str, float | None]:
-    """Return the ends of an interval as the columns of a figure's row; none where there is no
-    estimate, or no interval.
+    """Ends of an interval as columns of a figure's row; None if there is no estimate or no
+    interval.
     """
     if estimate is None or math.isnan(estimate.low):
         return {"low": None, "high": None}
@@ -79,8 +79,7 @@ def interval_columns(estimate: Estimate | None) -> dict[str, float | None]:
 
 
 def count_range(counts: Iterable[int]) -> str:
-    """Return numbers of seeds or questions as a caption gives them; groups without any are left
-    out.
+    """Range of some numbers of seeds or questions for a caption; groups of 0 are left out.
 
     >>> count_range([25, 2, 0]), count_range([25, 25]), count_range([3, 1_500]), count_range([])
     ('2 to 25', '25', '3 to 1,500', '0')
@@ -90,7 +89,7 @@ def count_range(counts: Iterable[int]) -> str:
 
 
 def count_of(counts: Iterable[int], noun: str) -> str:
-    """Return numbers with what they count, in the singular where there is but one.
+    """Numbers with what they count, in the singular for 1.
 
     >>> count_of([1, 3], "seed"), count_of([1, 1], "seed"), count_of([1_500], "question")
     ('1 to 3 seeds', '1 seed', '1,500 questions')
@@ -100,7 +99,7 @@ def count_of(counts: Iterable[int], noun: str) -> str:
 
 
 def seeds_caption(counts: Iterable[int]) -> str:
-    """Return the sentence of a caption on seeds and intervals.
+    """Sentence of a caption on seeds and intervals.
 
     >>> seeds_caption([1, 1]), seeds_caption([1, 3])
     ('One training each, without intervals', 'Means over 1 to 3 seeds with 95 % intervals (t over seeds) where there are several')
@@ -115,8 +114,8 @@ def seeds_caption(counts: Iterable[int]) -> str:
 def seeds_and_items_caption(
     seeds: Iterable[int], items: Iterable[int], noun: str = "question"
 ) -> str:
-    """Return the sentence of a caption on seeds, items and intervals over both; those of one seed
-    are over its items alone.
+    """Sentence of a caption on seeds, items and intervals over both. Intervals of a single seed are
+    over its items alone.
 
     >>> seeds_and_items_caption([2], [60, 90])
     'Means over 2 seeds and 60 to 90 questions with 95 % intervals over both'

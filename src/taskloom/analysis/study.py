@@ -1,8 +1,10 @@
 """`@taskloom.study`: a function from runs to findings, registered by name as tasks are.
 
+The keyword-only parameters of the function are the study's settings. Their annotations decide what
+`--set KEY=VALUE` may be; some are also checked against what the runs have.
+
 `quick_costs` are the CPU-seconds of studies at quick scale, measured by `taskloom reproduce NAME`
-with a store of its own. They are in quick_costs.json, which has how they were measured; studies
-that were not measured are missing.
+with a store of its own. quick_costs.json records how; studies that were not measured are missing.
 """
 
 from __future__ import annotations
@@ -15,14 +17,180 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from taskloom.analysis.settings import StudyError as StudyError
-from taskloom.analysis.settings import annotation_of, checked_setting, kind_of_value
 from taskloom.core.errors import echo
 from taskloom.core.registry import Registry, is_python, name_in_file
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
     from taskloom.experiments.table import Runs
+
+
+from types import SimpleNamespace, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+
+from taskloom.core.errors import TaskloomError, nearest
+
+if TYPE_CHECKING:
+    from taskloom.experiments.table import Runs
+
+
+ShareSetting = Annotated[float, Field(ge=0, le=1)]
+"""A score, or a share of something."""
+
+CountSetting = Annotated[int, Field(ge=1)]
+"""A count, at least 1."""
+
+NumberSetting = Annotated[int, Field(ge=0)]
+"""An index counted from 0, or a count that may be 0."""
+
+MOST_CHOICES = 12
+"""Maximum choices that an error lists; of more it names the nearest."""
+
+
+class StudyError(TaskloomError):
+    """A study that does not exist, or that these runs cannot answer."""
+
+
+def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: str) -> Any:
+    """Convert a setting to the type that its parameter is annotated with; without an annotation it
+    is unchanged.
+
+    Args:
+        analyse: The function that has the parameter.
+        name: Name of the parameter.
+        value: What was given.
+        study: The name of the study, for the error.
+    """
+    kind = annotation_of(analyse, name)
+    reader = _reader(kind)
+    problem: ValidationError | None = None
+    # `--set split=` is YAML's null, and means no text.
+    for given in (value, "") if value is None else (value,):
+        try:
+            return reader.validate_python(given)
+        except ValidationError as error:
+            problem = error
+    what = "nothing" if value is None else f"'{value}'"
+    raise StudyError(
+        f"the setting '{name}' of the study '{study}' must be {kind_of_value(kind)}, not {what}"
+    ) from problem
+
+
+def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
+    """Annotation of one parameter, even if others cannot be evaluated; Any if only type checkers
+    can read it.
+    """
+    alone = SimpleNamespace(__annotations__={name: analyse.__annotations__.get(name, Any)})
+    try:
+        return get_type_hints(alone, getattr(analyse, "__globals__", {}), include_extras=True)[name]
+    except (NameError, SyntaxError):
+        return Any
+
+
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    """Pydantic adapter for an annotation. Values of a class that pydantic does not know must be its
+    instances.
+    """
+    try:
+        return TypeAdapter(
+            kind, config=ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
+        )
+    except PydanticUserError:  # a dataclass or a model, which brings its own config
+        return TypeAdapter(kind)
+
+
+KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    type(None): "nothing",
+    Any: "any value",
+}
+"""Words for the types of settings in error messages."""
+
+BOUNDS = {"ge": "of at least {:g}", "gt": "above {:g}", "le": "of at most {:g}", "lt": "below {:g}"}
+
+
+def kind_of_value(kind: Any) -> str:
+    """The words for an annotation in error messages.
+
+    >>> kind_of_value(ShareSetting), kind_of_value(Literal["A", "R"]), kind_of_value(int | None)
+    ('a number from 0 to 1', "'A' or 'R'", 'a whole number or nothing')
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return joined_choices([f"'{choice}'" for choice in parts if choice != ""])
+    if origin in (Union, UnionType):
+        return joined_choices([kind_of_value(part) for part in parts])
+    if origin is Annotated:
+        return " ".join([kind_of_value(parts[0]), *_range(parts[1:])])
+    return KINDS.get(kind, str(kind))
+
+
+def _range(fields: Sequence[Any]) -> list[str]:
+    """Bounds of a number in words."""
+    bounds: dict[str, float] = {}
+    for field in fields:
+        for constraint in getattr(field, "metadata", ()):
+            bounds |= {n: getattr(constraint, n) for n in BOUNDS if hasattr(constraint, n)}
+    if set(bounds) == {"ge", "le"}:
+        return [f"from {bounds['ge']:g} to {bounds['le']:g}"]
+    return [BOUNDS[name].format(bound) for name, bound in bounds.items()]
+
+
+def joined_choices(choices: Sequence[str]) -> str:
+    """Choices joined by commas and `or`.
+
+    >>> joined_choices(["a", "b", "c"]), joined_choices(["a"])
+    ('a, b or c', 'a')
+    """
+    return " or ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
+
+
+def check_choice(runs: Runs, name: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a setting that is not among what the runs have.
+
+    Args:
+        runs: The runs, which the error names.
+        name: Name of the setting.
+        value: What was given.
+        choices: Values that the runs have.
+    """
+    known = sorted(set(choices))
+    if value in known:
+        return
+    path = runs.path
+    if not known:
+        raise StudyError(f"the setting '{name}' is '{value}', and {path} has none to choose from")
+    if len(known) > MOST_CHOICES:
+        raise StudyError(
+            f"the setting '{name}' is '{value}', which {path} does not have;"
+            f" {nearest(value, known)}"
+        )
+    options = joined_choices([f"'{choice}'" for choice in known])
+    raise StudyError(f"the setting '{name}' must be {options} for {path}, not '{value}'")
+
+
+def check_split(runs: Runs, split: str) -> None:
+    """Refuse a split that no run answered; empty: any.
+
+    Args:
+        runs: The runs.
+        split: Its name, with or without its recipe (`mix`, `babi/mix-T7:mix`).
+    """
+    if split and split not in runs.splits:
+        check_choice(runs, "split", split, (full.rpartition(":")[2] for full in runs.splits))
 
 
 SCALES = ("quick", "full")
@@ -48,14 +216,14 @@ class Study:
     """A study.
 
     Attributes:
-        name: What commands call it: `ctlpp/table1`.
+        name: Name in commands: `ctlpp/table1`.
         describe: One line for lists.
-        analyse: From runs to findings; from a scale, where it needs no runs.
+        analyse: From runs to findings; from a scale if it needs no runs.
         place: The paper and the place of its table or figure; empty for our own questions.
         experiment: From a scale (`quick`, `full`) and a model (empty: the study's own) to the
             experiment that makes the runs, as its YAML file would have it, or to a list of
-            experiments; None for studies of runs that somebody else makes.
-        from_recipes: Whether it needs no runs: `analyse` then takes the scale.
+            experiments; None for studies of runs that the user makes.
+        from_recipes: True if it needs no runs: `analyse` then takes the scale.
         traits: Traits of examples that it looks at: files of scores keep them, with the answers to
             each example.
         follow: From the runs of `experiment` to further experiments that continue them; None where
@@ -76,12 +244,12 @@ class Study:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what may be set, with defaults: the keyword-only parameters of the function."""
+        """Settings with defaults: the keyword-only parameters of the function."""
         parameters = inspect.signature(self.analyse).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def setting_rows(self) -> list[tuple[str, Any, str, str]]:
-        """Return name, default, kind of value and meaning of each setting; meanings are the `Args`
+        """Name, default, kind of value and meaning of each setting. Meanings come from the `Args`
         of the function's docstring.
         """
         _, _, section = (inspect.getdoc(self.analyse) or "").partition("Args:\n")
@@ -94,11 +262,11 @@ class Study:
         ]
 
     def __call__(self, runs: Runs | str, **settings: Any) -> list[Finding]:
-        """Return the findings of runs, or of a scale where the study needs no runs.
+        """Findings of runs; of a scale if the study needs no runs.
 
         Args:
             runs: The runs; for a study without runs, `quick` or `full`.
-            **settings: Of the study.
+            **settings: Settings of the study.
         """
         from taskloom.analysis.finding import Finding
 
@@ -118,9 +286,7 @@ class Study:
         return several
 
     def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings as the types that the function annotates them with; refuse those that it
-        does not have.
-        """
+        """Convert settings to the types that the function annotates them with; reject unknown ones."""
         for name in settings:
             if name not in self.settings:
                 known = ", ".join(self.settings) or "none"
@@ -146,7 +312,7 @@ TAKEN = frozenset(
         "watch",
     }
 )
-"""What no setting may be called: `reproduce` takes settings beside its own parameters."""
+"""Names that no setting may have: `reproduce` takes settings beside its own parameters."""
 
 STUDIES: Registry[Study] = Registry("study", "taskloom.analysis", "taskloom.papers", indexed=True)
 
@@ -201,7 +367,7 @@ def study(
 
 
 def find_study(name: str) -> Study:
-    """Return a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file
+    """Find a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file
     (`mine.py::mine/errors`).
     """
     return STUDIES.get(name_in_file(name, STUDIES.of, "study") if is_python(name) else name)
@@ -211,7 +377,7 @@ FILE = "quick_costs.json"
 
 
 def quick_costs() -> dict[str, int]:
-    """Return the CPU-seconds (user and system, all processes) of each study at quick scale."""
+    """CPU-seconds (user and system, all processes) of each study at quick scale."""
     costs: dict[str, int] = json.loads(
         files("taskloom.analysis").joinpath(FILE).read_text(encoding="utf-8")
     )["studies"]
@@ -219,7 +385,7 @@ def quick_costs() -> dict[str, int]:
 
 
 def shown_cost(seconds: int | None) -> str:
-    """Return a cost as lists have it.
+    """A cost for lists.
 
     >>> shown_cost(3), shown_cost(40), shown_cost(237), shown_cost(None)
     ('seconds', '1 min', '4 min', '')

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.analysis import figures
+from taskloom.analysis.any_runs import any_recipe_experiments, stored_datasets
 from taskloom.analysis.conditions import run_labels, short_value
-from taskloom.analysis.divergence_accuracy import stored_datasets
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.seed_scores import (
@@ -35,9 +35,7 @@ from taskloom.analysis.seed_scores import (
     interval_columns,
     seeds_and_items_caption,
 )
-from taskloom.analysis.settings import check_choice, check_split
-from taskloom.analysis.small_recipes import any_recipe_experiments
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import StudyError, check_choice, check_split, study
 from taskloom.data.dataset import Dataset
 from taskloom.experiments.groups import known_traits
 from taskloom.experiments.result_table import ResultTable
@@ -132,9 +130,7 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
 def _figure(
     groups: Sequence[ScoredItems], best: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> StudyFigure:
-    """Return the scores by the values of each group's best trait, of the groups in which it is
-    surest.
-    """
+    """Scores by the values of each group's best trait, for the groups with the smallest p-values."""
     shown = sorted(best, key=lambda group: best[group]["corrected_p"])[:MOST_PANELS]
     by_group = {(g.trainings, g.split): g for g in groups}
     points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]
@@ -182,7 +178,7 @@ def scored_items(runs: Runs, split: str = "") -> Iterator[ScoredItems]:
 
 
 def explained(scores: Floats, values: Sequence[str | None]) -> dict[str, Any] | None:
-    """Return how much of the variance of scores a trait explains, with its p-value; None where it
+    """Share of the variance of scores that a trait explains, with its p-value; None if the trait
     does not apply.
     """
     known = np.array([value is not None for value in values])
@@ -210,15 +206,13 @@ def explained(scores: Floats, values: Sequence[str | None]) -> dict[str, Any] | 
 
 
 def _f_test(share: float, n: int, k: int) -> float:
-    """Return how probable it is by chance that groups explain that share of the variance, by the F
-    test.
-    """
+    """p-value of the F test that groups explain that share of the variance by chance."""
     within = (1 - share) / (n - k)
     return f_above(share / (k - 1) / within, k - 1, n - k) if within > 0 else 0.0
 
 
 def _eta(scores: Floats, codes: NDArray[np.int64], k: int) -> float:
-    """Return the share of the variance that lies between groups."""
+    """Share of the variance between groups."""
     counts = np.bincount(codes, minlength=k)
     means = np.bincount(codes, scores, minlength=k) / counts
     between = float((counts * (means - scores.mean()) ** 2).sum())
@@ -256,7 +250,7 @@ def trait_accuracy(
 
     Args:
         runs: Runs that kept their predictions.
-        trait: Of the examples; by default every one with 2 to `MOST_VALUES` values, by itself.
+        trait: Trait of the examples. Default: each one with 2 to `MOST_VALUES` values, by itself.
         cross: Another trait, `split`, or `in-training`: whether training has the trait's value.
         split: Only this split.
     """
@@ -289,7 +283,7 @@ def _number_of_values(runs: Runs, trait: str, split: str) -> int:
 
 
 def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Finding:
-    """Return the accuracies by one trait; `stem` is that of the figure's files."""
+    """Accuracies by one trait; `stem` is that of the figure's files."""
     by = [
         column
         for column in dict.fromkeys(["recipe", "learner", trait, cross])
@@ -330,16 +324,15 @@ def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Find
 
 
 IN_TRAINING = "in-training"
-"""What `cross` may be beside traits: whether the training data that a run learned have the trait's
-value.
+"""Value of `cross` beside traits: whether the training data of a run have the trait's value.
 """
 
 
 def _with_training(
     runs: Runs, rows: Sequence[Mapping[str, Any]], trait: str, same: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the rows with whether training has their value of a trait; without those whose
-    training data are not here.
+    """Rows with a column that tells if training has their value of a trait. Rows whose training
+    data are not here are left out.
     """
     trained = {
         digest: _trained_values(data, trait) for digest, data in stored_datasets(runs).items()
@@ -362,7 +355,7 @@ def _with_training(
 
 
 def _trained_values(data: Dataset, trait: str) -> set[str]:
-    """Return the values of a trait in training, as runs spell them."""
+    """Values of a trait in training, as runs spell them."""
     values: set[str] = set()
     for split in (name for name in data.splits if data.role(name) == "train"):
         traits = data.table(split).column("traits")
@@ -377,8 +370,8 @@ def _trained_values(data: Dataset, trait: str) -> set[str]:
 
 
 def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[str]:
-    """Yield the mean over all items whose value of the trait training has, and over those whose
-    value it lacks.
+    """Yield the mean over all items whose value of the trait occurs in training, and over the
+    others.
     """
     for trainings in dict.fromkeys(row["trainings"] for row in rows):
         parts = []
@@ -397,7 +390,7 @@ def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[
 
 
 def _label(row: Mapping[str, Any], apart: Sequence[str]) -> str:
-    """Return what a panel is of: learner and recipe, and whatever else tells rows apart."""
+    """Label of a panel: learner and recipe, and whatever else distinguishes rows."""
     further = [
         f"{name.partition('.')[2] or name} {short_value(row[name])}"
         for name in apart

@@ -49,8 +49,8 @@ from taskloom.experiments.statistics.intervals import LEVEL
 AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "inconclusive", "not comparable"
 
 DECIMALS = 3
-"""Of means and shares over trainings, also where the paper has more: no interval of ours is known
-as closely.
+"""Decimals of means and shares over trainings, even if the paper has more: our intervals are not
+more precise.
 """
 
 
@@ -61,20 +61,20 @@ class Judgement:
     Attributes:
         claim: What the number is of.
         place: Where the paper has it.
-        ours: Our number; nan where nothing was measured.
-        low: The lower end of its interval; nan where there is none.
+        ours: Our number; nan if nothing was measured.
+        low: Lower end of its interval; nan if there is none.
         high: Its upper end.
         seeds: Trainings that ours rests on; 0 for a number that no training made.
         published: The published number.
         published_text: As the paper writes it, with its standard deviation.
         difference: Ours - published.
-        difference_low: The lower end of the difference's interval; nan where there is none.
+        difference_low: Lower end of the difference's interval; nan if there is none.
         difference_high: Its upper end.
         verdict: `agrees`, `disagrees`, `inconclusive` or `not comparable`.
         conditions: What differs from the paper's conditions, a sentence each.
         decimals: How many the number is shown with.
-        unit: What `seeds` counts; `tasks` where a number is a mean over tasks, each of which was
-            trained.
+        unit: Unit that `seeds` counts; `tasks` if the number is a mean over tasks, each of which
+            was trained.
         margin: Largest difference that counts as agreement; nan for numbers that are compared after
             rounding.
     """
@@ -97,7 +97,7 @@ class Judgement:
     margin: float = math.nan
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row of a table that people read."""
+        """Row of a table for people."""
         ours = _with_interval(self.ours, self.low, self.high, self.decimals)
         n = str(self.seeds or "")
         if self.seeds and self.unit != "seeds":
@@ -120,7 +120,7 @@ class Judgement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON, where what is not finite is null."""
+        """The fields for JSON; numbers that are not finite are null."""
         plain = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v
             for k, v in asdict(self).items()
@@ -274,7 +274,7 @@ def judge_estimate(
 
     Args:
         value: Our number.
-        ends: Of its interval; nan where there is none.
+        ends: Ends of its interval; nan if there is none.
         n: Trainings that it rests on.
         number: The published number.
         their_ends: Of the published number's interval; none: it is taken as exact, but for its
@@ -297,8 +297,8 @@ def judge_number(
     conditions: Sequence[str] = (),
     tolerance: float = 0.0,
 ) -> Judgement:
-    """Judge a number that no training made: it agrees where it is the published one after the
-    paper's rounding.
+    """Judge a number that needs no training: it agrees if it is the published one after the paper's
+    rounding.
 
     Args:
         value: Our number.

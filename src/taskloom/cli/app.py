@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gc
 import inspect
 import itertools
@@ -10,16 +11,15 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from taskloom.cli.suite_options import command_of
 from taskloom.core.errors import LONGEST, ParameterError, TaskloomError
 
 COMMANDS: dict[str, str] = {
@@ -33,15 +33,15 @@ COMMANDS: dict[str, str] = {
     "solve": "tasks.solve",
     "data": "tasks.data",
     "score": "runs.score",
-    "run": "runs.run",
+    "run": "experiments.run",
     "runs show": "runs.show_runs",
     "runs compare": "runs.compare",
     "runs report": "runs.report",
     "runs rescore": "runs.rescore",
     "runs verify": "runs.verify_runs",
-    "view": "view.view",
-    "power": "runs.power",
-    "profile": "profile.profile",
+    "view": "servers.view",
+    "power": "experiments.power",
+    "profile": "studies.profile",
     "study": "studies.study",
     "reproduce": "studies.reproduce",
     "collect new": "collect.new",
@@ -53,7 +53,7 @@ COMMANDS: dict[str, str] = {
     "collect recover": "collect.recover",
     "collect serve": "collect.serve",
     "doctor": "doctor.doctor",
-    "serve-env": "env.serve_env",
+    "serve-env": "servers.serve_env",
 }
 """The module and function of each command, in the order in which --help lists them; imported when
 they are needed.
@@ -104,6 +104,12 @@ REMEDIES = {
     errno.EROFS: ": choose another folder",
     errno.ENOSPC: ": free space, then rerun the command",
 }
+
+GIVEN = "given"
+"""The parameter of a command that takes the options of suites: from their names to what was typed.
+The command line shows the options of every suite that is installed, and of the suite whose path is
+on the line.
+"""
 
 INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
 
@@ -211,6 +217,88 @@ def _whole_program(
     """Find out what a language model has really learned."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def command_of(
+    name: str, function: Callable[..., None], arguments: list[str]
+) -> Callable[..., None]:
+    """Return the function of a command with suites' options in the place of its parameter `given`.
+
+    Args:
+        name: The command.
+        function: What it calls.
+        arguments: The command line. Suites are imported only where it calls this very command with
+            `--help` or an option that the command itself does not have: importing all of them takes
+            a third of a second.
+    """
+    signature = inspect.signature(function)
+    if GIVEN not in signature.parameters:
+        return function
+    hints = get_type_hints(function, include_extras=True)
+    helps = (
+        _helps(name, arguments) if arguments[:1] == [name] and _wants_more(hints, arguments) else {}
+    )
+    kind: Any = bool if name == "show" else str | None  # Views are flags.
+    added = {
+        option: Annotated[kind, typer.Option(f"--{option.replace('_', '-')}", help=help)]
+        for option, help in helps.items()
+    }
+
+    @functools.wraps(function)
+    def call(**values: Any) -> None:
+        given = {option: values.pop(option) for option in added}
+        function(
+            **values,
+            given={option: value for option, value in given.items() if value not in (None, False)},
+        )
+
+    own = [p.replace(annotation=hints[n]) for n, p in signature.parameters.items() if n != GIVEN]
+    unset = False if kind is bool else None
+    more = [
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=unset, annotation=a)
+        for n, a in added.items()
+    ]
+    call.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    call.__annotations__ = {**{n: h for n, h in hints.items() if n != GIVEN}, **added}
+    return call
+
+
+def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
+    """True if a command line has an option that the command itself does not have."""
+    own = {
+        name for hint in hints.values() for part in get_args(hint) for name in _option_names(part)
+    }
+    return any(word.startswith("-") and word.partition("=")[0] not in own for word in arguments[1:])
+
+
+def _option_names(part: Any) -> list[str]:
+    """Return the names of an option; Typer takes the first of them for the default until it reads
+    the annotation.
+    """
+    names = [getattr(part, "default", None), *(getattr(part, "param_decls", None) or ())]
+    return [name for name in names if isinstance(name, str) and name.startswith("-")]
+
+
+def _helps(command: str, arguments: list[str]) -> dict[str, str]:
+    """Return the options of a command with their help; options of one name in several suites are
+    one option.
+    """
+    from taskloom.core.registry import SUITES, is_python, load_file
+
+    written = {
+        arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word in ("-o", "--out")
+    }
+    for word in (word for word in arguments if is_python(word) and word not in written):
+        with suppress(TaskloomError):  # the command itself reports what is wrong with the file
+            load_file(Path(word.partition("::")[0]))
+    helps: dict[str, list[str]] = {}
+    for suite in SUITES:
+        for option in suite.options:
+            if option.command == command:
+                helps.setdefault(option.name, []).append(f"{suite.name}: {option.help}")
+        for view, shown in suite.views.items() if command == "show" else ():
+            helps.setdefault(view, []).append(f"{suite.name}: {shown.help}")
+    return {name: " ".join(texts) for name, texts in helps.items()}
 
 
 def main() -> None:
@@ -327,7 +415,7 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
 
 
 def _smaller(arguments: list[str]) -> str:
-    """Return what makes a command need less memory."""
+    """How to make a command need less memory."""
     called = _called(arguments[len(_options_before(arguments)) :])
     own = inspect.signature(_function(called[0])).parameters if len(called) == 1 else {}
     options = [f"--{name.replace('_', '-')}" for name in ("workers", "shard_rows") if name in own]
@@ -335,8 +423,8 @@ def _smaller(arguments: list[str]) -> str:
 
 
 def _of_system(error: OSError) -> str:
-    """Return what the system refused, by the name of the file that was asked for, and what may
-    help.
+    """A sentence for an error of the operating system: the file that was asked for, the reason and
+    a remedy.
     """
     from taskloom.core.files import final_path
 

@@ -234,7 +234,7 @@ def _print_line(line: str) -> None:
 
 
 def _emit_line(line: str) -> None:
-    from taskloom.cli.output import emit
+    from taskloom.core.output import emit
 
     emit({"message": line})
 
@@ -296,7 +296,7 @@ def _once(
 
 def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
     """Print a report: as JSON for machines, or in lines for people."""
-    from taskloom.cli.output import emit
+    from taskloom.core.output import emit
 
     if as_json:
         emit(report)
@@ -306,7 +306,7 @@ def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
 
 
 def _status(collection: Collection) -> dict[str, object]:
-    """Return how far a project has come."""
+    """Progress of a project."""
     from taskloom.apps.collect.records import CollectedTask, Document, GivenAnswer, Item
 
     store = collection.store

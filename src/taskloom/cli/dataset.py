@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
-from taskloom.cli.output import cell, console, emit, percent, printable, table
-from taskloom.cli.suite_options import NOTHING, as_changes
+from taskloom.cli.options import NOTHING, Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.output import cell, console, emit, percent, printable, table
 
 if TYPE_CHECKING:
     from taskloom.core.tables import Table
@@ -70,9 +69,9 @@ def make(
     from taskloom.core.shards import MANIFEST
     from taskloom.data import make as making
     from taskloom.recipe import read
-    from taskloom.recipe.overrides import parse_changes
+    from taskloom.recipe.overrides import option_changes, parse_changes
 
-    recipe = read(name, {**parse_changes(set or ()), **as_changes(given, "make")})
+    recipe = read(name, {**parse_changes(set or ()), **option_changes(given, "make")})
     chosen = recipe.seed if seed is None else seed
     folder = out or making.default_folder(recipe, chosen)
     known = (

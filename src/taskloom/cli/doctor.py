@@ -1,5 +1,5 @@
-"""What is installed, what is missing and how to get it, where data and caches are, whether a GPU is
-usable: doctor.
+"""The doctor command: what is installed, what is missing and how to get it, where data and caches
+are, and whether a GPU is usable.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def doctor(as_json: Json = False) -> None:
       $ taskloom doctor
       $ taskloom doctor --json
     """
-    from taskloom.cli.output import console, emit, table
+    from taskloom.core.output import console, emit, table
 
     lines = [*_program(), *_folders(), *_extras(), _gpu()]
     if as_json:
@@ -125,7 +125,7 @@ def _extras() -> Iterator[DoctorLine]:
 
 
 def requirements() -> dict[str, list[str]]:
-    """Return what the package requires, by extra; empty where it is not installed as a package.
+    """Requirements of the package by extra; empty if it is not installed as a package.
 
     Of a checkout the project file is read: what an editable installation wrote down may be older
     than the code.
@@ -145,7 +145,7 @@ def requirements() -> dict[str, list[str]]:
 
 
 def _declared(file: Path) -> dict[str, list[str]]:
-    """Return what Taskloom's project file requires, by extra; empty where there is no such file."""
+    """Requirements in Taskloom's project file by extra; empty if there is no such file."""
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
     except (OSError, ValueError):

@@ -1,5 +1,5 @@
-"""One thing by its name: a suite, a recipe, a task, a learner, a scorer or a study, with its fields
-or settings.
+"""Printing one suite, recipe, task, learner, scorer or study by its name, with its fields or
+settings.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.cli.output import cell, console, emit, table
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.output import cell, console, emit, table
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -69,7 +69,7 @@ HEADS = ("field", "kind", "default", "what it is")
 
 
 def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool) -> None:
-    """Print what a name stands for; raise one sentence where it stands for nothing.
+    """Print what a name stands for; an error if it stands for nothing.
 
     Args:
         name: Of a suite, a recipe, a task, a learner, a scorer or a study; a file.
@@ -325,7 +325,7 @@ def _method(name: str) -> str:
 
 
 def is_learner(name: str) -> bool:
-    """Return whether a name is that of a learner; a file with a task counts as the task's."""
+    """True if a name is that of a learner. A file with a task counts as the task."""
     from taskloom.core.registry import TASKS, is_python, load_module
     from taskloom.learners import LEARNERS
 

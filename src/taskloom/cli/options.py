@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from taskloom.core.errors import TaskloomError
+
+NOTHING: Mapping[str, str] = {}
+"""No options of suites."""
 
 
 def complete_recipes(typed: str) -> list[str]:
@@ -62,3 +68,59 @@ TaskFile = Annotated[
         ),
     ),
 ]
+
+
+RunStore = Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the runs.")]
+
+
+Engine = Annotated[
+    str, typer.Option("--engine", help="local or ray; the results do not depend on it.")
+]
+
+
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, help="Runs at one time; as many as there are cores by default."
+    ),
+]
+
+
+OnlyPlan = Annotated[
+    bool, typer.Option("--dry-run", help="Only print what would be run and what is there.")
+]
+
+
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."
+    ),
+]
+
+
+Threshold = Annotated[
+    float | None,
+    typer.Option("--threshold", help="Also show the share of seeds whose score is over it."),
+]
+
+
+def of_suite(given: Mapping[str, str], command: str, suite: str) -> Mapping[str, str]:
+    """Return the options of `solve` or `score` after checking that the suite has them."""
+    from taskloom.core.registry import SUITES
+
+    owner = SUITES.find(suite)
+    known = (
+        {option.name for option in owner.options if option.command == command} if owner else set()
+    )
+    for name in given:
+        if name not in known:
+            owners = [
+                s.name
+                for s in SUITES
+                if any(o.name == name and o.command == command for o in s.options)
+            ]
+            raise TaskloomError(
+                f"--{name.replace('_', '-')} is for {' and '.join(owners)}, not for {suite}"
+            )
+    return given

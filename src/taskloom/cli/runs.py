@@ -1,69 +1,72 @@
-"""Learning and its scores: score, run, power; and what is done with finished runs: show, compare,
-report, rescore, verify.
+"""Scores: of predictions made elsewhere (score), and of finished runs (runs show, compare, report,
+rescore, verify).
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taskloom.cli.options import Json, TaskFile
-from taskloom.cli.output import console, emit, percent, table
-from taskloom.cli.suite_options import NOTHING
+from taskloom.cli.options import NOTHING, Json, TaskFile, Threshold, Where, of_suite
 from taskloom.core.errors import TaskloomError
-
-if TYPE_CHECKING:
-    from taskloom.experiments.api import DryRun, Outcome
-    from taskloom.experiments.record import Run
-    from taskloom.experiments.rescore import Change, RunVerification
-    from taskloom.experiments.result_table import ResultTable
-    from taskloom.experiments.spec.cells import Cell
-    from taskloom.experiments.statistics import PowerQuestion
+from taskloom.core.output import console, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.core.offers import Evaluation
     from taskloom.data import Dataset
+    from taskloom.experiments.rescore import Change, RunVerification
+    from taskloom.experiments.result_table import ResultTable
+
+
+Gold = Annotated[
+    Path,
+    typer.Option(
+        "--gold",
+        "--data",
+        help="A dataset's folder; a file where the suite has an evaluation of its own.",
+    ),
+]
+Predictions = Annotated[
+    Path,
+    typer.Option(
+        "--pred",
+        "--predictions",
+        help=(
+            "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
+            " Parquet with 'prediction' and, to be matched in any order, 'id' or 'index' (the"
+            " example's number from 0); of a dataset, some of its examples are enough. - is"
+            " standard input."
+        ),
+    ),
+]
+Thresholds = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--at",
+        "--thresholds",
+        help="A T of C@T, in percent; 75 and 90 by default. May be repeated.",
+    ),
+]
+Extract = Annotated[
+    str,
+    typer.Option(
+        "--extract",
+        help="How answers are cut out of replies, e.g. final, last-line or tag:answer [as they are].",
+    ),
+]
 
 
 def score(
     suite: Annotated[
         str, typer.Argument(metavar="SUITE", help="The suite or task that the examples are of.")
     ],
-    gold: Annotated[
-        Path,
-        typer.Option(
-            "--gold",
-            "--data",
-            help="A dataset's folder; a file where the suite has an evaluation of its own.",
-        ),
-    ],
-    pred: Annotated[
-        Path,
-        typer.Option(
-            "--pred",
-            "--predictions",
-            help=(
-                "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
-                " Parquet with 'prediction' "
-                "and, to be matched in any order, 'id' or 'index' (the example's number from 0); of"
-                " a dataset, some of its examples are enough. - is standard input."
-            ),
-        ),
-    ],
-    at: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--at",
-            "--thresholds",
-            help="A T of C@T, in percent; 75 and 90 by default. May be repeated.",
-        ),
-    ] = None,
+    gold: Gold,
+    pred: Predictions,
+    at: Thresholds = None,
     split: Annotated[
         str,
         typer.Option(
@@ -77,13 +80,7 @@ def score(
         str,
         typer.Option("--linked", help="The trait that tasks of one family share, for consistency."),
     ] = "",
-    extract: Annotated[
-        str,
-        typer.Option(
-            "--extract",
-            help="How answers are cut out of replies, e.g. final, last-line or tag:answer [as they are].",
-        ),
-    ] = "",
+    extract: Extract = "",
     details: Annotated[
         bool, typer.Option("--details", help="With --json: every task, or what the suite adds.")
     ] = False,
@@ -103,7 +100,6 @@ def score(
       $ taskloom score zest --gold dev.jsonl --pred predictions.jsonl
       $ taskloom score ctl --gold my-data --split iid --pred replies.jsonl --extract final
     """
-    from taskloom.cli.suite_options import of_suite
     from taskloom.core.registry import find_suite, load_file
     from taskloom.data import competence
 
@@ -155,98 +151,6 @@ def _made_by(suite: str, folder: Path) -> Dataset:
     return data
 
 
-def run(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="EXPERIMENT", help="A YAML file, or one that comes with Taskloom: ctlpp-small."
-        ),
-    ],
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            "--store", metavar="DIR", help="The folder of the runs [runs, or as the file says]."
-        ),
-    ] = None,
-    engine: Annotated[
-        str, typer.Option("--engine", help="local or ray; the results do not depend on it.")
-    ] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", min=1, help="Runs at one time; as many as there are cores by default."
-        ),
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")
-    ] = None,
-    tracker: Annotated[
-        str | None,
-        typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow."),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            min=1,
-            help="Answer at most so many examples of each split [as the file says, or all].",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Run an experiment: recipes x learners x seeds. Rerun the command to resume after an
-    interruption.
-
-    Exit status 1 when runs failed; rerun the command to retry just those.
-
-    \b
-    Examples:
-      $ printf 'recipes: [{recipe: babi/1, set: {splits.train.n: 500}}]\\nlearners: [majority]\\nseeds: 2\\n' | tee experiment.yaml
-      $ taskloom run experiment.yaml --dry-run
-      $ taskloom run experiment.yaml --store my-runs --workers 2
-    """
-    from taskloom.experiments import api
-    from taskloom.experiments.execute import progress
-    from taskloom.experiments.spec import experiment as spec
-
-    experiment = spec.read(file)
-    if limit is not None:
-        experiment = experiment.model_copy(update={"limit": limit})
-    if dry_run:
-        print_plan(api.dry_run(experiment, store), as_json)
-        return
-    if engine == "ray" and address:
-        # Said before, since Ray ends the program of a cluster whose head has died, without a chance
-        # for a last word.
-        typer.echo(
-            f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing"
-            " finished is lost; start a cluster again and rerun the command to resume.",
-            err=True,
-        )
-    with progress.display() as watch:
-        outcome = api.fill(
-            experiment,
-            store,
-            engine=engine,
-            workers=workers,
-            address=address,
-            tracker=tracker,
-            watch=watch,
-        )
-    print_outcome(
-        outcome,
-        f"taskloom run {file}"
-        + (f" --store {store}" if store else "")
-        + (f" --limit {limit}" if limit else ""),
-        as_json,
-    )
-    if outcome.state.failed:
-        raise typer.Exit(1)
-
-
 Runs = Annotated[
     Path,
     typer.Argument(
@@ -268,12 +172,6 @@ By = Annotated[
         help="Also by a column, a trait of the examples, or task; may be repeated.",
     ),
 ]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."
-    ),
-]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
@@ -293,10 +191,7 @@ def show_runs(
         ),
     ] = None,
     where: Where = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", help="Also show the share of seeds whose score is over it."),
-    ] = None,
+    threshold: Threshold = None,
     level: Level = 0.95,
     as_json: Json = False,
 ) -> None:
@@ -367,9 +262,7 @@ def report(
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")
     ] = Path("report.html"),
-    level: Annotated[
-        float, typer.Option("--level", help="Confidence level of the intervals.")
-    ] = 0.95,
+    level: Level = 0.95,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -385,10 +278,7 @@ def report(
         ),
     ] = None,
     where: Where = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", help="Also show the share of seeds whose score is over it."),
-    ] = None,
+    threshold: Threshold = None,
     title: Annotated[
         str, typer.Option("--title", help="The heading [the learners and recipes].")
     ] = "",
@@ -420,59 +310,6 @@ def report(
         emit({"report": str(path), "store": str(store)})
     else:
         typer.echo(f"the report on {store} is in {path}")
-
-
-def power(
-    gap: Annotated[
-        float, typer.Option("--gap", help="The difference in accuracy that should be found.")
-    ],
-    accuracy: Annotated[
-        float,
-        typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap."),
-    ],
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")
-    ] = None,
-    examples: Annotated[
-        int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")
-    ] = None,
-    seed_sd: Annotated[
-        float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")
-    ] = 0.0,
-    paired_correlation: Annotated[
-        float,
-        typer.Option(
-            "--paired-correlation", help="Of the learners' answers to an item; 0: different items."
-        ),
-    ] = 0.0,
-    seed_correlation: Annotated[
-        float | None,
-        typer.Option(
-            "--seed-correlation", help="Of two seeds' answers to an item [(1 + paired) / 2]."
-        ),
-    ] = None,
-    wanted: Annotated[
-        float, typer.Option("--power", help="How often a gap should be found.")
-    ] = 0.8,
-    alpha: Annotated[
-        float, typer.Option("--alpha", help="How often one may be found that is not there.")
-    ] = 0.05,
-    as_json: Json = False,
-) -> None:
-    """Compute how many examples and seeds it takes to see a gap between two learners.
-
-    \b
-    Examples:
-      $ taskloom power --gap 0.02 --accuracy 0.8
-      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --paired-correlation 0.4
-      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --seeds 5 --examples 1000 --json
-    """
-    from taskloom.experiments.statistics import PowerQuestion
-
-    question = PowerQuestion(
-        gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted
-    )
-    print_power(question, examples, seeds, as_json)
 
 
 def rescore(
@@ -515,225 +352,6 @@ def verify_runs(
     print_verification(result, store, as_json)
     if result.wrong:
         raise typer.Exit(1)
-
-
-MOST_REASONS = 20
-"""Reasons of failures that are printed."""
-
-
-def print_plan(plan: DryRun, as_json: bool) -> None:
-    """Print the plan of `taskloom run --dry-run`."""
-    if as_json:
-        rows = [
-            {
-                "run": c.run,
-                **_row(c),
-                "present": c.run in plan.present,
-                "failed": plan.failed.get(c.run),
-            }
-            for c in plan.cells
-        ]
-        emit({"cells": rows, "estimate": asdict(plan.estimate)})
-        return
-    from taskloom.experiments.execute.progress import duration
-
-    console().print(table("runs", *_plan_table(plan)), "")
-    e = plan.estimate
-    missing = len(plan.cells) - len(plan.present)
-    cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
-    unknown = (
-        f"unknown for {e.unknown:,} (the store has no finished run like them)" if e.unknown else ""
-    )
-    costs = ", ".join(x for x in (cost, unknown) if x) or "nothing"
-    runs = "1 run" if len(plan.cells) == 1 else f"{len(plan.cells):,} runs"
-    print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
-
-
-TASK = "recipe.task"
-"""The field of a run on one of the tasks of a recipe. A plan counts them: a line for each of a
-hundred tasks hides the others.
-"""
-
-LISTED = 2
-"""Values of a list that a plan names; of a longer one it names the first."""
-
-
-_Repeated = tuple[str | None, list[Any]]
-"""The repetitions of one run, with its task where there are several."""
-
-
-def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
-    """Return the heads and the lines of a plan; tasks have a column where there are several."""
-    kinds: dict[str, list[Any]] = {}
-    for cell in plan.cells:
-        kinds.setdefault(cell.kind, []).append(cell)
-    firsts = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in kinds.values()]
-    groups: dict[tuple[str, str, str], list[_Repeated]] = {}
-    for (recipe, learner, fields), differ, same in zip(
-        firsts, _differing(firsts), kinds.values(), strict=True
-    ):
-        others = {name: fields[name] for name in differ if name != TASK}
-        task = fields[TASK] if TASK in differ else None
-        groups.setdefault((recipe, learner, json.dumps(others)), []).append((task, same))
-    heads = (
-        "recipe",
-        "learner",
-        "fields that differ",
-        "tasks",
-        "seeds",
-        "present",
-        "failed before",
-    )
-    lines = [
-        (r, k, *_plan_cells(plan, json.loads(text), tasks))
-        for (r, k, text), tasks in groups.items()
-    ]
-    shown = [i for i, head in enumerate(heads) if head != "tasks" or any(line[i] for line in lines)]
-    return [heads[i] for i in shown], [[line[i] for i in shown] for line in lines]
-
-
-def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
-    """Return a line of a plan, from its third column on, of one or several tasks that differ in
-    nothing else.
-    """
-    cells = [cell for _, same in tasks for cell in same]
-    shown = {name: _first_values(value) for name, value in fields.items()}
-    if len(tasks) == 1 and tasks[0][0] is not None:
-        shown[TASK] = tasks[0][0]
-    seeds = " or ".join(str(n) for n in sorted({len(same) for _, same in tasks}))
-    present, failed = (
-        sum(cell.run in those for cell in cells) for those in (plan.present, plan.failed)
-    )
-    return _as_text(shown), len(tasks) if len(tasks) > 1 else "", seeds, present, failed
-
-
-def _first_values(value: Any) -> Any:
-    return (
-        f"{value[0]} and {len(value) - 1} more"
-        if isinstance(value, list) and len(value) > LISTED
-        else value
-    )
-
-
-def _differing(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return for each row the fields in which it differs from others of its recipe and learner."""
-    values: dict[tuple[str, str, str], set[str]] = {}
-    for recipe, learner, fields in rows:
-        for name, value in fields.items():
-            values.setdefault((recipe, learner, name), set()).add(json.dumps(value))
-    counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for recipe, learner, fields in rows:
-        counts.setdefault((recipe, learner), []).append(fields)
-    return [
-        sorted(
-            name
-            for name in fields
-            if len(values[recipe, learner, name]) > 1
-            or any(name not in other for other in counts[recipe, learner])
-        )
-        for recipe, learner, fields in rows
-    ]
-
-
-def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
-    """Return the fields in which rows of one recipe and learner differ, as text."""
-    differing = _differing(rows)
-    return [
-        _as_text({name: row[2][name] for name in names})
-        for row, names in zip(rows, differing, strict=True)
-    ]
-
-
-def _as_text(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.split('.', 1)[1]}={fields[name]}" for name in sorted(fields))
-
-
-def _mean(runs: list[Run], split: str, name: str = "") -> str:
-    answered = [run.splits[split] for run in runs if split in run.splits]
-    entries = [one.further.get(name) if name else one.score for one in answered]
-    scores = [score for score in entries if score is not None]
-    return percent(sum(scores) / len(scores)) if scores else "-"
-
-
-def _row(cell: Any) -> dict[str, Any]:
-    return {
-        "recipe": cell.data.name,
-        "learner": cell.learner_name,
-        "fields": cell.fields,
-        "seed": cell.seed,
-    }
-
-
-def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
-    """Print the end of `taskloom run`: the scores, mean over seeds, and the reasons of what
-    failed.
-    """
-    state = result.state
-    runs = result.store.records(result.runs)
-    if as_json:
-        rows = [
-            {
-                "run": run.name,
-                "recipe": run.recipe,
-                "learner": run.learner,
-                "fields": run.fields,
-                "seed": run.seed,
-                "splits": {split: scores.to_dict() for split, scores in run.splits.items()},
-            }
-            for run in runs
-        ]
-        emit({"store": str(result.store.path), "runs": rows, "failed": state.failed})
-        return
-    splits = list(dict.fromkeys(split for run in runs for split in run.splits))
-    telling = _telling([(run.recipe, run.learner, run.fields) for run in runs])
-    groups: dict[tuple[str, str, str], list[Run]] = {}
-    for run, fields in zip(runs, telling, strict=True):
-        groups.setdefault((run.recipe, run.learner, fields), []).append(run)
-    answered = [item for run in runs for item in run.splits.items()]
-    suite = sorted({(split, name) for split, scores in answered for name in scores.further})
-    shown = [(split, "") for split in splits] + suite
-    lines = [
-        (*key, len(same), *(_mean(same, *column) for column in shown))
-        for key, same in groups.items()
-    ]
-    if lines:
-        heads = (
-            "recipe",
-            "learner",
-            "fields that differ",
-            "seeds",
-            *(f"{split} {name}".strip() for split, name in shown),
-        )
-        console().print(table("mean scores", heads, lines), "")
-    print(f"{state.before:,} runs were there, {state.done:,} are new, in {result.store.path}")
-    if state.failed:
-        print(f"{len(state.failed):,} failed; '{command}' retries just those:")
-        for line in _reasons(result):
-            print(f"  {line}")
-
-
-def _reasons(result: Outcome) -> Iterator[str]:
-    """Yield a line for each reason of failures: once, however many runs it stopped."""
-    from taskloom.experiments.store import failed_folder
-
-    cells = {cell.run: cell for cell in result.cells}
-    by_reason: dict[str, list[Cell]] = {}
-    for run, why in result.state.failed.items():
-        by_reason.setdefault(why, []).append(cells[run])
-    for why, stopped in itertools.islice(by_reason.items(), MOST_REASONS):
-        if len(stopped) == 1:
-            yield f"{stopped[0]} ({stopped[0].run[:8]}…): {why}"
-        else:
-            kinds = list(
-                dict.fromkeys(f"{cell.learner_name} on {cell.data.name}" for cell in stopped)
-            )
-            more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""
-            yield f"{len(stopped):,} runs ({', '.join(kinds[:4])}{more}): {why}"
-    if len(by_reason) > MOST_REASONS:
-        yield (
-            f"and {len(by_reason) - MOST_REASONS} other reasons, in"
-            f" {failed_folder(result.store.path)}"
-        )
 
 
 def print_results(rows: ResultTable, as_json: bool) -> None:
@@ -781,37 +399,4 @@ def print_verification(result: RunVerification, store: Path, as_json: bool) -> N
         run, why = next(iter(result.unscored.items()))
         print(
             f"{len(result.unscored):,} runs: only sums were checked; the first, {run[:8]}…: {why}"
-        )
-
-
-def print_power(
-    question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool
-) -> None:
-    """Print the answer of `taskloom power`."""
-    from taskloom.experiments.statistics.power import plan
-
-    rows = plan(question, examples, seeds)
-    if as_json:
-        emit({**asdict(question), "seed_correlation": question.within, "plans": rows})
-        return
-    shown = []
-    for row in rows:
-        smallest = f"{row['smallest_gap']:+.4f}" if row.get("smallest_gap") is not None else "none"
-        sizes = ["none is enough" if row[k] is None else row[k] for k in ("seeds", "examples")]
-        shown.append(
-            (*sizes, "-" if row["power"] is None else percent(row["power"]), smallest)[
-                : 3 + ("smallest_gap" in row)
-            ]
-        )
-    heads = ("seeds of each", "examples", "power", "smallest gap found")[: len(shown[0])]
-    out = console()
-    other = question.accuracy + question.gap
-    out.print(
-        f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]"
-    )
-    out.print(table("", heads, shown))
-    if any(row["seeds"] == 1 for row in rows):
-        out.print(
-            "\nOne seed each compares two trained models; whether the two learners differ takes"
-            " several seeds."
         )

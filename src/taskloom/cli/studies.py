@@ -1,23 +1,24 @@
-"""From runs to findings: study, reproduce."""
+"""From runs to findings: study, reproduce, profile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taskloom.cli.options import Json
-from taskloom.cli.output import console, emit, table
+from taskloom.cli.experiments import print_plan
+from taskloom.cli.options import Engine, Json, OnlyPlan, RunStore, Where, Workers
+from taskloom.core.errors import ParameterError, TaskloomError
+from taskloom.core.output import console, emit, table
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
+    from taskloom.analysis.profile.profile import ModelProfile
     from taskloom.analysis.study import Study
     from taskloom.experiments.api import DryRun
-
-if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 
@@ -51,12 +52,7 @@ def study(
         ),
     ] = None,
     out: Out = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."
-        ),
-    ] = None,
+    where: Where = None,
     set: Setting = None,
     as_json: Json = False,
 ) -> None:
@@ -69,7 +65,6 @@ def study(
     """
     from taskloom.analysis import reproduction
     from taskloom.analysis.findings_folder import check_folder
-    from taskloom.core.errors import ParameterError
     from taskloom.recipe.overrides import parse_changes
 
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
@@ -90,7 +85,6 @@ def _selected(path: Path, rules: list[str]) -> Runs:
     """Return the runs that fit all rules; raise where rules that fit some runs each exclude each
     other.
     """
-    from taskloom.core.errors import ParameterError
     from taskloom.experiments.sources.score_files import open_runs
 
     selected = open_runs(path).where(*rules)
@@ -120,22 +114,11 @@ def reproduce(
     model: Annotated[
         str, typer.Option("--model", help="A learner or model instead of the study's own.")
     ] = "",
-    store: Annotated[
-        Path, typer.Option("--store", metavar="DIR", help="The folder of the runs.")
-    ] = Path("runs"),
+    store: RunStore = Path("runs"),
     out: Out = None,
-    engine: Annotated[
-        str, typer.Option("--engine", help="local or ray; the results do not depend on it.")
-    ] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", min=1, help="Runs at one time; as many as there are cores by default."
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")
-    ] = False,
+    engine: Engine = "local",
+    workers: Workers = None,
+    dry_run: OnlyPlan = False,
     set: Setting = None,
     as_json: Json = False,
 ) -> None:
@@ -153,32 +136,13 @@ def reproduce(
     """
     from taskloom.analysis import reproduction
     from taskloom.analysis.published_numbers import paper_names
-    from taskloom.core.errors import ParameterError
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
 
     name = name.removesuffix("/")  # as shells complete folders
     if not name or name in paper_names():
-        options = {
-            "scale": scale != "quick",
-            "model": model,
-            "out": out,
-            "dry-run": dry_run,
-            "set": set,
-        }
-        for option, given in options.items():
-            if given:
-                raise ParameterError(
-                    option,
-                    "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are"
-                    " listed",
-                )
-        rows = [
-            row
-            for row in reproduction.catalogue()
-            if not name or row["study"].startswith(f"{name}/")
-        ]
-        print_catalogue(rows, as_json)
+        given = {"scale": scale != "quick", "model": model, "out": out}
+        _list_studies(name, {**given, "dry-run": dry_run, "set": set}, as_json)
         return
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)  # here as well: a key may be the name of a parameter below
@@ -199,6 +163,23 @@ def reproduce(
         **settings,
     )
     print_findings(result.findings, result.page, as_json, result.note)
+
+
+def _list_studies(paper: str, given: Mapping[str, Any], as_json: bool) -> None:
+    """List the studies of a paper, or all of them; refuse options that are for one study."""
+    from taskloom.analysis import reproduction
+
+    for option, value in given.items():
+        if value:
+            raise ParameterError(
+                option,
+                "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are"
+                " listed",
+            )
+    rows = reproduction.catalogue()
+    if paper:
+        rows = [row for row in rows if row["study"].startswith(f"{paper}/")]
+    print_catalogue(rows, as_json)
 
 
 def print_findings(
@@ -260,14 +241,12 @@ def print_dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json:
         as_json: Whether machines read it.
     """
     from taskloom.analysis.study import quick_costs
-    from taskloom.cli.runs import print_plan
 
+    if plan is None and as_json:
+        emit({"cells": []})
+        return
     if plan is None:
-        (
-            emit({"cells": []})
-            if as_json
-            else print(f"{study.name} needs no runs: it is computed from recipes")
-        )
+        print(f"{study.name} needs no runs: it is computed from recipes")
         return
     print_plan(plan, as_json)
     if as_json:
@@ -304,3 +283,175 @@ def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         " networks, most of them from scratch"
     )
     print("taskloom list STUDY shows its settings")
+
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help=(
+            "smollm2, a model's folder, a hub id, or the folder of a saved learner; with"
+            " --endpoint, its name there."
+        ),
+    ),
+]
+Endpoint = Annotated[
+    str,
+    typer.Option(
+        "--endpoint",
+        metavar="URL",
+        help="An OpenAI-compatible endpoint, up to and including /v1.",
+    ),
+]
+TwoProfiles = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--compare", metavar="A B", help="Two profiles that were written before: A beside B."
+    ),
+]
+Gpus = Annotated[
+    float,
+    typer.Option(
+        "--gpus",
+        min=0.01,
+        help="GPUs of one run; 0.25 lets four runs of a small model share one.",
+    ),
+]
+
+
+def profile(
+    model: Model = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="24 items of each split instead of 200.")
+    ] = False,
+    random: Annotated[
+        bool,
+        typer.Option("--random", help="The same architecture with random weights, as a baseline."),
+    ] = False,
+    endpoint: Endpoint = "",
+    compare: TwoProfiles = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [profile-MODEL]."),
+    ] = None,
+    store: RunStore = Path("runs"),
+    workers: Workers = None,
+    gpus: Gpus = 1.0,
+    dry_run: OnlyPlan = False,
+    panel: Annotated[
+        bool, typer.Option("--panel", help="Only list what is asked: recipes and contrasts.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Profile a model on a fixed panel of all suites: one page that says where it holds and where
+    it breaks.
+
+    The same architecture with random weights stands beside it where the store has its profile.
+    Rerun the command to resume after an interruption.
+
+    \b
+    Examples:
+      $ taskloom profile --panel
+      $ taskloom profile --panel --json
+
+    \b
+    With a model:
+      taskloom profile smollm2 --quick
+      taskloom profile smollm2 --quick --random
+      taskloom profile NAME --endpoint http://127.0.0.1:8000/v1
+      taskloom profile --compare profile-a profile-b -o a-beside-b
+    """
+    from taskloom.analysis.profile import profile as profiles
+    from taskloom.experiments import api
+
+    if panel:
+        _print_panel(as_json)
+        return
+    if not model and compare is None:
+        raise TaskloomError(
+            "name a model, e.g. 'taskloom profile smollm2 --quick', or two profiles with"
+            " --compare A B"
+        )
+    if model and compare is not None:
+        raise ParameterError("compare", f"takes two profiles and no model; leave out '{model}'")
+    if compare is not None:
+        written = [profiles.read_profile(path) for path in compare]
+        _write_profile(written, out or Path("profile-comparison"), as_json, own=False)
+        return
+    asked = profiles.read_model(model, random=random, endpoint=endpoint)
+    if dry_run:
+        print_plan(api.dry_run(profiles.planned(asked, quick), store), as_json)
+        return
+    results = [
+        profiles.profile(
+            model,
+            quick=quick,
+            random=random,
+            endpoint=endpoint,
+            store=store,
+            workers=workers,
+            gpus=gpus,
+            progress=True,
+        )
+    ]
+    if asked.twin is not None:
+        twin = profiles.gather(asked.twin, store, quick)
+        results += [twin] if twin.measurements else []
+    _write_profile(results, out or _profile_folder(results[0].name), as_json, own=True)
+
+
+def _profile_folder(model: str) -> Path:
+    """The folder for the profile of a model: its name, with `-` for what a path should not have.
+
+    >>> _profile_folder("org/model v1.5").name
+    'profile-org-model-v1.5'
+    """
+    name = "".join(c if c.isalnum() or c in "-." else "-" for c in model).strip("-")
+    return Path(f"profile-{name}")
+
+
+def _print_panel(as_json: bool) -> None:
+    """Print the recipes of the panel and its contrasts."""
+    from taskloom.analysis.profile.panel import packaged_panel
+
+    asked = packaged_panel()
+    if as_json:
+        emit(asked.model_dump(mode="json"))
+        return
+    recipes = [
+        (name, one.recipe, ", ".join(one.split_names), ", ".join(one.ways))
+        for name, one in asked.recipes.items()
+    ]
+    contrasts = [(one.axis, one.name, one.easy.key, one.hard.key) for one in asked.contrasts]
+    out = console()
+    out.print(
+        table(f"recipes of panel {asked.version}", ("name", "recipe", "splits", "asked"), recipes),
+        "",
+    )
+    out.print(table("contrasts", ("axis", "contrast", "easy", "hard"), contrasts))
+
+
+def _write_profile(results: list[ModelProfile], folder: Path, as_json: bool, *, own: bool) -> None:
+    """Write the page, and the profile itself where it was made here; print what was found."""
+    from taskloom.analysis.profile import profile as profiles
+    from taskloom.analysis.profile import profile_page
+    from taskloom.analysis.profile.panel import packaged_panel
+
+    first, *others = results
+    page = profile_page.write_page(folder / profiles.PAGE, results)
+    if own:
+        profiles.write_profile(first, folder / profiles.PROFILE)
+    contrasts = first.contrasts(packaged_panel())
+    if as_json:
+        emit(
+            {
+                "page": str(page),
+                "model": first.name,
+                "contrasts": [profile_page.row_of(c) for c in contrasts],
+            }
+        )
+        return
+    print(profile_page.headline(first, contrasts))
+    for sentence in profile_page.sentences(first, contrasts, others):
+        print(f"- {sentence}")
+    print(f"the page is {page}")

@@ -1,4 +1,4 @@
-"""What there is and what it looks like: list, show, apply, solve, data."""
+"""Finding and trying tasks: list, show, apply, solve, data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from taskloom.cli.options import (
+    NOTHING,
     Json,
     RecipeName,
     Seed,
@@ -16,8 +17,8 @@ from taskloom.cli.options import (
     TaskFile,
     complete_recipes,
     complete_things,
+    of_suite,
 )
-from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.core.errors import TaskloomError
 
 
@@ -103,7 +104,7 @@ def show(
       $ taskloom show ctl/A -n 2
       $ taskloom show ctl/S --split ood --set overlap=8 --json
     """
-    from taskloom.cli.examples import examples, views
+    from taskloom.display import examples, views
 
     if given:
         views(name, given, set or (), as_json, task)
@@ -128,11 +129,11 @@ def apply(
       $ taskloom apply ctl/A "c b a 3"
       $ printf 'b a 3\\na 0\\n' | taskloom apply ctl/A --json
     """
-    from taskloom.cli import examples as printing
-    from taskloom.recipe.apply import answerer
-    from taskloom.recipe.overrides import parse_changes
+    from taskloom import display as printing
+    from taskloom.recipe.overrides import option_changes, parse_changes
+    from taskloom.verbs import answerer
 
-    answer = answerer(name, {**parse_changes(set or ()), **as_changes(given, "apply")})
+    answer = answerer(name, {**parse_changes(set or ()), **option_changes(given, "apply")})
     for number, text in enumerate(inputs if inputs else _lines(), 1):
         try:
             result = answer(text)
@@ -170,8 +171,7 @@ def solve(
       $ printf '1 Mary went to the park.\\n2 Where is Mary?\\n' | taskloom solve -
       $ printf '1 Mary got the milk.\\n2 What is Mary carrying?\\tapple\\t1\\n' | taskloom solve - --json
     """
-    from taskloom.cli.output import emit
-    from taskloom.cli.suite_options import of_suite
+    from taskloom.core.output import emit
     from taskloom.core.registry import suite_that
     from taskloom.verbs import solve as solve_file
 
@@ -200,9 +200,9 @@ def data(
       $ taskloom data
       $ taskloom data status --json
     """
-    from taskloom.cli.examples import resource_status
-    from taskloom.cli.output import emit
     from taskloom.core import resources
+    from taskloom.core.output import emit
+    from taskloom.display import resource_status
 
     if action == "status" and name is None:
         resource_status(as_json)

@@ -1,6 +1,4 @@
-"""The one form that arguments have inside: whatever a person's Python spells `1` as, it is `1` from
-the door on.
-"""
+"""Arguments in one form: whichever way a caller spells `1`, it is the same `1` inside."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def whole(value: Any, parameter: str, least: int | None = None) -> int:
 
 
 def _integer(value: Any) -> int | None:
-    """Return a whole number in any of its spellings as an `int`; None for anything else."""
+    """A whole number in any spelling as an `int`; None for anything else."""
     if isinstance(value, str) and value.strip().removeprefix("-").isdecimal() and len(value) <= 40:
         return int(value)
     if isinstance(value, bool):
@@ -44,7 +42,7 @@ def _integer(value: Any) -> int | None:
 
 
 def path_of(value: str | PathLike[str]) -> Path:
-    """Return a path with `~` expanded, as a shell would have done."""
+    """A path with `~` expanded, as a shell does."""
     if not isinstance(value, str | PathLike) or "\0" in fspath(value):
         raise TaskloomError(f"a path is text or a pathlib.Path, not {echo(value)}")
     path = Path(value)
@@ -76,9 +74,8 @@ def plain(value: Any, levels: int = MOST_NESTED) -> Any:
         return [plain(v, levels - 1) for v in value]
     if isinstance(value, PathLike):
         return fspath(value)
-    if type(value).__module__ == "numpy" and hasattr(
-        value, "tolist"
-    ):  # its numbers, truth values, texts and arrays
+    # NumPy's numbers, truth values, texts and arrays.
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return plain(value.tolist(), levels)
     return value
 

@@ -1,4 +1,4 @@
-"""Arrow arrays by their buffers, for what `make`, `show` and `verify` do with every row.
+"""Arrow arrays from buffers, for work that `make`, `show` and `verify` do with every row.
 
 `pa.array`, `pa.scalar` and `to_numpy` import pandas if it is installed, even for values that have
 nothing to do with it. That takes 0.25 s of CPU, half as long as the whole of `taskloom show`.
@@ -38,7 +38,7 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Build an array of the builder that Arrow's type has.
+    """Build an array from buffers by its Arrow type.
 
     Raises:
         _OddValueError: If the values are not of the Python type that the builder is made for.
@@ -119,7 +119,7 @@ def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _validity(values: Sequence[Any]) -> pa.Buffer:
-    """Return a bit for each value: whether it is there."""
+    """A bit for each value: 1 unless it is None."""
     present = np.fromiter(
         (value is not None for value in values), dtype=np.bool_, count=len(values)
     )
@@ -127,7 +127,7 @@ def _validity(values: Sequence[Any]) -> pa.Buffer:
 
 
 def _ends(values: Sequence[Any]) -> NDArray[np.int32]:
-    """Return where each of several values ends if they are put together, after a 0."""
+    """0, then the end of each value if all are concatenated."""
     ends = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, values), dtype=np.int64, count=len(values)), out=ends[1:])
     if ends[-1] > MOST_BYTES:
@@ -149,12 +149,11 @@ def numbers(values: NDArray[Any]) -> pa.Array:
 
 
 def array_of(values: pa.Array) -> NDArray[Any]:
-    """Return the numbers or truth values of an Arrow array that lacks none."""
+    """The numbers or truth values of an Arrow array without missing values."""
     raw, start, stop = values.buffers()[1] or b"", values.offset, values.offset + len(values)
     if pa.types.is_boolean(values.type):
-        first = (
-            start // 8
-        )  # only the bytes of these values: a block of a large array must not cost the whole of it
+        # Only the bytes of these values: a block of a large array must not cost the whole of it.
+        first = start // 8
         bits = np.unpackbits(
             np.frombuffer(raw, dtype=np.uint8)[first : (stop + 7) // 8], bitorder="little"
         )
@@ -163,7 +162,7 @@ def array_of(values: pa.Array) -> NDArray[Any]:
 
 
 def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return the numbers of a column in one array, NaN where one is missing."""
+    """The numbers of a column in one array, NaN for missing values."""
     parts = [np.zeros(0, dtype=_numpy_type(column.type))] if not column.num_chunks else []
     for chunk in column.chunks:
         values = array_of(chunk)
@@ -212,5 +211,5 @@ def even(values: pa.Array, size: int, rows: int) -> pa.Array:
 
 
 def repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
-    """Return one text, or nothing, n times."""
+    """An array of n equal texts, or of n missing values."""
     return pa.nulls(n, kind) if value is None else pa.repeat(strings([value])[0], n)

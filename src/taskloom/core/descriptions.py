@@ -1,5 +1,5 @@
-"""Any suite by description: the description of its task stands before every input, and some tasks
-stay out of training.
+"""Any suite by description: the description of its task precedes every input, and some tasks are
+held out of training.
 
 A described input is one line that tells what to do, then the input as it was. Rows are those of the
 recipe without `described`, so the two can be compared example by example; their content key and

@@ -1,4 +1,4 @@
-"""One error family. Every message says what is wrong, where, and what would be right.
+"""One error family. Every message states what is wrong, where, and what would be right.
 
 The command line prints the message of a `TaskloomError` as one sentence and exits with status 2;
 anything else that escapes is a bug in Taskloom and keeps its traceback.
@@ -118,10 +118,8 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     >>> nearest("zzz", ["b", "a"])
     'known: a, b'
     """
-    names, name = (
-        sorted(known),
-        name[:200],
-    )  # comparing takes time that grows with the square of a name's length
+    names = sorted(known)
+    name = name[:200]  # the time of a comparison grows with the square of the length
     folded = {n.casefold(): n for n in names}
     part = name.casefold() if len(name) >= SHORTEST_PART else None
     close = [original for text, original in folded.items() if text.endswith(f"/{name.casefold()}")][
@@ -152,7 +150,7 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
 
 
 def raised_at(error: BaseException, file: str = "") -> str:
-    """Return where a person's own code raised an error, as ` (FILE, line N)`: the last place in
+    """The place where a person's own code raised an error, as ` (FILE, line N)`: the last one in
     `file`, or the last of all.
     """
     place, trace = "", error.__traceback__

@@ -1,4 +1,4 @@
-"""The example: one input with its acceptable outputs, and what analyses want to know about it."""
+"""The example: one input with its acceptable outputs, and the traits that analyses group by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extraction: how an answer is cut out of what a model writes, before a scorer sees it.
+"""Extraction: how an answer is cut out of a model's reply, before a scorer sees it.
 
 A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box,
 quotes. The extraction is part of how a model is prompted, so a learner has it as a setting, which
@@ -253,9 +253,7 @@ class Extraction:
 
 
 def boxed(reply: str) -> str | None:
-    r"""Return what the last `\boxed{…}` holds, with braces inside it; None where there is no whole
-    box.
-    """
+    r"""Content of the last `\boxed{…}`, which may have braces inside; None if no box is complete."""
     start = reply.rfind(_BOX)
     if start < 0:
         return None
@@ -270,7 +268,7 @@ def boxed(reply: str) -> str | None:
 
 
 def tagged(reply: str, name: str) -> str | None:
-    """Return what stands in the last element of a name; None where there is no whole one."""
+    """Content of the last element of a name; None if none is complete."""
     folded, begin, end = reply.lower(), f"<{name.lower()}>", f"</{name.lower()}>"
     close = folded.rfind(end)
     start = folded.rfind(begin, 0, close) if close >= 0 else -1

@@ -1,9 +1,9 @@
 """Files: written whole or not at all, read within limits, locked, digested, and cached.
 
 A file or a folder is written beside its place and renamed into it, so that a reader, or a process
-that resumes after a kill, never meets half of it. Whatever file a person or somebody's data name is
-read by `read_bytes` or `read_utf8`, or checked by `refuse_special` before a library opens it: a
-device would fill the memory, and a pipe that nobody writes to would never answer.
+that resumes after a kill, never meets half of it. A file that a person or data from elsewhere names
+is read by `read_bytes` or `read_utf8`, or checked by `refuse_special` before a library opens it: a
+device would fill the memory, and a pipe without a writer would never answer.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def refuse_special(
 ) -> None:
     """Refuse a folder, device, pipe or socket that is named as a file. Links are followed.
 
-    A path that does not exist passes: whoever opens it has a better sentence.
+    A path that does not exist passes: opening it gives a better error.
 
     Args:
-        path: What a person, or somebody's data, named.
+        path: A path from a person or from data.
         error: The error to raise.
         pipes: Accept pipes, for commands to which shells connect other programs.
     """
@@ -232,13 +232,13 @@ def rename(source: Path, target: Path) -> None:
 
 
 def listing(folder: Path | str) -> list[str]:
-    """Return the names in a folder. On a network file system they may be of some seconds ago."""
+    """The names in a folder. On a network file system they may be some seconds old."""
     return os.listdir(folder)
 
 
 def is_readable(path: Path | str) -> bool:
-    """Return whether a file is there, by opening it: a network file system then asks its server,
-    where a look may be old.
+    """True if a file can be opened. Opening makes a network file system ask its server, while a
+    listing may be old.
     """
     try:
         os.close(os.open(path, os.O_RDONLY))

@@ -612,9 +612,8 @@ class AnswerCache:
         self._waiting.append((question, answer))
         with self._starting:
             if self._writer is None or not self._writer.is_alive():
-                self._writer = threading.Thread(
-                    target=self._write
-                )  # ends by itself; a process that ends waits for it
+                # Not a daemon: it ends by itself, and a process that ends waits for it.
+                self._writer = threading.Thread(target=self._write)
                 self._writer.start()
         return None
 

@@ -1,7 +1,7 @@
 """Where a server listens, and which requests it answers. Needs no web framework, so that every
 server of ours can use it.
 
-A page that somebody else serves can make a browser send requests to this machine. So the host that
+A page of another site can make a browser send requests to this machine. So the host that
 a request names must be this machine (a name that was rebound to 127.0.0.1 is refused), and requests
 caused by other sites are refused unless they open a page.
 """
@@ -24,12 +24,12 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.IGNORECASE |
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an interface is reached from this machine alone."""
+    """True if an interface is reached from this machine alone."""
     return host.strip("[]").lower() in LOOPBACK
 
 
 def hostname(header: str) -> str:
-    """Return the name in a Host header, without its port; empty for what is not a name.
+    """The name in a Host header, without its port; empty if it is not a name.
 
     >>> hostname("127.0.0.1:8600"), hostname("[::1]:8600"), hostname("LocalHost"), hostname("[")
     ('127.0.0.1', '::1', 'localhost', '')
@@ -81,7 +81,7 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
         ports: What to try; 0 stands for any free port.
 
     Raises:
-        ParameterError: Where none can be used; it names the parameter `port`.
+        ParameterError: None of them can be used. It names the parameter `port`.
     """
     reason = ""
     for port in ports:
@@ -109,8 +109,8 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
 
 
 def address(host: str, listener: socket.socket) -> str:
-    """Return the address that browsers open, without a slash at its end; a server on all interfaces
-    shows this machine's name.
+    """The address that browsers open, without a slash at its end. For a server on all interfaces it
+    has this machine's name.
     """
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host.strip("[]")  # noqa: S104 - what the person chose
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"

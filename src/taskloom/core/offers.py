@@ -1,5 +1,5 @@
-"""What a suite can offer besides examples: other file formats, a solver, an evaluation of its own,
-options of commands.
+"""Optional parts of a suite besides examples: other file formats, a solver, an evaluation of its
+own, options of commands.
 
 A suite has these as attributes and methods; the commands `export`, `solve`, `score`, `make` and
 `apply` find them in the registry, so a suite of another package has them as ours do.

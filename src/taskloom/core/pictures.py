@@ -1,5 +1,4 @@
-"""Pictures of an example: what a suite hands to whoever draws it, such as `taskloom view`. Data
-only, no markup.
+"""Pictures of an example: what a suite returns for a viewer to draw. Data only, no markup.
 
 A suite offers the method `picture`: from an example, the checked fields of its recipe and the
 recipe's key to one of these. Where it returns None, or a suite offers nothing, the derivation is

@@ -1,4 +1,4 @@
-"""The plan: what a recipe and a seed come down to, before anything is written.
+"""The plan: the splits that follow from a recipe and a seed, before anything is written.
 
 A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range
 of its rows alone. That is the purity contract in code: `Split.rows(start, stop)` may depend on

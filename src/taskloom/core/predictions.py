@@ -156,7 +156,7 @@ def some_predictions_for(
 
 
 def size_and_splits(source: str | Path) -> tuple[int, frozenset[str]]:
-    """Return how many predictions a file has, and the splits that its rows name."""
+    """Number of predictions in a file, and the splits that its rows name."""
     content = open_source(source)
     rows = _records(content, objects=True)
     if rows is None:
@@ -248,7 +248,7 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
 
 
 def _is_header(line: str) -> bool:
-    """Return whether a line names the columns of a CSV file: the text's and an id's."""
+    """True if a line names the columns of a CSV file: the text's and an id's."""
     if len(line) > LONGEST_HEADER or TEXT not in line:
         return False
     try:
@@ -355,9 +355,9 @@ def _id_column(rows: list[_Row], name: str) -> str | None:
     Raises:
         InputError: If another column numbers the records in another order.
     """
-    columns = dict.fromkeys(
-        column for _, row in rows for column, value in row.items() if value is not None
-    )
+    columns: dict[str, None] = {}
+    for _, row in rows:
+        columns |= {column: None for column, value in row.items() if value is not None}
     for known in IDS:
         spelled = [column for column in columns if _plain(column) == known]
         if spelled:
@@ -411,9 +411,7 @@ def _id(value: Any, line: int, name: str) -> str:
 
 
 def _places(examples: int, names: Sequence[str], ids: Sequence[tuple[int, str]]) -> dict[str, int]:
-    """Return which example each id means: the numbers from 0, or the names where the first id is
-    one of them.
-    """
+    """The example that each id means: ids are numbers from 0, or names if the first id is one."""
     if ids and len({*names}) == examples and ids[0][1] in names:
         return {name: place for place, name in enumerate(names)}
     return {str(place): place for place in range(examples)}

@@ -17,7 +17,7 @@ from typing import Any, Literal
 Place = Literal["notebook", "terminal", "log"]
 
 ShowCount = Callable[[str, int, int], None]
-"""Shows what is done: in words, and as a number of all."""
+"""Shows progress: in words, the number done, and the total."""
 
 LOG_EVERY = 5.0
 """Seconds between two lines of a log."""
@@ -26,26 +26,26 @@ NOTEBOOK_EVERY = 0.25
 """Seconds between two changes in a notebook: each is a message to the browser."""
 
 NOTEBOOK_AFTER = 1.0
-"""Seconds before anything appears in a notebook: what is done at once needs no bar."""
+"""Seconds before anything appears in a notebook, because short work needs no bar."""
 
 
 def place() -> Place:
-    """Return where this process writes."""
+    """Where this process writes."""
     if in_notebook():
         return "notebook"
     return "terminal" if sys.stderr.isatty() else "log"
 
 
 def in_notebook() -> bool:
-    """Return whether a notebook's kernel runs this process; a prompt of IPython is a terminal."""
+    """True if a notebook's kernel runs this process. IPython's prompt is a terminal."""
     shell = sys.modules.get("IPython")
     current = shell.get_ipython() if shell is not None else None
     return current is not None and getattr(current, "kernel", None) is not None
 
 
 def wanted(choice: bool | None) -> bool:
-    """Return whether to show progress: as chosen, and else in notebooks, where nothing else says
-    that work is under way.
+    """True if progress is to be shown. By default it is in notebooks, which show nothing else of
+    running work.
     """
     return in_notebook() if choice is None else choice
 

@@ -70,12 +70,12 @@ class Ray:
 
     @property
     def cores(self) -> int:
-        """Return the total CPU cores of the cluster, which may grow and shrink."""
+        """Total CPU cores of the cluster, which may grow and shrink."""
         return max(1, int(self._resources().get("CPU", 1)))
 
     @property
     def gpus(self) -> float:
-        """Return the total GPUs of the cluster."""
+        """Total GPUs of the cluster."""
         return float(self._resources().get("GPU", 0))
 
     def _resources(self) -> dict[str, float]:

@@ -64,7 +64,7 @@ class Describable(Protocol):
 
     @property
     def describe(self) -> str:
-        """Return one line about it."""
+        """One line about it."""
 
 
 T = TypeVar("T", bound=Describable)
@@ -177,9 +177,7 @@ class Registry(Generic[T]):
         return [(name, Path(importlib.import_module(name).__path__[0])) for name in installed]
 
     def _indexed_origin(self, name: str, origin: str) -> str:
-        """Return which module a name is of by the index: `origin` itself, where that is the module
-        or a class in it.
-        """
+        """The module of a name by the index; `origin` itself if it is that module or a class in it."""
         if name not in self.index:
             return origin
         module = self.index[name].module
@@ -436,7 +434,7 @@ def load_entry_points() -> None:
 
 
 def is_python(name: str) -> bool:
-    """Return whether a name refers to Python code by its path: `FILE.py`, `FILE.py::NAME` or
+    """True if a name refers to Python code by its path: `FILE.py`, `FILE.py::NAME` or
     `FOLDER::NAME`.
 
     >>> is_python("tasks.py"), is_python("my_suite::mine/small"), is_python("ctl/A")
@@ -501,8 +499,8 @@ def load_module(path: Path) -> str:
 
 
 def source_of(thing: Callable[..., Any]) -> bytes:
-    """Return what digests take for the code of a function or class: its whole file or, where there
-    is none, its bytecode.
+    """The code of a function or class, for digests: its whole file, or its bytecode if there is no
+    file.
     """
     thing = inspect.unwrap(thing)
     if isinstance(thing, type):

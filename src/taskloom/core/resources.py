@@ -1,5 +1,5 @@
-"""Outside resources: what is here, what is missing, and how to get it. Nothing is fetched unless
-somebody asks by name.
+"""Outside resources: what is here, what is missing, and how to get it. Nothing is fetched unless it
+is asked for by name.
 
 Suites declare what they can use. A resource is looked for in `TASKLOOM_DATA`, then in the cache
 folder (`TASKLOOM_CACHE`, by default `~/.cache/taskloom`), then where its own environment variables
@@ -60,11 +60,8 @@ def _there(path: Path) -> bool:
 
 def download(url: str, path: Path) -> None:
     """Download a file; an interrupted download resumes where it stopped."""
-    from taskloom.core.http import (
-        HttpClient,
-        Refused,
-        TryLater,
-    )  # 15 ms that only a download should take
+    # Importing it takes 15 ms, which only a download should.
+    from taskloom.core.http import HttpClient, Refused, TryLater
 
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""Scorers that several suites share: typed objects that score a prediction and explain themselves
-to people.
+"""Scorers that several suites share: typed objects that score a prediction and can explain the
+score.
 
 A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and
 `explain(prediction, example) -> str`. Its settings are its fields, so its `repr` rebuilds it.
@@ -85,10 +85,10 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name that recipes and the command line use."""
+        """The name that recipes and the command line use."""
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return how right the prediction is, from 0 to 1."""
+        """Score of a prediction, from 0 to 1."""
 
     def explain(self, prediction: str, example: Example) -> str:
         """Return one sentence that says why."""
@@ -100,7 +100,7 @@ class CallableScorer:
     __slots__ = ()
 
     def __call__(self: Scorer, prediction: str, target: str | Sequence[str] | Example) -> float:
-        """Return how right a prediction is, from 0 to 1.
+        """Score of a prediction, from 0 to 1.
 
         >>> exact("a", "a"), any_of("Kitchen", ["garden", "kitchen"])
         (1.0, 1.0)
@@ -174,7 +174,7 @@ class Exact(CallableScorer):
         return float(prediction.strip() == example.target.strip())
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Return what was wanted."""
+        """The answers that would have been right."""
         verdict = "equals" if self.score(prediction, example) else "is not"
         return f"'{prediction.strip()}' {verdict} the target '{example.target}'"
 
@@ -207,7 +207,7 @@ class AnyOf(CallableScorer):
         return float(value is not None and value in {number(t) for t in wanted - _NO_NUMBERS})
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Return how many answers would have been right."""
+        """The number of answers that would have been right."""
         verdict = "is among" if self.score(prediction, example) else "is not among"
         shown = ", ".join(example.targets[:5]) + (", …" if len(example.targets) > 5 else "")
         return (
@@ -236,7 +236,7 @@ class SetOf(CallableScorer):
 
     @property
     def describe(self) -> str:
-        """Return the line of lists: what it gives for sets that are not equal."""
+        """The line in lists: the score of sets that are not equal."""
         end = (
             "gives the F1 of the two sets" if self.partial else "right when the two sets are equal"
         )
@@ -426,9 +426,8 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
             if isinstance(thing, type)
             else FunctionScorer(name, thing, about)
         )
-        return register(
-            judge, thing.__module__ or "__main__"
-        )  # code of a notebook may have no module
+        module = thing.__module__ or "__main__"  # code of a notebook may have no module
+        return register(judge, module)
 
     return record
 

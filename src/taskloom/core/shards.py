@@ -320,7 +320,7 @@ class Stamp:
     counts: dict[str, Any]
 
     def same_place(self, recipe: str, seed: int, split: str, start: int, stop: int) -> bool:
-        """Return whether the shard holds just these rows of this recipe and seed."""
+        """True if the shard holds just these rows of this recipe and seed."""
         return (self.recipe, self.seed, self.split, self.start, self.stop) == (
             recipe,
             seed,
@@ -413,7 +413,7 @@ def _look_at_names(fields: Iterable[pa.Field]) -> None:
 
 
 def intact(path: Path, stamp: Stamp) -> bool:
-    """Return whether a shard's rows still have the digests of its stamp."""
+    """True if a shard's rows still have the digests of its stamp."""
     try:
         return block_digests(read(path)) == list(stamp.blocks)
     except DataError:

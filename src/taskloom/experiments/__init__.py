@@ -1,4 +1,4 @@
-"""Experiments: recipes x learners x seeds, as a table that fills itself.
+"""Experiments (recipes × learners × seeds) and the table of their runs.
 
 An experiment (`spec`) comes down to cells (`cells`), each with a digest of everything that
 determines it. What is in the run store (`store`) is never computed again; what is missing becomes

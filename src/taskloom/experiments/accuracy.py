@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 OVER = ("seeds+items", "seeds", "items", "seeds+tasks", "tasks")
-"""What an interval may generalize to; the first is the default where runs have scores of items."""
+"""What an interval may generalize to. The first is the default if runs have scores of items."""
 
 
 def accuracy(
@@ -57,8 +57,8 @@ def accuracy(
         by: Columns of the runs, `task`, or traits of the examples.
         splits: Only these; all by default.
         over: What the interval generalizes to: new `seeds`, `items`, `tasks`, `seeds+items`,
-            `seeds+tasks`. Where there is one seed, the items alone are left. By default
-            `seeds+items`; `seeds` where no run has scores of items.
+            `seeds+tasks`. With one seed it is over the items alone. Default: `seeds+items`, or
+            `seeds` if no run has scores of items.
         level: The confidence level.
         threshold: Adds the column `success`: the share of seeds whose score is over it.
     """
@@ -67,43 +67,39 @@ def accuracy(
         raise RunsError(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
     check_splits(runs, splits)
     own, traits = columns_of(runs, by)
-    apart = [
-        c
-        for c in _apart(runs, over, splits)
-        if c not in own and not (c == TASK_FIELD and "task" in traits)
-    ] + own
+    varying = [c for c in _apart(runs, over, splits) if c not in own]
+    if "task" in traits and TASK_FIELD in varying:
+        varying.remove(TASK_FIELD)  # the examples' own task says the same
+    apart = varying + own
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level, threshold)
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
+    # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
     suite = SuiteScores(runs, splits) if not traits and not over.endswith("tasks") else None
     rows = []
     sorted_scores = data.sorted_scores()
+    # Groups in which all seeds answered the same items are estimated together, as arrays.
     known = _two_way_estimates(data, sorted_scores, level) if over == OVER[0] else {}
     for number in range(len(sorted_scores)):
         values = dict(zip([*apart, *traits], sorted_scores.values(number), strict=True))
         if number in known:
-            row = _row(values, Measured(*known[number], threshold))
+            measured = Measured(*known[number], threshold)
         else:
             group = sorted_scores.group(number)
             means = _seed_means(data, group)
-            row = _row(
-                values,
-                Measured(_estimate(data, group, over, level), means, _spread(means), threshold),
-            )
+            estimate = _estimate(data, group, over, level)
+            measured = Measured(estimate, means, _spread(means), threshold)
+        row = _row(values, measured)
         if suite is not None:
-            row |= suite.of(
-                [data.names[run] for run in sorted_scores.runs_of(number)], row.get("split")
-            )
+            names = [data.names[run] for run in sorted_scores.runs_of(number)]
+            row |= suite.of(names, row.get("split"))
         rows.append(row)
-    return ResultTable(
-        [*apart, *traits, *_measures(threshold), *(suite.columns if suite else ())], rows
-    )
+    further = [] if suite is None else suite.columns
+    return ResultTable([*apart, *traits, *_measures(threshold), *further], rows)
 
 
 def _default_over(runs: Runs) -> str:
-    """Return what an interval generalizes to where nobody says it: as much as the scores of the
-    runs allow.
-    """
+    """What an interval generalizes to by default: as much as the scores of the runs allow."""
     return "seeds+items" if any(map(runs.keeps_item_scores, runs.names)) else "seeds"
 
 
@@ -150,7 +146,7 @@ def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
 
 
 def _spread(means: Sequence[float]) -> float:
-    """Return the standard deviation over seeds; one seed has none."""
+    """Standard deviation over seeds; NaN for one seed."""
     return float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
 
 
@@ -219,7 +215,7 @@ MEASURES: dict[str, Callable[[Measured], Any]] = {
 }
 """The columns that every group gets (`success` where there is a threshold). se: standard error of
 the mean, over what the interval is over. sd: standard deviation over seeds. A new statistic is a
-line here, and a `Column` in `taskloom.analysis.report.report_columns`.
+line here, and a `Column` in `taskloom.analysis.report.run_numbers`.
 """
 
 
@@ -243,9 +239,8 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
     means = [float(s.mean()) for s in group.scores]
     items = len(group.scores[0])
     if len(means) == items == 1 and means[0] not in (0.0, 1.0):
-        return _without_interval(
-            means, "one example", level
-        )  # a part of a point: right or wrong has Wilson's interval
+        # A part of a point. Right and wrong have Wilson's interval.
+        return _without_interval(means, "one example", level)
     if over == "seeds":
         return (
             over_seeds(means, level, items)
@@ -311,9 +306,8 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split what to group by into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
-        column = (
-            runs.find_column(name) if name != "task" else None
-        )  # the examples' own, of runs on one task as well
+        # `task` is the examples' own, of runs on one task as well.
+        column = runs.find_column(name) if name != "task" else None
         if column is not None and column != name and name in shown_traits(runs):
             # `length` is the examples' own, where they have it, before it is short for
             # `recipe.length`

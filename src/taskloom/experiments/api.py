@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from taskloom.core.arguments import path_of
 from taskloom.experiments.execute import engines, jobs, trackers
@@ -15,7 +15,7 @@ from taskloom.experiments.spec import cells
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.spec.cells import Cell
 from taskloom.experiments.spec.experiment import Experiment
-from taskloom.experiments.store import Store, failures
+from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from taskloom.recipe.recipe import task_name
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment.
+    """Result of an experiment.
 
     Attributes:
         store: Where its runs are.
@@ -39,13 +39,18 @@ class Outcome:
 
     @property
     def runs(self) -> list[str]:
-        """Return the digests of the cells that are finished."""
+        """Digests of the cells that are finished."""
         return [cell.run for cell in self.cells if cell.run in self.store]
+
+    @property
+    def table(self) -> Runs:
+        """The finished runs as a table."""
+        return Runs(self.store, dict.fromkeys(self.runs))
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What an experiment would do: its cells, which of them exist, and the estimated cost of the
+    """Plan of an experiment: its cells, which of them are finished, and the estimated cost of the
     rest.
     """
 
@@ -58,19 +63,18 @@ class DryRun:
 def dry_run(
     experiment: Experiment | Sequence[Experiment], store: str | Path | None = None
 ) -> DryRun:
-    """Return what running an experiment, or several as one, would do; nothing is written."""
+    """Plan an experiment, or several as one, without running or writing anything."""
     together = _together(experiment)
     table = _cells(together)
     path = path_of(store or together[0].store)
     opened = Store(path) if path.is_file() or (path.is_dir() and any(path.iterdir())) else None
     present = set(opened.names()) if opened is not None else set()
     missing = [cell for cell in table if cell.run not in present]
-    failed = failures(opened.path) if opened is not None else {}
-    mine = {cell.run for cell in missing}
+    failed = opened.failures() if opened is not None else {}
     return DryRun(
         table,
         {cell.run for cell in table} & present,
-        {run: why for run, why in failed.items() if run in mine},
+        {cell.run: failed[cell.run].reason for cell in missing if cell.run in failed},
         jobs.estimate(opened, missing),
     )
 
@@ -120,16 +124,32 @@ def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]
 
 
 def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
-    """Return the cells of experiments, each once."""
+    """The cells of experiments, each once."""
     return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
 
 
 def _defined_here(cell: Cell) -> bool:
-    """Return whether a cell needs what only this process knows: a task or learner of a notebook or
-    of the running script.
+    """True if a cell needs a task or learner that only this process has: of a notebook or of the
+    running script.
     """
     modules = {data.recipe.suite.module for data in cell.datasets} | {type(cell.learner).__module__}
     return "__main__" in modules
+
+
+class FurtherKeys(TypedDict, total=False):
+    """Keys of an experiment that `run` passes on; `Experiment` describes them and checks their
+    values.
+    """
+
+    tasks: str | Sequence[str]
+    best_of: int | Mapping[str, Any]
+    train: str
+    evaluate: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+    limit: int
+    grid: Mapping[str, Sequence[Any]]
+    keep: Mapping[str, Any]
+    resources: Mapping[str, Any]
+    track: str | Sequence[str]
 
 
 def run(
@@ -145,7 +165,7 @@ def run(
     tracker: str | None = None,
     progress: Watch | bool | None = None,
     watch: Watch | bool | None = None,
-    **more: Any,
+    **more: Unpack[FurtherKeys],
 ) -> Runs:
     """Run recipes x learners x seeds and return the table of the runs; runs that are in the store
     are not repeated.
@@ -165,8 +185,8 @@ def run(
             log; by default in notebooks only. Or a function that is called with the state of the
             experiment now and then.
         watch: The old name of `progress`; deprecated.
-        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`,
-            `track`.
+        **more: Further keys of an experiment: `tasks`, `best_of`, `train`, `evaluate`, `limit`,
+            `grid`, `keep`, `resources`, `track`.
     """
     if experiment is None:
         given = {"recipes": _named(recipes), "learners": learners, "seeds": seeds, **more}
@@ -189,11 +209,11 @@ def run(
         )
     if outcome.state.failed:
         _warn(outcome)
-    return Runs(outcome.store, outcome.runs)
+    return outcome.table
 
 
 def _named(recipes: Any) -> Any:
-    """Return recipes as an experiment spells them: tasks by their names."""
+    """Recipes as an experiment writes them: tasks by their names."""
     if isinstance(recipes, list | tuple):
         return [task_name(one) or one for one in recipes]
     return task_name(recipes) or recipes

@@ -1,4 +1,4 @@
-"""Is b better than a: paired tests on the same items, corrected for the number of tests."""
+"""Paired comparison of two groups of runs on the same items, corrected for the number of tests."""
 
 from __future__ import annotations
 
@@ -386,9 +386,7 @@ def _common(
 
 
 def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool:
-    """Return whether both sides answered the same items: the same indices, and under them the same
-    inputs.
-    """
+    """True if both sides answered the same items: equal indices with equal inputs."""
     if not (
         sides[0].crossed
         and sides[1].crossed

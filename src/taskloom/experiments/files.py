@@ -1,5 +1,4 @@
-"""The files of a run: their names and columns, reading them, and writing them durably beside the
-place that the run then takes.
+"""The files of a run: their names and columns, reading them, and writing them durably.
 
 `environment.json` describes the machine and the libraries: for people, and for estimates of cost.
 No result depends on it.
@@ -48,7 +47,7 @@ FLEETING = (ENVIRONMENT, LOG)
 """Files that a power cut may take: no result depends on them."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
-"""What the folders of runs are called."""
+"""Names of the folders of runs."""
 
 PREDICTION_COLUMNS = pa.schema(
     [
@@ -64,7 +63,7 @@ PREDICTION_COLUMNS = pa.schema(
         ("logprobs", pa.list_(pa.float64())),
     ]
 )
-"""Of predictions.parquet. Traits are a map from name to value as JSON spells it (text without
+"""Columns of predictions.parquet. Traits are a map from name to value as JSON spells it (text without
 quotes); candidates and their log-probabilities are null unless `keep` names them.
 """
 
@@ -85,8 +84,8 @@ REPLY_COLUMNS = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-"""Of replies.parquet, one row for each of predictions.parquet: whole replies of a model behind an
-API. `outcome` is `answered`, or why there is no answer.
+"""Columns of replies.parquet, with a row for each row of predictions.parquet: whole replies of a
+model behind an API. `outcome` is `answered`, or why there is no answer.
 """
 
 COLUMNS = {PREDICTIONS: PREDICTION_COLUMNS, CURVES: CURVE_COLUMNS, REPLIES: REPLY_COLUMNS}
@@ -111,7 +110,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def damaged(path: str | Path, why: str) -> StoreError:
-    """Return the error about a file of a run that cannot be read."""
+    """The error for a file of a run that cannot be read."""
     return StoreError(
         f"{path} is damaged ({why}); delete {os.path.dirname(path)} and rerun the experiment"
     )
@@ -133,9 +132,8 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         with pq.ParquetFile(source, memory_map=not small, pre_buffer=False) as file:
             table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         table = table if columns is None else table.select(list(columns))
-        table.validate(
-            full=True
-        )  # otherwise a text that is not UTF-8 would be noticed only when it is looked at
+        # Otherwise a text that is not UTF-8 would be an error only when it is looked at.
+        table.validate(full=True)
         expected = COLUMNS.get(path.name)
         if expected is None:
             return table
@@ -149,17 +147,32 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise damaged(path, str(error).splitlines()[0]) from error
 
 
+def parquet_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+    """Columns of a Parquet file of a run, `size` rows at a time."""
+    schema = COLUMNS[path.name]
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(size, columns=list(columns), use_threads=False):
+                # `select` refuses a column that the file lacks, which iter_batches leaves out.
+                chosen = batch.select(list(columns)).cast(
+                    pa.schema([schema.field(name) for name in columns])
+                )
+                chosen.validate(full=True)
+                yield chosen
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+        raise damaged(path, str(error).splitlines()[0]) from error
+
+
 UNCOMPRESSED = 100
-"""Rows up to which a file is not compressed, which would take half of the time of writing and of
-reading it.
+"""Maximum rows of an uncompressed file. Compressing a smaller one would double the time of writing
+and reading it.
 """
 
 
 def parquet_content(table: pa.Table) -> pa.Buffer:
-    """Return the content of a Parquet file of a run."""
-    out = (
-        pa.BufferOutputStream()
-    )  # Arrow writes a file in many small pieces, which costs twice the time
+    """The content of a Parquet file of a run."""
+    # In memory first: Arrow writes a file in many small pieces, which takes twice the time.
+    out = pa.BufferOutputStream()
     pq.write_table(table, out, compression="none" if table.num_rows <= UNCOMPRESSED else "zstd")
     return out.getvalue()
 
@@ -180,8 +193,8 @@ def write_run(
         folder: The folder beside its place.
         config: The experiment of this run alone.
         scores: The contents of scores.json.
-        curves: The learning curves, where they are kept.
-        predictions: The predictions, where they are kept.
+        curves: The learning curves, if they are kept.
+        predictions: The predictions, if they are kept.
         environment: The contents of environment.json.
         log: What was printed, or the file that has it and is of no further use: a new file would
             cost most of what a run of milliseconds costs.
@@ -226,8 +239,8 @@ def _flush(path: str) -> None:
 
 @cache
 def _flushers() -> ThreadPoolExecutor:
-    """Return the threads that make files durable at one time: the file system does it in one step,
-    in a fifth of the time.
+    """Threads that flush files at the same time: the file system then does it in one step, in a
+    fifth of the time.
     """
     return ThreadPoolExecutor(4, "flush")
 
@@ -260,9 +273,9 @@ def environment(cell: Cell, kind: str, together: int, seconds: float) -> dict[st
 
     Args:
         cell: The run.
-        kind: `alone`, or whether `seeds` or `tasks` were trained together.
-        together: How many were.
-        seconds: Of this run; its share where several were trained together.
+        kind: `alone`, or `seeds` or `tasks` if several were trained together.
+        together: Number of runs that were trained together.
+        seconds: Seconds of this run; its share if several were trained together.
     """
     torch: Any = sys.modules.get("torch")
     gpu = torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None

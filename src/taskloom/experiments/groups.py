@@ -1,4 +1,4 @@
-"""From millions of scored rows to one table of seeds × items for each group, by sorting once.
+"""Groups of scores: millions of scored rows, sorted once into a table of seeds × items per group.
 
 Groups in which every run answered the same items are cut out many at a time
 (`SortedScores.tables`): ten thousand small groups would else cost more than their million rows.
@@ -55,7 +55,7 @@ class ScoreGroup:
 
     @property
     def crossed(self) -> bool:
-        """Return whether every run answered the same items, each once."""
+        """True if every run answered the same items, each once."""
         first = self.items[0]
         if not (np.diff(first) > 0).all() or any(len(other) != len(first) for other in self.items):
             return False
@@ -108,7 +108,7 @@ class SortedScores:
         )
 
     def values(self, number: int) -> tuple[Any, ...]:
-        """Return what a group has in common, one value per grouping column."""
+        """The value that a group has in each grouping column."""
         code, shared = int(self.codes[number]), []
         for ordered in reversed(self.columns):
             code, place = divmod(code, len(ordered))
@@ -220,7 +220,7 @@ def _order(groups: NDArray[Any], runs: NDArray[Any], items: NDArray[Any]) -> NDA
 
 
 def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a value differs from the one before; the first does."""
+    """True at each value that differs from the one before, and at the first."""
     return np.concatenate((np.ones(min(1, len(values)), np.bool_), values[1:] != values[:-1]))
 
 
@@ -357,7 +357,7 @@ class ScoredRows:
 
     @cached_property
     def task_names(self) -> list[str]:
-        """Return the tasks in the order of their numbers."""
+        """The tasks in the order of their numbers."""
         return [str(name) for name in self._rows["task"].combine_chunks().unique().to_pylist()]
 
     def groups(self) -> list[ScoreGroup]:
@@ -371,9 +371,7 @@ class ScoredRows:
         return sort_scores(self._keys, self._number, rows["index"], task, rows["score"])
 
     def alike(self, runs: Sequence[int]) -> bool:
-        """Return whether runs differ in nothing but the seed, so that equal indices are equal
-        items.
-        """
+        """True if runs differ in nothing but the seed, so that equal indices are equal items."""
         return len(runs) == 1 or len({self._kind(run) for run in runs}) == 1
 
     def _kind(self, run: int) -> str:
@@ -403,8 +401,8 @@ class ScoredRows:
 
 
 def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
-    """Return what can be grouped by: columns of the runs, the task, and the traits that a run of
-    each recipe shows.
+    """Names that scores can be grouped by: columns of the runs, the task, and the traits in one run
+    of each recipe.
     """
     return sorted(shown_traits(runs, splits) | {"task", *runs.table.column_names})
 

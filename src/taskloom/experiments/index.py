@@ -1,10 +1,10 @@
-"""The index of a run store: what questions about many runs need, in one SQLite file.
+"""The index of a run store: scores and traits of many runs in one SQLite file.
 
 A store of 10,000 runs has 20,000 small files, and opening them takes seconds whatever is asked. The
 index holds the contents of every scores.json, and the scores and traits of the predictions. It is
 never the truth: an entry counts only as long as size, time and inode of the run's own file are
 those of the file that was read. An index that is missing, stale or damaged is made again from the
-run folders; if it cannot be written, only time is lost. It lies in the cache folder
+run folders; if it cannot be written, only time is lost. It is in the cache folder
 (`TASKLOOM_CACHE`).
 """
 
@@ -38,9 +38,7 @@ are not.
 SCORED_COLUMNS = pa.schema([PREDICTION_COLUMNS.field(name) for name in SCORED])
 
 FEW = 200
-"""Minimum number of runs for an index on disk. Fewer are read again in less time than anybody
-notices.
-"""
+"""Minimum number of runs for an index on disk. Fewer are read again in a moment."""
 
 MOST_ROWS = 4_000_000
 """Maximum number of rows in the index, about 400 MB in memory. Beyond, it is not the number of
@@ -169,7 +167,7 @@ class Index:
 
     def refresh(self, runs: Sequence[str]) -> None:
         """Bring the file up to date with these runs, however few of them are new. Damaged runs are
-        left to whoever asks.
+        skipped: they are an error when they are asked for.
         """
         if len(runs) < FEW:
             return

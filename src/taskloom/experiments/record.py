@@ -1,6 +1,4 @@
-"""What is known of a run without opening its predictions: a typed record, and the table that many
-records make.
-"""
+"""The typed record of a run, without its predictions, and the table of many records."""
 
 from __future__ import annotations
 

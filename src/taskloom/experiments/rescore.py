@@ -1,5 +1,5 @@
-"""Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own
-one. No model is called.
+"""Rescoring: scores recomputed from stored predictions, by another scorer or the suite's own. No
+model is called.
 
 What the scores were is kept beside: `scores-OLD.json` and, example by example,
 `scores-OLD.parquet`, named by the scorer. First the predictions get their new scores, then
@@ -248,11 +248,10 @@ def verify_runs(path: str | Path) -> RunVerification:
 
 def _check(store: Store, run: str, result: RunVerification) -> None:
     scores = store.scores(run)
-    path = store.answer_file(run)
-    if path is None:
+    table = store.answers(run, run_files.PREDICTION_COLUMNS.names)
+    if table is None:
         result.without += 1
         return
-    table = run_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
     strange = sorted(set(splits.to_pylist()) - set(scores["splits"]))
     if strange:

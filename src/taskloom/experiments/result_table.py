@@ -41,7 +41,7 @@ class ResultTable:
 
     @property
     def table(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
+        """The rows as an Arrow table."""
         return pa.table({c: pa.array([_plain(row[c]) for row in self._rows]) for c in self.columns})
 
     def to_pandas(self) -> Any:

@@ -1,4 +1,4 @@
-"""The run store: one directory a run, named by the run's digest, there whole or not at all.
+"""The run store: one folder per run, named by the run's digest, either whole or absent.
 
     STORE/store.json                 which format this is
     STORE/ab/abcd…/                  a finished run
@@ -24,7 +24,8 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -54,12 +55,26 @@ from taskloom.experiments.files import (
     STORE,
     StoreError,
     damaged,
+    parquet_batches,
     read_parquet,
     writing,
 )
 from taskloom.experiments.index import MOST_ROWS, SCORED, Index
 from taskloom.experiments.record import Run, record_of, run_record, run_table
 from taskloom.recipe.yaml_files import YamlError, parse
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A run that has failed and not succeeded since.
+
+    Attributes:
+        cell: Recipe, learner and seed, for people; empty if they were not written down.
+        reason: Why it failed.
+    """
+
+    cell: str
+    reason: str
 
 
 class RunSource(ABC):
@@ -117,6 +132,17 @@ class RunSource(ABC):
     def config_file(self, run: str) -> Path | None:
         """The file with the experiment of this run alone; None if the run has no folder."""
         return None
+
+    def answer_batches(
+        self, run: str, columns: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the predictions of one run, `size` rows at a time; nothing if it kept none."""
+        rows = self.answers(run, columns)
+        return iter(() if rows is None else rows.to_batches(size))
+
+    def failures(self) -> dict[str, FailedRun]:
+        """Runs that have failed and not succeeded since, by digest."""
+        return {}
 
     def record(self, run: str) -> Run:
         """What is known of one run."""
@@ -295,23 +321,16 @@ class Store(RunSource):
         """The file with the experiment of this run alone."""
         return self.folder(run) / CONFIG
 
-    def curve_file(self, run: str) -> Path | None:
-        """The file with the learning curve of a run; None if it has none."""
-        path = self.folder(run) / CURVES
-        return path if path.is_file() else None
-
-    def answer_file(self, run: str) -> Path | None:
-        """The file with the predictions of a run; None if it kept none."""
-        path = self.folder(run) / PREDICTIONS
-        return path if path.is_file() else None
-
     def log_file(self, run: str) -> Path:
         """The file with what a run printed, if it has not been deleted."""
         return self.folder(run) / LOG
 
-    def status(self, run: str) -> os.stat_result:
-        """Size and time of the file that makes a run whole; an `OSError` if there is none."""
-        return os.stat(f"{self.path}/{run[:2]}/{run}/{SCORES}")
+    def finished_at(self, run: str) -> float:
+        """When a run was finished, in seconds of the system's clock; 0 if it was deleted since."""
+        try:
+            return os.stat(f"{self.path}/{run[:2]}/{run}/{SCORES}").st_mtime
+        except OSError:
+            return 0.0
 
     def __contains__(self, run: str) -> bool:
         return files.is_readable(self.folder(run) / SCORES)
@@ -356,6 +375,23 @@ class Store(RunSource):
             for scores in self._index.scores(self.names() if names is None else list(names))
         ]
 
+    def readable(self) -> tuple[list[str], dict[str, str]]:
+        """Digests of the runs whose scores can be read, and what is wrong with the others."""
+        names = self.names()
+        try:
+            self.records(names)
+        except StoreError:
+            pass  # some run is damaged: look at each, to find which
+        else:
+            return names, {}
+        problems = {}
+        for name in names:
+            try:
+                self.record(name)
+            except StoreError as error:
+                problems[name] = str(error)
+        return [name for name in names if name not in problems], problems
+
     def config(self, run: str) -> str:
         """Read config.yaml of a run, as text that is a YAML mapping."""
         path = self.folder(run) / CONFIG
@@ -389,6 +425,15 @@ class Store(RunSource):
         path = f"{self.path}/{run[:2]}/{run}/{file}"
         return read_parquet(Path(path), columns) if os.path.isfile(path) else None
 
+    def answer_batches(
+        self, run: str, columns: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the predictions of one run, `size` rows at a time, without holding the file in
+        memory.
+        """
+        path = self.folder(run) / PREDICTIONS
+        return parquet_batches(path, columns, size) if path.is_file() else iter(())
+
     def scored(
         self, runs: Sequence[str], columns: Sequence[str], n: int
     ) -> tuple[pa.Table, NDArray[np.int64]]:
@@ -407,8 +452,27 @@ class Store(RunSource):
         """
         self._index.refresh(self.names())
 
+    @property
+    def failed_folder(self) -> Path:
+        """The folder with the reasons of failed runs."""
+        return self.path / "work" / "failed"
+
+    def failure_file(self, run: str) -> Path:
+        """The file that holds the reason of a failed run until the run succeeds."""
+        return self.failed_folder / f"{run}.json"
+
+    def failures(self) -> dict[str, FailedRun]:
+        """Runs that have failed and not succeeded since, by digest."""
+        failed = {}
+        for path in sorted(self.failed_folder.glob("*.json")):
+            # A file that a driver is just writing or deleting is not a failure yet, or any more.
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                entry = json.loads(path.read_text(encoding="utf-8"))
+                failed[path.stem] = FailedRun(str(entry.get("cell", "")), str(entry["reason"]))
+        return failed
+
     def publish(self, run: str, beside: Path) -> bool:
-        """Move a finished run into its place; False where somebody else was first."""
+        """Move a finished run into its place. False if another driver was first."""
         target = self.folder(run)
         with writing(self.path):
             target.parent.mkdir(exist_ok=True)
@@ -420,32 +484,12 @@ class Store(RunSource):
                     return False
                 if not target.is_dir():
                     raise
-                aside = beside.with_name(
-                    f"{beside.name}-old"
-                )  # a run whose scores were deleted is none: it makes room
+                # A run whose scores were deleted is not finished: it makes room.
+                aside = beside.with_name(f"{beside.name}-old")
                 files.rename(target, aside)
                 files.rename(beside, target)
                 shutil.rmtree(aside, ignore_errors=True)
         return True
-
-
-def failed_folder(store: Path) -> Path:
-    """The folder with the reasons of failed runs, in a store's folder."""
-    return store / "work" / "failed"
-
-
-def failure(store: Path, run: str) -> Path:
-    """The file in a store's folder that holds the reason of a failed run until the run succeeds."""
-    return failed_folder(store) / f"{run}.json"
-
-
-def failures(store: Path) -> dict[str, str]:
-    """Reasons of the runs of a store's folder that have failed and not succeeded since."""
-    reasons = {}
-    for path in sorted(failed_folder(store).glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            reasons[path.stem] = str(json.loads(path.read_text(encoding="utf-8"))["reason"])
-    return reasons
 
 
 class LoadedRuns(RunSource):

@@ -1,5 +1,4 @@
-"""Runs as a table, and the questions that people ask of it: how accurate, by what; is b better than
-a.
+"""The run table, and the questions that people ask of it: how accurate, by what; is b better than a.
 
 runs = taskloom.runs("runs/")
 print(runs.accuracy(by=["question", "support"], split="mix"))
@@ -29,7 +28,7 @@ from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.files import StoreError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.store import RunSource
+from taskloom.experiments.store import FailedRun, RunSource
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
@@ -47,7 +46,10 @@ INEQUALITY = re.compile(
 """`iid > 0.5`: a name, a relation and a number."""
 
 MANY = 200
-"""Up to this many runs, printing them opens their predictions, which takes a second or two."""
+"""Maximum number of runs whose predictions are opened to print them, which takes a second or two."""
+
+SHORTEST_DIGEST = 6
+"""Minimum digits of a digest that select a run."""
 
 
 class Runs:
@@ -77,6 +79,10 @@ class Runs:
         """The record of a run by its digest."""
         return self._records[name]
 
+    def __contains__(self, name: object) -> bool:
+        """True if there is a run of this digest."""
+        return name in self._names
+
     def __iter__(self) -> Iterator[Run]:
         """The records, in the order of the table."""
         return map(self._records.__getitem__, self.names)
@@ -88,23 +94,27 @@ class Runs:
 
     @cached_property
     def names(self) -> list[str]:
-        """Return the digests of the runs, in the table's order."""
+        """Digests of the runs, in the table's order."""
         return list(dict.fromkeys(self.table["run"].to_pylist()))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     @property
     def fields(self) -> list[str]:
-        """Return the columns of what was set or tried: `recipe.FIELD`, `learner.SETTING`."""
+        """Columns of settings that were made or tried: `recipe.FIELD`, `learner.SETTING`."""
         others = (*OWN, "split", "n", "score", *self.suite_scores)
         return [c for c in self.table.column_names if c not in others]
 
     @property
     def suite_scores(self) -> list[str]:
-        """Return the columns of scores that the suites compute themselves: `score.C@90`."""
+        """Columns of scores that the suites compute themselves: `score.C@90`."""
         return [c for c in self.table.column_names if c.startswith(SUITE_SCORE)]
 
     @cached_property
     def splits(self) -> list[str]:
-        """Return the splits that were answered."""
+        """The splits that were answered."""
         return sorted(self.table["split"].unique().to_pylist())
 
     def __len__(self) -> int:
@@ -117,10 +127,7 @@ class Runs:
         parts = [f"{count:,} runs in {self.path}" if count > 1 else f"1 run in {self.path}"]
         for column in ("recipe", "learner", "seed", "split"):
             values = sorted(set(self.table[column].to_pylist()))
-            shown = ", ".join(map(str, values[:6])) + (
-                f" and {len(values) - 6} more" if len(values) > 6 else ""
-            )
-            parts.append(f"  {column}s: {shown}")
+            parts.append(f"  {column}s: {_first(values, 6)}")
         return "\n".join([*parts, "", str(self.overview()), *self._over_tasks()])
 
     def _repr_html_(self) -> str:
@@ -132,7 +139,7 @@ class Runs:
         )
 
     def overview(self) -> ResultTable:
-        """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no
+        """`accuracy()`, but over seeds alone for very many runs, or if some runs kept no
         predictions.
 
         Thousands of runs are shown at once by their scores alone; `accuracy()` opens the
@@ -144,22 +151,17 @@ class Runs:
             return self.accuracy(over="seeds")
 
     def _over_tasks(self) -> list[str]:
-        """Return the lines with mean and standard error over tasks, where every task has runs of
-        its own.
-        """
-        tasks = (
-            set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
-        )
-        if len(tasks) < 2 or len(self) > MANY:
+        """Lines with mean and standard error over tasks, if every task has runs of its own."""
+        if TASK_FIELD not in self.fields or len(self) > MANY:
+            return []
+        tasks = set(self.table[TASK_FIELD].to_pylist()) - {None}
+        if len(tasks) < 2:
             return []
         try:
-            return [
-                "",
-                "over tasks",
-                str(self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks")),
-            ]
+            by_task = self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks")
         except StoreError:
             return []  # predictions were not kept
+        return ["", "over tasks", str(by_task)]
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas frame."""
@@ -179,8 +181,8 @@ class Runs:
         return self._some(self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
 
     def best(self, n: int, split: str) -> Runs:
-        """Select the n seeds with the highest score on a split, of each recipe, learner and fields;
-        all where there are no more.
+        """Select the n seeds with the highest score on a split, for each recipe, learner and
+        fields; all if there are no more.
 
         Equal scores are taken in the order of the seeds.
         """
@@ -195,7 +197,7 @@ class Runs:
         return self.where({"run": [run for rows in kinds.values() for *_, run in sorted(rows)[:n]]})
 
     def select(self, selection: Selection) -> list[str]:
-        """Return the digests of the runs that a selection means.
+        """Digests of the runs that a selection means.
 
         Args:
             selection: Columns with the value, or the list of values, that they must have; an
@@ -209,24 +211,13 @@ class Runs:
         if isinstance(selection, str) and "=" in selection:
             return self.select(_columns(selection))
         if isinstance(selection, Mapping):
-            mask = pa.chunked_array([numbers(np.ones(table.num_rows, np.bool_))])
-            for name, wanted in selection.items():
-                many = _choices(wanted)
-                chosen = [value in many for value in table[self.column(name)].to_pylist()]
-                mask = pc.and_(mask, pa.chunked_array([numbers(np.array(chosen, np.bool_))]))
-            matching = table.filter(mask)["run"].to_pylist()
-            if not matching:
-                wanted_values = ", ".join(
-                    f"{name} {_either(wanted)}" for name, wanted in selection.items()
-                )
-                raise RunsError(f"no run has {wanted_values}; {self._known(selection)}")
-            return list(dict.fromkeys(matching))
+            return self._having(selection)
         for column in ("learner", "recipe"):
             if selection in set(table[column].to_pylist()):
                 return self.select({column: selection})
-        matching = [
-            name for name in self.names if len(selection) >= 6 and name.startswith(selection)
-        ]
+        matching = []
+        if len(selection) >= SHORTEST_DIGEST:
+            matching = [name for name in self.names if name.startswith(selection)]
         if not matching:
             known = {*table["learner"].to_pylist(), *table["recipe"].to_pylist()}
             raise RunsError(
@@ -234,8 +225,20 @@ class Runs:
             )
         return matching
 
+    def _having(self, selection: Mapping[str, Any]) -> list[str]:
+        """Runs whose columns have the given values."""
+        fits = np.ones(self.table.num_rows, np.bool_)
+        for name, wanted in selection.items():
+            many = _choices(wanted)
+            fits &= [value in many for value in self.table[self.column(name)].to_pylist()]
+        matching = self.table["run"].filter(numbers(fits)).to_pylist()
+        if not matching:
+            wanted_values = [f"{name} {_either(wanted)}" for name, wanted in selection.items()]
+            raise RunsError(f"no run has {', '.join(wanted_values)}; {self._known(selection)}")
+        return list(dict.fromkeys(matching))
+
     def _over(self, selection: str, name: str, relation: str, number: str) -> list[str]:
-        """Return the runs for which an inequality holds; a score that is missing fulfils none."""
+        """Runs for which an inequality holds. A missing score fulfils none."""
         rows = self.table.to_pylist()
         if name in self.splits:
             pairs = [(row["run"], row["score"]) for row in rows if row["split"] == name]
@@ -249,9 +252,8 @@ class Runs:
                 )
             pairs = [(row["run"], row[column]) for row in rows]
         for _, value in pairs:
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int | float)
-            ):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not is_number:
                 raise RunsError(f"'{selection}': {name} is not a number, but e.g. {value!r}")
         holds = RELATIONS[relation]
         matching = [
@@ -266,13 +268,11 @@ class Runs:
     def _known(self, selection: Mapping[str, Any]) -> str:
         name = next(iter(selection))
         values = sorted({str(v) for v in self.table[self.column(name)].to_pylist()})
-        return f"values of {name}: {', '.join(values[:10])}" + (
-            f" and {len(values) - 10} more" if len(values) > 10 else ""
-        )
+        return f"values of {name}: {_first(values, 10)}"
 
     def column(self, name: str) -> str:
-        """Return the table's column of that name; `state` is short for `learner.state` where no
-        other column ends so.
+        """The table's column of that name. `state` is short for `learner.state` if no other column
+        ends so.
         """
         column = self.find_column(name)
         if column is None:
@@ -282,7 +282,7 @@ class Runs:
         return column
 
     def find_column(self, name: str) -> str | None:
-        """Return the column that a name stands for; None where there is none, or several."""
+        """The column that a name stands for; None if there is none, or several."""
         if name in self.table.column_names:
             return name
         ends = [c for c in self.fields if c.rpartition(".")[2] == name]
@@ -342,6 +342,16 @@ class Runs:
         """Columns of the predictions of one run; None if it kept none."""
         return self.source.answers(run, columns)
 
+    def answer_batches(
+        self, run: str, columns: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the predictions of one run, `size` rows at a time; nothing if it kept none."""
+        return self.source.answer_batches(run, columns, size)
+
+    def failures(self) -> dict[str, FailedRun]:
+        """Runs of the same folder that have failed and not succeeded since, by digest."""
+        return self.source.failures()
+
     def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the learning curve of one run; None if it has none."""
         return self.source.curve(run, columns)
@@ -390,8 +400,18 @@ def _columns(selection: str) -> dict[str, list[Any]]:
     return columns
 
 
+def _first(values: Sequence[Any], n: int) -> str:
+    """The first n values as text, and how many more there are.
+
+    >>> _first([1, 2], 2), _first([1, 2, 3], 2)
+    ('1, 2', '1, 2 and 1 more')
+    """
+    more = f" and {len(values) - n} more" if len(values) > n else ""
+    return ", ".join(map(str, values[:n])) + more
+
+
 def _either(wanted: Any) -> str:
-    """Return the values that a column may have; a number that is tried as text as well stands once.
+    """The values that a column may have. A number that is also tried as text is listed once.
 
     >>> _either(["7", 7]), _either([1, 2]), _either("bilstm")
     ('7', '1 or 2', 'bilstm')

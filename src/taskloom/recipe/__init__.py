@@ -1,4 +1,4 @@
-"""Recipes: reading, checking and naming the YAML files that say what a dataset holds."""
+"""Recipes: reading, checking and naming the YAML files that define a dataset."""
 
 from taskloom.recipe.fields import Fields as Fields
 from taskloom.recipe.fields import Size as Size

@@ -42,7 +42,7 @@ class FieldRow:
 
     @property
     def shown_default(self) -> str:
-        """Return the default as text, cut where it is long."""
+        """The default as text, cut if it is long."""
         if self.required:
             return "required"
         if self.default in ({}, [], "", None):
@@ -74,7 +74,7 @@ def _default(field: FieldInfo) -> Any:
 
 
 def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """Return what a field means: its description, its line in the docstring of its model, or that
+    """Meaning of a field: its description, its line in the docstring of its model, or that
     docstring's first sentence.
     """
     if field.description:

@@ -1,5 +1,5 @@
-"""What recipe fields are made of: the model that suites derive theirs from, sizes, ranges,
-`described`, and `parts`.
+"""Building blocks of recipe fields: the base model of suites' fields, sizes, ranges, `described`
+and `parts`.
 
 Every field says what it is about (its kind): the world, the draw of a split, or the presentation of
 an item. Random streams depend on the world fields alone, so that a change of the presentation shows
@@ -203,7 +203,7 @@ def _plainly(model: M, within: Any) -> M:
 
 
 def is_marked(text: str) -> bool:
-    """Return whether a text is written as a path rather than as a name.
+    """True if a text is written as a path rather than as a name.
 
     >>> is_marked("./castles"), is_marked("castles.yaml"), is_marked("castles")
     (True, True, False)

@@ -1,4 +1,4 @@
-"""Changing a recipe before it is checked: what `extends:` builds on, and `set`."""
+"""Changing a recipe before it is checked: the base that `extends:` names, and `set`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from taskloom.core.arguments import path_of, plain
 from taskloom.core.errors import ParameterError, RecipeError, echo
+from taskloom.core.registry import SUITES
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
@@ -32,9 +33,7 @@ class ChangeError(ParameterError, RecipeError):
 
 
 def given_changes(changes: Changes, set: Changes) -> Changes:
-    """Return the changes that a function was given, as `changes` or, as on the command line, as
-    `set`.
-    """
+    """The changes that a function was given, as `changes` or, as on the command line, as `set`."""
     if _given(changes) and _given(set):
         raise ParameterError("changes", "and set are two names of one argument; give one of them")
     return changes if _given(changes) else set
@@ -110,6 +109,23 @@ def from_file(path: Path) -> Any:
     return value
 
 
+def option_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
+    """Changes of a recipe's fields by the options that suites add to `make` and `apply`.
+
+    Args:
+        given: The options that were typed, by name.
+        command: The command.
+    """
+    if not given:
+        return {}  # and no suite is imported
+    files = set()
+    for suite in SUITES:
+        files |= {o.name for o in suite.options if o.command == command and o.file}
+    return {
+        name: from_file(Path(value)) if name in files else value for name, value in given.items()
+    }
+
+
 def _parse(text: str, change: str) -> Any:
     if text.startswith("@"):
         return from_file(path_of(text[1:]))
@@ -127,9 +143,7 @@ def _parse(text: str, change: str) -> Any:
 
 
 def _glued_key(value: Any) -> str:
-    """Return a key such as `n:60`, which YAML reads as a name without a value; nothing if there is
-    none.
-    """
+    """A key such as `n:60`, which YAML reads as a name without a value; empty if there is none."""
     if isinstance(value, list):
         return next(filter(None, map(_glued_key, value)), "")
     if not isinstance(value, dict):
@@ -168,8 +182,8 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
 
 
 def _default_group(field: FieldInfo | None) -> Any:
-    """Return the default of a group of fields or a list, as a recipe would write it; an empty group
-    where there is none.
+    """The default of a group of fields or a list, as a recipe would write it; an empty group if
+    there is none.
     """
     default = (
         None
@@ -181,8 +195,8 @@ def _default_group(field: FieldInfo | None) -> Any:
 
 
 def _model_within(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that a group has, or the members of a list or a mapping; None where there
-    are none or several.
+    """The model of a group, or of the members of a list or mapping; None if there are none or
+    several.
     """
     waiting, models = [annotation], []
     while waiting:

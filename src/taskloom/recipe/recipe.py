@@ -124,14 +124,12 @@ class Recipe:
         return [name for name in self.file_names() if not self.find_file(name).exists()]
 
     def find_file(self, name: str) -> Path:
-        """Return where a file is that its fields name."""
+        """Path of a file that its fields name."""
         return self.fields.find_file(name) if isinstance(self.fields, Fields) else path_of(name)
 
     @cached_property
     def digest(self) -> str:
-        """Return 32 hexadecimal digits that stand for everything that determines the data, but the
-        seed.
-        """
+        """32 hexadecimal digits for everything that determines the data, except the seed."""
         core = self._core()
         if self.described is not None:
             core["described"] = self.described.model_dump(mode="json")
@@ -204,9 +202,8 @@ class Recipe:
         where kinds are declared.
         """
         core = self._core()
-        core.pop(
-            "code", None
-        )  # added functions change what is true of them, not which items a split has
+        # Added functions change what is true of items, not which items a split has.
+        core.pop("code", None)
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
         return Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
@@ -288,7 +285,7 @@ def find(name: str) -> RawRecipe:
 
 
 def is_yaml(name: str) -> bool:
-    """Return whether a name is that of a recipe file."""
+    """True if a name is that of a recipe file."""
     return name.endswith((".yaml", ".yml"))
 
 

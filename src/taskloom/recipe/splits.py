@@ -1,5 +1,5 @@
-"""The splits of a task that is one function: which contents each owns, which hold what is held out,
-and how rows are drawn.
+"""The splits of a task that is one function: which contents each owns, which are held out, and how
+rows are drawn.
 
 Every split owns a fixed part of all contents, by its name. Sizes do not matter and other splits do
 not either, so a test split is the same beside a small and a large training set, and a smaller split
@@ -75,7 +75,7 @@ def _between(key: Key, low: float, high: float, content: str) -> bool:
 
 
 def is_held_out_split(name: str) -> bool:
-    """Return whether a split has held-out examples only; every other split has none.
+    """True if a split has held-out examples only; every other split has none.
 
     >>> is_held_out_split("ood"), is_held_out_split("ood-long"), is_held_out_split("iid")
     (True, True, False)
@@ -129,7 +129,7 @@ class HeldOut:
         return cls(task, predicate, parameters)
 
     def __call__(self, example: Example, knobs: Mapping[str, Any]) -> bool:
-        """Return whether an example, made with these values of the knobs, is held out."""
+        """True if an example, made with these values of the knobs, is held out."""
         parts = {"example": example, "traits": example.traits, "derivation": example.derivation}
         try:
             verdict = self.predicate(

@@ -1,4 +1,4 @@
-"""Tasks that are one Python function: the decorator, its knobs, and the plan it comes down to.
+"""Tasks that are one Python function: the decorator, the knobs and the plan.
 
 The function receives a keyed `rng` and its knobs and returns one example. Which split an example
 belongs to is decided by the keyed hash of its content (`splits.py`), so no content is ever in
@@ -176,9 +176,8 @@ class Task:
             dict[str, Size],
             declare("draw", splits, description="The size of each split."),
         )
-        base = (
-            Fields if "parts" in self.knobs else InputParts
-        )  # a knob of that name is the author's
+        # A knob called `parts` is the author's own.
+        base = Fields if "parts" in self.knobs else InputParts
         model: type[BaseModel] = create_model(
             f"Fields of {self.name}", __base__=base, **definitions
         )
@@ -283,8 +282,8 @@ def _check(name: str, example: object) -> None:
 
 
 def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
-    """Return what a knob means, by its line in the `Args` of the task's docstring where there is
-    one, and its bounds.
+    """Meaning of a knob by its line in the `Args` of the task's docstring, if there is one, and its
+    bounds.
     """
     _, _, section = (inspect.getdoc(make) or "").partition("Args:\n")
     line = re.search(rf"^    {name}: (.+(?:\n        .+)*)", section, re.MULTILINE)

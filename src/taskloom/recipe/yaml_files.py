@@ -1,5 +1,4 @@
-"""Reading YAML: the one way in for recipes, experiments, values of `set` and the configurations of
-runs.
+"""Reading YAML, for recipes, experiments, values of `set` and the configurations of runs.
 
 Every text may come from somebody else, so its size, its nesting and its number of values are
 bounded before a reader builds anything from it. YAML's own readers let a key that is given twice
@@ -309,12 +308,8 @@ def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
         else:
             inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
             here = inner[0] if inner else None
-    types = [here, *get_args(here)]
-    return sorted(
-        {
-            name
-            for m in types
-            if isinstance(m, type) and issubclass(m, BaseModel)
-            for name in m.model_fields
-        }
-    )
+    names: set[str] = set()
+    for model in (here, *get_args(here)):
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            names |= model.model_fields.keys()
+    return sorted(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskloom.analysis.profile.measures import (
+from taskloom.analysis.profile.panel import (
     ABOVE,
     ABSENT,
     BREAKS,
@@ -13,11 +13,11 @@ from taskloom.analysis.profile.measures import (
     OPEN,
     ContrastResult,
     Measurement,
+    PanelContrast,
     paired_difference,
     result_of,
     unpaired_difference,
 )
-from taskloom.analysis.profile.panel import PanelContrast
 
 
 def measured(

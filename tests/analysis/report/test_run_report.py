@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 import taskloom as tl
-from taskloom.analysis import figures, palette, panels
+from taskloom.analysis import figures, panels, plot_style
 from taskloom.analysis.panels import Curve, Mark
-from taskloom.analysis.report import report_columns, run_numbers
+from taskloom.analysis.report import run_numbers
 from taskloom.analysis.report.run_numbers import RunNumbers
 from taskloom.analysis.report.run_report import report
 from taskloom.analysis.report.run_sentences import gap_sentence, mean_with_interval
@@ -366,7 +366,7 @@ def test_splits_of_other_kinds_are_not_said_to_fall() -> None:
 def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_that_agree(
     tmp_path: Path,
 ) -> None:
-    heads = [column.head for column in report_columns.COMPARISONS]
+    heads = [column.head for column in run_numbers.COMPARISONS]
     assert len(set(heads)) == len(heads)
     store = Store(tmp_path / "runs", create=True)
     for learner in ("a", "b"):
@@ -540,11 +540,11 @@ def test_the_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_every_name_has_a_colour_and_usual_splits_their_own() -> None:
-    many = palette.colour_of(["iid", *map(str, range(20))])
+    many = plot_style.colour_of(["iid", *map(str, range(20))])
     assert many["iid"] == 0
     assert len(many) == 21
-    assert palette.colour_of(["mix", "iid"])["iid"] == 0
-    assert palette.colour_of(["mix", "iid"])["mix"] != 0
+    assert plot_style.colour_of(["mix", "iid"])["iid"] == 0
+    assert plot_style.colour_of(["mix", "iid"])["mix"] != 0
 
 
 def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not(

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from taskloom.analysis import palette
+from taskloom.analysis import plot_style
 from taskloom.apps.view import run_pages, stores
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
@@ -25,7 +25,7 @@ from taskloom.apps.view.run_pages import curve_plot
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.driver import Claims
 from taskloom.experiments.sources import runs as read_runs
-from taskloom.experiments.store import Store, failure
+from taskloom.experiments.store import Store
 from tests.apps.view.hostile import SCRIPT, assert_harmless
 from tests.apps.view.hostile_runs import TRAITS, fill
 from tests.experiments.made_up_runs import write
@@ -139,10 +139,7 @@ def test_accuracy_by_trait_is_that_of_the_library(filled: Filled) -> None:
 def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: Filled) -> None:
     a, b = filled.runs["weak"][0], filled.runs["strong"][0]
     page = filled.get("/compare", a=a, b=b, split="test")
-    scores = [
-        PredictionRows(filled.folder / run[:2] / run / run_files.PREDICTIONS).columns("test").score
-        for run in (a, b)
-    ]
+    scores = [PredictionRows(Store(filled.folder), run).columns("test").score for run in (a, b)]
     only_b = int(((scores[1] == 1) & (scores[0] == 0)).sum())
     assert f"<strong>{only_b}</strong> only B is right" in page
     runs = read_runs(filled.folder)
@@ -178,7 +175,7 @@ def test_a_heat_map_begins_with_the_traits_that_tell_most(tmp_path: Path) -> Non
     ]
     scores = [float(i % 4 < 2 or (i < 20 and i % 4 == 3)) for i in range(40)]
     run = write(store, {"ood": scores}, traits=traits)
-    telling = PredictionRows(store.folder(run) / "predictions.parquet").telling_traits("ood")
+    telling = PredictionRows(store, run).telling_traits("ood")
     assert telling == [
         "depth",
         "half",
@@ -293,7 +290,7 @@ def test_running_failed_and_unfinished_jobs_are_shown_without_writing_anything(
     claims = Claims(filled.folder / "work" / "claims")
     try:
         assert claims.take("ab" * 16)
-        reason = failure(store.path, "cd" * 16)
+        reason = store.failure_file("cd" * 16)
         reason.parent.mkdir(parents=True)
         reason.write_text(json.dumps({"reason": f"loss was not a number {SCRIPT}"}))
         job = filled.folder / "work" / "jobs" / "job-1"
@@ -345,5 +342,5 @@ def test_curves_of_any_values_are_drawn(last: float) -> None:
 
 def test_the_viewer_has_the_colours_of_reports() -> None:
     style = (Path(run_pages.__file__).parent / "static" / "viewer.css").read_text()
-    for number, (light, dark) in enumerate(palette.COLOURS):
+    for number, (light, dark) in enumerate(plot_style.COLOURS):
         assert re.findall(rf"--c{number}: (#\w+);", style) == [light, dark]

@@ -25,7 +25,7 @@ from taskloom.experiments.api import Outcome
 from taskloom.experiments.execute import predictions
 from taskloom.experiments.files import StoreError
 from taskloom.experiments.spec.experiment import check, read
-from taskloom.experiments.store import Store, failures
+from taskloom.experiments.store import Store
 from tests.experiments.sweeps import (
     baselines,
     command,
@@ -277,11 +277,11 @@ def test_a_killed_worker_fails_its_cell_and_the_next_run_retries_just_that(
     assert driver.returncode == 1
     assert "killed by SIGKILL (out of memory?)" in output
     store = Store(tmp_path / "runs")
-    assert len(failures(store.path)) == 1  # what waited behind it went to another worker
+    assert len(store.failures()) == 1  # what waited behind it went to another worker
     assert len(store.names()) == 3
     outcome = again(tmp_path, monkeypatch)
     assert (outcome.state.before, outcome.state.done) == (3, 1)
-    assert failures(store.path) == {}
+    assert store.failures() == {}
 
 
 CRASHING = """
@@ -325,7 +325,9 @@ def test_a_cell_that_always_crashes_does_not_stop_the_rest(
         read("experiment.yaml"), "runs", workers=1
     )  # only the crashing one is tried again
     assert (outcome.state.before, outcome.state.done, len(outcome.state.failed)) == (1, 0, 1)
-    assert failures(outcome.store.path) == outcome.state.failed
+    assert {run: failed.reason for run, failed in outcome.store.failures().items()} == (
+        outcome.state.failed
+    )
 
 
 def test_a_run_whose_loss_is_no_number_fails_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from taskloom.cli.runs import print_outcome
+from taskloom.cli.experiments import print_outcome
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.execute.driver import Claims, Driver, ExperimentState
 from taskloom.experiments.execute.engines import HereEngine

@@ -17,7 +17,7 @@ from taskloom.analysis.study import StudyError
 from taskloom.core.errors import ParameterError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.ctlpp.accuracy_table import short_names, table1
-from taskloom.papers.ctlpp.trainings import trainings
+from taskloom.papers.ctlpp.runs import trainings
 from tests.analysis.made_up_scores import group, made_up, spread
 
 STORED = Path(__file__).parents[3] / "docs" / "results" / "ctlpp" / "scores.json"

@@ -38,7 +38,7 @@ from taskloom.papers.dyna_babi.probe_tables import (
     sensitive_pairs,
     table10,
 )
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.runs import (
     MIX,
     StoryTrainings,
     contrast,

@@ -11,7 +11,7 @@ import taskloom as tl
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.sources.score_files import open_runs
-from taskloom.papers.taskbench500.adaptations import adaptations
+from taskloom.papers.taskbench500.runs import adaptations
 from taskloom.suites.taskbench.catalog import select
 from tests.analysis.made_up_scores import group, made_up, spread
 from tests.papers.taskbench500.made_up_tasks import adapted, constant

@@ -17,7 +17,6 @@ from taskloom.core.example import Answer, Example, Step
 from taskloom.data import make as making
 from taskloom.data.audit import audit
 from taskloom.recipe import read
-from taskloom.recipe.apply import answerer
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths, outline
 from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
@@ -25,6 +24,7 @@ from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import Type, normal, read_typed
 from taskloom.suites.taskbench.language.operators import Atom, Inverse
 from taskloom.suites.taskbench.language.types import language_of
+from taskloom.verbs import answerer
 from tests.slow import slow_except
 
 from .strategies import WORD_KINDS, relations, small_words

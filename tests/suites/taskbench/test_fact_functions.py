@@ -15,7 +15,7 @@ from taskloom.core.example import Example
 from taskloom.core.plan import Plan
 from taskloom.data import make as making
 from taskloom.recipe import read
-from taskloom.recipe.apply import answerer
+from taskloom.verbs import answerer
 
 LABELS = {
     "Q1": "Ada Hill",

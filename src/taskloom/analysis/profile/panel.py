@@ -1,12 +1,29 @@
-"""The panel: which recipes a profile runs, in which ways a model is asked, and which conditions are
-contrasted.
+"""The panel of a profile: which recipes are run, how a model is asked, which conditions are
+contrasted, and the verdict on each contrast.
 
-It is a file of the package, `panel.yaml`, with a version. Two profiles are compared only where they
-were made with one version.
+The panel is a file of the package, `panel.yaml`, with a version. Two profiles are compared only if
+they were made with the same version.
+
+A contrast asks whether the hard condition is as good as the easy one. The rule, in this order:
+
+1. The easy condition is not above guessing (its interval includes the better of chance and the best
+   constant answer): **not above guessing**. There is nothing that could break.
+2. The whole interval of *hard - easy* is below 0: **breaks**.
+3. The whole interval is above -0.1, and above minus half of the easy condition's lead over
+   guessing: **holds**. The second part is for scores such as 0.04, which could be lost entirely
+   within the first.
+4. Otherwise **inconclusive**: these items fit both.
+
+A control has no right answer that could be known, so it is **clean** if its hard side is not above
+guessing, and **above guessing** if it is. All intervals are at 95 % and not corrected for their
+number: of twenty contrasts that hold, one may be called broken by chance.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +31,11 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.example import Example
+from taskloom.core.scoring import any_of
+from taskloom.experiments.statistics import Estimate, over_items, two_way
+from taskloom.experiments.statistics.distributions import normal_quantile
+from taskloom.experiments.statistics.intervals import LEVEL
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
 
@@ -37,8 +59,8 @@ class PanelRecipe(Fields):
         set: Changes of its fields.
         splits: The splits that are answered, as an experiment spells them under `evaluate`.
         ways: How a model is asked.
-        shots: Examples that few-shot prompts show.
-        tokens: The most tokens of an answer.
+        shots: Number of examples in few-shot prompts.
+        tokens: Maximum tokens of an answer.
     """
 
     recipe: str
@@ -50,7 +72,7 @@ class PanelRecipe(Fields):
 
     @property
     def split_names(self) -> list[str]:
-        """Return what runs call the splits: `test` for `SUITE/NAME:test`."""
+        """Names of the splits in runs: `test` for `SUITE/NAME:test`."""
         return [split.rpartition(":")[2] for split in self.splits]
 
 
@@ -70,7 +92,7 @@ class PanelSide(Fields):
 
     @property
     def key(self) -> str:
-        """Return the condition as one text: `NAME:test`, with its traits where it has some."""
+        """The condition as one text: `NAME:test`, followed by its traits if it has any."""
         return ":".join(
             [self.recipe, self.split, *(f"{k}={v}" for k, v in sorted(self.where.items()))]
         )
@@ -80,12 +102,12 @@ class PanelContrast(Fields):
     """Two conditions that differ in one thing.
 
     Attributes:
-        axis: What they differ in.
-        name: In words.
+        axis: The dimension in which they differ.
+        name: The contrast in words.
         easy: The condition that is measured against.
         hard: The other one.
-        same: Whether both have the same items, so that they are compared item by item.
-        control: Whether nothing can be known of the hard condition beforehand.
+        same: True if both have the same items, so that they are compared item by item.
+        control: True if the answers of the hard condition cannot be known beforehand.
     """
 
     axis: str
@@ -109,7 +131,7 @@ class TaskPanel(Fields):
     """A panel.
 
     Attributes:
-        version: Raised with every change.
+        version: Increased with every change.
         recipes: By name.
         contrasts: In the order of the page.
     """
@@ -136,12 +158,12 @@ class TaskPanel(Fields):
         return self
 
     def ways_of(self, contrast: PanelContrast) -> list[Way]:
-        """Return the ways in which both sides of a contrast are asked."""
+        """Ways in which both sides of a contrast are asked."""
         hard = self.recipes[contrast.hard.recipe].ways
         return [way for way in self.recipes[contrast.easy.recipe].ways if way in hard]
 
     def sides(self) -> list[PanelSide]:
-        """Return every condition once: all splits, and the parts of them that contrasts name."""
+        """Every condition once: all splits, and the parts of them that contrasts name."""
         whole = [
             PanelSide(recipe=name, split=split)
             for name, one in self.recipes.items()
@@ -158,5 +180,201 @@ def read_panel(path: Path = FILE) -> TaskPanel:
 
 @cache
 def packaged_panel() -> TaskPanel:
-    """Return the panel of this package."""
+    """The panel of this package."""
     return read_panel()
+
+
+SMALL = 0.1
+"""Maximum loss of accuracy that counts as holding."""
+
+CLOSED = 32
+"""Maximum number of different answers that form an answer set."""
+
+HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "inconclusive"
+CLEAN, ABOVE = "clean", "above guessing"
+VERDICTS = (HOLDS, BREAKS, OPEN, ABSENT, CLEAN, ABOVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The answers to the items of one condition in one way.
+
+    Attributes:
+        side: The condition, as `PanelSide.key` spells it.
+        way: How the model was asked.
+        items: The items, by their places in the split.
+        scores: The score of each item, for each seed.
+        answers: A short digest of the first seed's answer to each item, if a contrast compares
+            answers item by item.
+        chance: Score of a uniform guess among all answers of the condition.
+        constant: Score of the best constant answer of training; None if there is no training
+            split.
+        formed: The share of answers that are right for some item of the condition, whether or not
+            for their own: whether the model answers in the requested form. None if there are
+            more than `CLOSED` answers.
+    """
+
+    side: str
+    way: Way
+    items: tuple[int, ...]
+    scores: tuple[tuple[float, ...], ...]
+    answers: tuple[str, ...]
+    chance: float
+    constant: float | None = None
+    formed: float | None = None
+
+    @property
+    def estimate(self) -> Estimate:
+        """Mean score with its interval, over items, and over seeds as well if there are several."""
+        return two_way(self.scores) if len(self.scores) > 1 else over_items(self.scores[0])
+
+    @property
+    def guessing(self) -> float:
+        """The better of chance and the best constant."""
+        return max(self.chance, self.constant or 0.0)
+
+    @property
+    def means(self) -> dict[int, float]:
+        """Mean score of each item over seeds."""
+        columns = zip(self.items, zip(*self.scores, strict=True), strict=True)
+        return {item: sum(values) / len(values) for item, values in columns}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDifference:
+    """A difference of two means with its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastResult:
+    """Result of a contrast for one way of asking.
+
+    Attributes:
+        contrast: The contrast.
+        way: How the model was asked.
+        easy: The easy condition.
+        hard: The hard one.
+        difference: Hard - easy.
+        consistency: Share of items with the same answer on both sides, if the items are the same.
+        verdict: One of `VERDICTS`.
+    """
+
+    contrast: PanelContrast
+    way: Way
+    easy: Measurement
+    hard: Measurement
+    difference: ScoreDifference
+    consistency: float | None
+    verdict: str
+
+
+def contrast_results(panel: TaskPanel, measurements: Sequence[Measurement]) -> list[ContrastResult]:
+    """Results of all contrasts whose two conditions were measured, for each way of asking."""
+    known = {(m.side, m.way): m for m in measurements}
+    results = []
+    for contrast in panel.contrasts:
+        for way in panel.ways_of(contrast):
+            hard = known.get((contrast.hard.key, way))
+            easy = known.get((contrast.easy.key, way))
+            if easy is not None and hard is not None:
+                results.append(result_of(contrast, way, easy, hard))
+    return results
+
+
+def result_of(
+    contrast: PanelContrast, way: Way, easy: Measurement, hard: Measurement
+) -> ContrastResult:
+    """Compare two conditions."""
+    paired = contrast.same and easy.items == hard.items
+    difference = (
+        paired_difference(easy, hard)
+        if paired
+        else unpaired_difference(easy.estimate, hard.estimate)
+    )
+    consistency = None
+    if paired and easy.answers and hard.answers:
+        pairs = list(zip(easy.answers, hard.answers, strict=True))
+        consistency = sum(a == b for a, b in pairs) / len(pairs)
+    return ContrastResult(
+        contrast,
+        way,
+        easy,
+        hard,
+        difference,
+        consistency,
+        _verdict(contrast, easy, hard, difference),
+    )
+
+
+def paired_difference(a: Measurement, b: Measurement) -> ScoreDifference:
+    """Difference b - a over the items that both answered, with the interval of Agresti and Min.
+
+    Two items are added to the n of the data, half of them on either side: the interval does not
+    collapse to a point if all items are alike, as a t interval does.
+    """
+    first, second = a.means, b.means
+    differences = [second[item] - first[item] for item in first if item in second]
+    n, total = len(differences), sum(differences)
+    center = total / (n + 2)
+    variance = (sum(d * d for d in differences) + 1) / (n + 2) - center**2
+    reach = normal_quantile(0.5 + LEVEL / 2) * math.sqrt(variance / (n + 2))
+    return ScoreDifference(total / n, max(-1.0, center - reach), min(1.0, center + reach))
+
+
+def unpaired_difference(a: Estimate, b: Estimate) -> ScoreDifference:
+    """Difference b - a of two independent means, with the interval recovered from their own
+    intervals (Newcombe).
+    """
+    mean = b.mean - a.mean
+    low = mean - math.hypot(b.mean - b.low, a.high - a.mean)
+    high = mean + math.hypot(b.high - b.mean, a.mean - a.low)
+    return ScoreDifference(mean, max(-1.0, low), min(1.0, high))
+
+
+def _verdict(
+    contrast: PanelContrast, easy: Measurement, hard: Measurement, difference: ScoreDifference
+) -> str:
+    if contrast.control:
+        return ABOVE if hard.estimate.low > hard.guessing else CLEAN
+    if easy.estimate.low <= easy.guessing:
+        return ABSENT
+    if difference.high < 0:
+        return BREAKS
+    margin = min(SMALL, (easy.estimate.mean - easy.guessing) / 2)
+    return HOLDS if difference.low > -margin else OPEN
+
+
+def chance_of(targets: Sequence[Sequence[str]]) -> float:
+    """Score of a uniform guess among all answers of some items.
+
+    >>> chance_of([["a"], ["b"], ["a", "c"], ["b"]])
+    0.4166666666666667
+    """
+    answers = {target for row in targets for target in row}
+    return sum(len(set(row)) for row in targets) / (len(targets) * len(answers)) if answers else 0.0
+
+
+def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> float | None:
+    """Share of predictions that are the answer of some item; None if there are too many different
+    answers.
+
+    >>> formed_share([["a"], ["b"]], ["B.", "The answer may be b", "a", "c"])
+    0.5
+    """
+    answers = {target for row in targets for target in row}
+    if not answers or len(answers) > CLOSED:
+        return None
+    anything = Example("", sorted(answers))
+    return sum(any_of.score(prediction, anything) for prediction in predictions) / len(predictions)
+
+
+def matches(side: PanelSide, traits: Mapping[str, str | None]) -> bool:
+    """True if an example belongs to a condition."""
+    return all(traits.get(name) == value for name, value in side.where.items())

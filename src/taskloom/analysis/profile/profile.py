@@ -14,15 +14,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
 
-from taskloom.analysis.profile.measures import (
+from taskloom.analysis.profile.panel import (
     ContrastResult,
     Measurement,
+    PanelRecipe,
+    TaskPanel,
+    Way,
     chance_of,
     contrast_results,
     formed_share,
     matches,
+    packaged_panel,
 )
-from taskloom.analysis.profile.panel import PanelRecipe, TaskPanel, Way, packaged_panel
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError, TaskloomError, nearest
 from taskloom.core.files import atomic, digest, read_utf8
@@ -32,12 +35,12 @@ from taskloom.experiments.execute.progress import watching
 from taskloom.experiments.spec import cells
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.store import Store
+from taskloom.experiments.table import Runs
 from taskloom.learners.pretrained.models import check_model_name
 from taskloom.learners.saved import CARD, read_card
 
 BATCH = 8
-"""Inputs that are answered at once: long few-shot prompts of a small model then need less than 1
-GB.
+"""Batch size: long few-shot prompts of a small model then need less than 1 GB.
 """
 
 
@@ -46,9 +49,9 @@ class ProfiledModel:
     """A model, and the learner that asks it.
 
     Attributes:
-        name: What pages call it.
+        name: Name on pages.
         settings: The learner and its settings, but for those that differ between ways.
-        prompted: Whether it is shown examples; a saved learner answers inputs as they are.
+        prompted: True if it is shown examples; a saved learner answers inputs as they are.
     """
 
     name: str
@@ -56,7 +59,7 @@ class ProfiledModel:
     prompted: bool = True
 
     def block(self, way: Way, recipe: PanelRecipe) -> dict[str, Any]:
-        """Return the learner that asks the model in a way."""
+        """The learner block that asks the model in one way."""
         if not self.prompted:
             return self.settings
         return {
@@ -66,8 +69,8 @@ class ProfiledModel:
         }
 
     def ways(self, recipe: PanelRecipe) -> Iterator[Way]:
-        """Yield the ways in which the model is asked; the examples of a few-shot prompt are nothing
-        to a saved learner.
+        """Yield the ways in which the model is asked. A saved learner ignores the examples of a
+        few-shot prompt, so it skips that way if there is another.
         """
         for way in recipe.ways:
             if self.prompted or way != "few-shot" or recipe.ways == ["few-shot"]:
@@ -75,8 +78,8 @@ class ProfiledModel:
 
     @property
     def twin(self) -> ProfiledModel | None:
-        """Return the same architecture with random weights; None for what is not a language model
-        here.
+        """The same architecture with random weights; None unless it is a language model that is
+        opened here.
         """
         if self.settings["learner"] != "in-context" or self.settings.get("pretrained") is False:
             return None
@@ -118,8 +121,8 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
 
 
 def folder_digest(folder: Path) -> str:
-    """Return a digest of all files below a folder, so that a learner that is saved there again is
-    another one.
+    """Digest of all files below a folder, so that a learner saved again in the same folder counts
+    as another one.
     """
     hashed = blake2b(digest_size=16)
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
@@ -135,11 +138,11 @@ PROFILE, PAGE = "profile.json", "profile.html"
 """The files of a profile's folder."""
 
 QUICK, FULL = 24, 200
-"""Items of each split: quick ones tell 0.5 from 0.9, full ones 0.5 from 0.64."""
+"""Items of each split. Quick ones distinguish 0.5 from 0.9, full ones 0.5 from 0.64."""
 
 SEEDS = {True: 1, False: 3}
-"""Of few-shot prompts, quick and full: each shows other examples. The other ways have nothing that
-a seed changes.
+"""Seeds of few-shot prompts, quick and full: each shows other examples. Seeds do not affect the
+other ways.
 """
 
 CONSTANT = {"learner": "majority"}
@@ -153,11 +156,11 @@ class ModelProfile:
     Attributes:
         name: The model.
         settings: The learner that asked it.
-        quick: Whether few items were taken.
-        version: Of the panel.
-        measurements: Of every condition in every way.
-        complete: Whether all runs of the panel are there.
-        failures: Why some are not, one sentence each: an input may be too long for the model.
+        quick: True if few items were taken.
+        version: Version of the panel.
+        measurements: Measurements of every condition in every way.
+        complete: True if all runs of the panel are there.
+        failures: Reasons for missing runs, a sentence each: an input may be too long for the model.
     """
 
     name: str
@@ -169,15 +172,15 @@ class ModelProfile:
     failures: tuple[str, ...] = ()
 
     def contrasts(self, panel: TaskPanel) -> list[ContrastResult]:
-        """Return the contrasts of the panel."""
+        """Results of the panel's contrasts."""
         return contrast_results(panel, self.measurements)
 
     def find(self, side: str, way: str) -> Measurement | None:
-        """Return a measurement; None where it was not made."""
+        """A measurement; None if it was not made."""
         return next((m for m in self.measurements if (m.side, m.way) == (side, way)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the profile for JSON."""
+        """The profile for JSON."""
         measurements = [
             {**asdict(m), "scores": [[_short(x) for x in row] for row in m.scores]}
             for m in self.measurements
@@ -196,15 +199,13 @@ class PanelJob:
 
     @property
     def block(self) -> dict[str, Any]:
-        """Return the recipe as an experiment has it."""
+        """The recipe as an experiment file spells it."""
         described = {"described": {"level": "explicit"}} if self.way == "described" else {}
         return {"recipe": self.recipe.recipe, "set": {**self.recipe.set, **described}}
 
 
 def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
-    """Return everything that a model is asked, the baseline that it is compared with not
-    counted.
-    """
+    """Everything that a model is asked, without the baseline that it is compared with."""
     return [
         PanelJob(name, recipe, way, model.block(way, recipe))
         for name, recipe in panel.recipes.items()
@@ -213,12 +214,12 @@ def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
 
 
 def baseline_jobs(panel: TaskPanel) -> list[PanelJob]:
-    """Return the best constant of every recipe."""
+    """The best constant of every recipe."""
     return [PanelJob(name, recipe, "zero-shot", CONSTANT) for name, recipe in panel.recipes.items()]
 
 
 def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> list[spec.Experiment]:
-    """Return the experiments of some jobs: those that differ in the recipe alone are one."""
+    """Experiments of some jobs: jobs that differ in the recipe alone share one."""
     groups: dict[str, list[PanelJob]] = {}
     for job in jobs:
         seeds = SEEDS[quick] if job.way == "few-shot" and job.learner.get("shots") else 1
@@ -241,7 +242,7 @@ def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> lis
 def planned(
     model: ProfiledModel, quick: bool, panel: TaskPanel | None = None, gpus: float = 1.0
 ) -> list[spec.Experiment]:
-    """Return the experiments of a model's profile, baselines first."""
+    """Experiments of a model's profile, baselines first."""
     chosen = panel or packaged_panel()
     return experiments([*baseline_jobs(chosen), *jobs_of(model, chosen)], quick, gpus)
 
@@ -299,24 +300,27 @@ def profile(
 def gather(
     model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPanel | None = None
 ) -> ModelProfile:
-    """Return what a store has of a model's profile."""
-    chosen, opened = panel or packaged_panel(), Store(store)
-    jobs, constants = jobs_of(model, chosen), _constants(opened, quick, chosen)
-    runs = _runs_of(jobs, quick)
+    """The part of a model's profile that a store has."""
+    chosen = panel or packaged_panel()
+    jobs = jobs_of(model, chosen)
+    names, baselines = _runs_of(jobs, quick), _runs_of(baseline_jobs(chosen), quick)
+    runs = _present(Store(store), [*names.values(), *baselines.values()])
+    constants = _constants(runs, baselines, chosen)
     measurements: list[Measurement] = []
     complete = True
     for job in jobs:
-        done = [run for run in runs[job.name, job.way] if run in opened]
-        complete = complete and len(done) == len(runs[job.name, job.way])
+        wanted = names[job.name, job.way]
+        done = [run for run in wanted if run in runs]
+        complete = complete and len(done) == len(wanted)
         if done:
-            measurements += _measure(opened, chosen, job, done, constants)
+            measurements += _measure(runs, chosen, job, done, constants)
     return ModelProfile(
         model.name, model.settings, quick, chosen.version, tuple(measurements), complete
     )
 
 
 def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], list[str]]:
-    """Return the digests of the runs of each job."""
+    """Digests of the runs of each job."""
     runs: dict[tuple[str, Way], list[str]] = {}
     for job in jobs:
         for experiment in experiments([job], quick):
@@ -326,22 +330,28 @@ def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], lis
     return runs
 
 
+def _present(store: Store, groups: Iterable[Sequence[str]]) -> Runs:
+    """The runs that a store has of those that are named."""
+    names = dict.fromkeys(name for group in groups for name in group)
+    return Runs(store, [name for name in names if name in store])
+
+
 Rows = dict[str, list[Any]]
 COLUMNS = ("split", "index", "targets", "prediction", "score", "traits")
 
 
-def _rows(store: Store, run: str) -> Rows:
-    table = store.answers(run, COLUMNS)
+def _rows(runs: Runs, run: str) -> Rows:
+    table = runs.answers(run, COLUMNS)
     if table is None:
         raise DataError(
-            f"the run {run} in {store.path} has no predictions, so that nothing can be measured"
+            f"the run {run} in {runs.path} has no predictions, so that nothing can be measured"
             " of it"
         )
     return {name: table[name].to_pylist() for name in COLUMNS}
 
 
 def _places(rows: Rows, panel: TaskPanel, recipe: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield each condition of a recipe, with the places of its rows in the order of the split."""
+    """Yield each condition of a recipe with the positions of its rows in the split."""
     for side in panel.sides():
         if side.recipe == recipe:
             places = [
@@ -354,20 +364,18 @@ def _places(rows: Rows, panel: TaskPanel, recipe: str) -> Iterator[tuple[str, li
 
 
 def _measure(
-    store: Store,
+    runs: Runs,
     panel: TaskPanel,
     job: PanelJob,
-    runs: Sequence[str],
+    done: Sequence[str],
     constants: Mapping[str, float],
 ) -> list[Measurement]:
-    tables = [_rows(store, run) for run in runs]
+    tables = [_rows(runs, run) for run in done]
     first = tables[0]
-    compared = {
-        side.key
-        for contrast in panel.contrasts
-        if contrast.same
-        for side in (contrast.easy, contrast.hard)
-    }
+    compared = set()
+    for contrast in panel.contrasts:
+        if contrast.same:
+            compared |= {contrast.easy.key, contrast.hard.key}
     measured = []
     for side, places in _places(first, panel, job.name):
         others = [dict(_places(table, panel, job.name))[side] for table in tables]
@@ -399,13 +407,14 @@ def _measure(
     return measured
 
 
-def _constants(store: Store, quick: bool, panel: TaskPanel) -> dict[str, float]:
-    """Return the score of the best constant in each condition that has one."""
+def _constants(
+    runs: Runs, baselines: Mapping[tuple[str, Way], Sequence[str]], panel: TaskPanel
+) -> dict[str, float]:
+    """Score of the best constant in each condition that has one."""
     constants = {}
-    jobs = baseline_jobs(panel)
-    for (name, _), [run] in _runs_of(jobs, quick).items():
-        if run in store:
-            rows = _rows(store, run)
+    for (name, _), [run] in baselines.items():
+        if run in runs:
+            rows = _rows(runs, run)
             for side, places in _places(rows, panel, name):
                 constants[side] = sum(float(rows["score"][i]) for i in places) / len(places)
     return constants
@@ -466,5 +475,5 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
 
 
 def _short(score: float) -> float:
-    """Return a whole score as a whole number, which is shorter in JSON."""
+    """A score of 0 or 1 as a whole number, which is shorter in JSON."""
     return int(score) if score == int(score) else score

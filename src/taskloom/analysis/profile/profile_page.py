@@ -17,7 +17,7 @@ import taskloom
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.findings_folder import page_sections
-from taskloom.analysis.profile.measures import (
+from taskloom.analysis.profile.panel import (
     ABOVE,
     ABSENT,
     BREAKS,
@@ -30,13 +30,14 @@ from taskloom.analysis.profile.measures import (
     ContrastResult,
     Measurement,
     ScoreDifference,
+    TaskPanel,
+    packaged_panel,
     paired_difference,
 )
-from taskloom.analysis.profile.panel import TaskPanel, packaged_panel
 from taskloom.analysis.profile.profile import ModelProfile
 from taskloom.analysis.report import page
+from taskloom.analysis.report.page import Sentences
 from taskloom.analysis.seed_scores import count_range
-from taskloom.analysis.sentences import Sentences
 from taskloom.core.errors import DataError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks
@@ -110,18 +111,18 @@ def check_comparable(profiles: Sequence[ModelProfile]) -> None:
 
 
 def title(profiles: Sequence[ModelProfile]) -> str:
-    """Return the heading."""
+    """Heading of the page."""
     return "Profile of " + " beside ".join(one.name for one in profiles)
 
 
 def lead(result: ModelProfile) -> str:
-    """Return the paragraph below the heading."""
+    """Paragraph below the heading."""
     items = sum(len(m.items) for m in result.measurements)
     return say("lead", profile=result, items=items, version=taskloom.__version__)
 
 
 def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
-    """Return the one sentence that a reader should take along."""
+    """The one sentence that a reader should remember."""
     counts = Counter(r.verdict for r in results if not r.contrast.control)
     total = sum(counts.values())
     return say("headline", name=result.name, total=total, counts=counts, absent=counts[ABSENT])
@@ -130,9 +131,7 @@ def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
 def sentences(
     result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]
 ) -> Iterator[str]:
-    """Yield what was found, one sentence for each axis, for controls, and for each profile
-    beside.
-    """
+    """Yield the findings: a sentence for each axis, for controls, and for each profile beside."""
     yield from _axis_sentences([r for r in results if not r.contrast.control])
     yield from _control_sentences(results)
     yield from _form_sentences(result)
@@ -141,9 +140,7 @@ def sentences(
 
 
 def _axis_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
-    """Yield how the contrasts of each axis came out, then the axes on which no easy side is above
-    guessing.
-    """
+    """Yield the result of each axis, then the axes on which no easy side is above guessing."""
     silent: dict[str, int] = {}
     for axis, own in _by_axis(results).items():
         able = [r for r in own if r.verdict != ABSENT]
@@ -163,7 +160,7 @@ def _axis_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
 
 
 def _control_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
-    """Yield the controls that are above guessing, or that all are clean."""
+    """Yield the controls that are above guessing, or a sentence that all are clean."""
     for result in results:
         if result.verdict == ABOVE:
             yield say("control", result=result)
@@ -173,7 +170,7 @@ def _control_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
 
 
 def _form_sentences(result: ModelProfile) -> Iterator[str]:
-    """Yield in how many conditions most replies are not in the requested form."""
+    """Yield the number of conditions in which most replies are not in the requested form."""
     shares = [m.formed for m in result.measurements if m.formed is not None]
     loose = sum(share < HALF for share in shares)
     if loose:
@@ -181,7 +178,7 @@ def _form_sentences(result: ModelProfile) -> Iterator[str]:
 
 
 def _other_sentences(result: ModelProfile, other: ModelProfile) -> Iterator[str]:
-    """Yield on how many conditions a profile is better or worse than another."""
+    """Yield the number of conditions in which a profile is better or worse than another."""
     shared = list(differences(other, result))
     if shared:
         yield say(
@@ -197,8 +194,8 @@ def _other_sentences(result: ModelProfile, other: ModelProfile) -> Iterator[str]
 def differences(
     a: ModelProfile, b: ModelProfile
 ) -> Iterator[tuple[Measurement, Measurement, ScoreDifference]]:
-    """Yield the conditions that two profiles share, and how much better the second is, over the
-    same items.
+    """Yield the conditions that two profiles share, with the second's advantage over the same
+    items.
     """
     for second in b.measurements:
         first = a.find(second.side, second.way)
@@ -217,7 +214,7 @@ def _clear_differences(
 
 
 def row_of(result: ContrastResult) -> dict[str, Any]:
-    """Return a contrast for JSON."""
+    """A contrast for JSON."""
     return {
         "axis": result.contrast.axis,
         "contrast": result.contrast.name,
@@ -286,7 +283,7 @@ def _caption(results: Sequence[ContrastResult]) -> str:
 
 
 def _made(profiles: Sequence[ModelProfile]) -> Finding:
-    """Return how the profiles were made."""
+    """A sentence on how the profiles were made."""
     lines = [say("made", profile=one) for one in profiles]
     for one in profiles:
         lines += [f"{one.name} could not be asked: {reason}" for reason in one.failures]
@@ -297,8 +294,8 @@ def _made(profiles: Sequence[ModelProfile]) -> Finding:
 def profile_findings(
     profiles: Sequence[ModelProfile], panel: TaskPanel | None = None
 ) -> list[Finding]:
-    """Return what profiles say: for each its contrasts above guessing, then how the first differs
-    from the others.
+    """Findings of profiles: for each its contrasts above guessing, then the differences between the
+    first and the others.
 
     Args:
         profiles: The model that it is about, then those that stand beside it.
@@ -323,7 +320,7 @@ def _summary(one: ModelProfile, others: Sequence[ModelProfile], panel: TaskPanel
 
 
 def _contrasts(one: ModelProfile, panel: TaskPanel) -> Finding:
-    """Return all contrasts whose easy side is above guessing, and how many are not."""
+    """Contrasts whose easy side is above guessing, and the number of the others."""
     results = [r for r in one.contrasts(panel) if not r.contrast.control]
     able = [r for r in results if r.verdict != ABSENT]
     data = ResultTable(
@@ -377,9 +374,7 @@ def _sides(r: ContrastResult) -> Iterator[dict[str, Any]]:
 
 
 def _beside(first: ModelProfile, other: ModelProfile) -> Finding:
-    """Return the conditions in which two profiles differ: the interval of the difference excludes
-    0.
-    """
+    """Conditions in which two profiles differ: the interval of the difference excludes 0."""
     rows = _clear_differences(other, first)
     table = ResultTable(
         ("condition", "asked", other.name, first.name, "difference"),
@@ -398,7 +393,7 @@ def _beside(first: ModelProfile, other: ModelProfile) -> Finding:
 
 
 def _conditions(profiles: Sequence[ModelProfile]) -> Finding:
-    """Return every condition of all profiles, with the baselines."""
+    """Every condition of all profiles, with the baselines."""
     names = [one.name for one in profiles]
     rows = []
     for m in profiles[0].measurements:

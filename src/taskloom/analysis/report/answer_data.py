@@ -1,6 +1,6 @@
 """The examples behind the numbers: what the page's explorer shows, compressed into the page.
 
-Items of a split are stored once, whoever answered them; answers are numbers into a list of texts.
+Items of a split are stored once for all learners; answers are indices into a list of texts.
 The browser unpacks a split when it is opened, so a page with 100,000 examples starts at once.
 """
 
@@ -51,15 +51,13 @@ class AnsweredCell:
 
 @dataclass(slots=True)
 class Explorer:
-    """What the explorer shows, as the page's script reads it: texts by the ids of their
-    elements.
-    """
+    """Data of the explorer as the page's script reads them: texts by the ids of their elements."""
 
     data: dict[str, str] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        """Return whether there is nothing to show."""
+        """True if there is nothing to show."""
         return not self.data
 
 
@@ -112,13 +110,13 @@ def explorer(
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that may stand inside a script element: nothing in it can end the element."""
+    """JSON that is safe inside a script element: nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _seeds_that_fit(cells: Sequence[AnsweredCell], sizes: Mapping[str, int]) -> int:
-    """Return how many seeds of each cell have room on the page; at least one."""
+    """Number of seeds of each cell that fit on the page, at least one."""
     most = max((len(cell.runs) for cell in cells), default=1)
     for seeds in range(most, 1, -1):
         if sum(sizes[run] for cell in cells for run in cell.runs[:seeds]) <= MOST_ANSWERS:
@@ -131,7 +129,7 @@ Group = tuple[str, tuple[str, ...]]
 
 
 def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Table]]:
-    """Return the rows of runs by split, those of runs together that answered the same items."""
+    """Rows of runs by split; runs that answered the same items are joined."""
     columns = ["split", "index", "input", "targets", "traits", "prediction", "score"]
     groups: dict[Group, dict[str, pa.Table]] = {}
     for run in names:
@@ -147,8 +145,8 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
 
 
 def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of each split, by name; where they stand together, as they do in files of
-    ours, nothing is copied.
+    """Yield the rows of each split by name. Rows that are contiguous, as in our own files, are not
+    copied.
     """
     splits = table["split"].combine_chunks().dictionary_encode()
     names, codes = splits.dictionary.to_pylist(), array_of(splits.indices)
@@ -163,7 +161,7 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """Return the items of a split and the answers of each run to them."""
+    """Items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
     texts = pc.utf8_slice_codeunits(
         pc.coalesce(_joined(tables, "prediction"), strings([""])[0]), 0, LONGEST
@@ -186,12 +184,12 @@ def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
 
 
 def _joined(tables: Mapping[str, pa.Table], column: str) -> pa.ChunkedArray:
-    """Return a column of all runs, one after the other."""
+    """One column of all runs, concatenated."""
     return pa.chunked_array([chunk for rows in tables.values() for chunk in rows[column].chunks])
 
 
 def _scores(column: pa.ChunkedArray) -> list[float]:
-    """Return scores to three digits; 0 and 1 as whole numbers, which are shorter."""
+    """Scores to three digits; 0 and 1 as whole numbers, which are shorter."""
     values = np.round(np.nan_to_num(whole_array(column).astype(float)), 3)
     if np.isin(values, (0.0, 1.0)).all():
         return list(values.astype(int).tolist())
@@ -199,8 +197,8 @@ def _scores(column: pa.ChunkedArray) -> list[float]:
 
 
 def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[str, Any]]:
-    """Return the traits by which examples can be filtered: their values, and a number for each
-    example.
+    """Traits by which examples can be filtered: their values, and the index of each example's
+    value.
     """
     names = list(dict.fromkeys(name for row in rows for name, _ in row or ()))
     columns: dict[str, dict[str, Any]] = {}
@@ -214,7 +212,7 @@ def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[
 
 
 def _pack(value: Any) -> str:
-    """Return a value compressed, as text without a character that means something in HTML."""
+    """A value compressed, as text without characters that have a meaning in HTML."""
     return base64.b64encode(
         zlib.compress(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"), 6)
     ).decode()

@@ -1,25 +1,29 @@
-"""From findings to one HTML file that needs nothing from outside."""
+"""One HTML file that needs nothing from outside, from the sections of a report; and sentences from
+Jinja templates: code chooses the numbers, the words are in a file beside it.
+"""
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.palette import css_variables
 from taskloom.analysis.panels import Panel, sheet
+from taskloom.analysis.plot_style import css_variables
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import atomic
 from taskloom.core.tables import Table
 
 MOST_ROWS = 400
-"""Rows of one table; nobody reads a page with more."""
+"""Maximum rows of a table on a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Section:
         on_screen: The end of the paragraph, on what can be opened or chosen; it is not printed.
         table: The table; one without rows is not shown.
         figure: SVG text.
-        caption: Of the figure, below it.
+        caption: Caption below the figure.
         lists: Lines below the table, one group after the other, each with the words that lead to
             it; empty for none.
         blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
@@ -40,8 +44,8 @@ class Section:
         sentences: Findings, one line each.
         panels: Figures side by side, which reflow on a narrow screen.
         legend: The colours of the panels' series, as numbers.
-        guessed: Whether the panels have a line for guessing.
-        explorer: Whether the examples behind the numbers are opened here.
+        guessed: True if the panels have a line for guessing.
+        explorer: True if the examples behind the numbers are opened here.
     """
 
     title: str
@@ -162,3 +166,44 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> None:
         ):
             with atomic(folder / f"{stem}.{ending}") as beside:
                 beside.write_bytes(content)
+
+
+FILE = "sentences.j2"
+"""The file of macros, one for each sentence."""
+
+
+class Sentences:
+    """The sentences of a package.
+
+    Args:
+        package: Where `sentences.j2` lies: `taskloom.analysis.report`.
+        **filters: Functions that the templates use to format values.
+    """
+
+    def __init__(self, package: str, **filters: Callable[..., str]) -> None:
+        self._package = package
+        self._filters = filters
+
+    def __call__(self, macro: str, **facts: Any) -> str:
+        """Write a sentence.
+
+        Args:
+            macro: Its name in the file.
+            **facts: What it says.
+        """
+        template = _template(self._package, tuple(self._filters.items()))
+        return str(getattr(template, macro)(**facts))
+
+
+@cache
+def _template(package: str, filters: tuple[tuple[str, Callable[..., str]], ...]) -> Any:
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise MissingExtra("a report", "jinja2", "report") from error
+    # Sentences are plain text: terminals print them as they are, and pages escape them.
+    environment = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701
+    own: Mapping[str, Callable[..., str]] = dict(filters)
+    environment.filters.update(own)
+    text = files(package).joinpath(FILE).read_text(encoding="utf-8")
+    return environment.from_string(text).module

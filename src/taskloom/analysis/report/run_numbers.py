@@ -1,5 +1,7 @@
-"""The numbers of a report, each computed once: means with intervals, guessing, comparisons, by the
-names that the page gives.
+"""The numbers of a report, each computed once, and the tables that show them.
+
+Every table is a list of `Column`s. A new statistic is a measure in `taskloom.experiments.accuracy`
+(or `compare`) and one line in a list of columns here.
 """
 
 from __future__ import annotations
@@ -10,23 +12,148 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.analysis.report.report_columns import Row
+from taskloom.analysis.report.page import Opened
 from taskloom.core.arrow import strings
 from taskloom.core.errors import TaskloomError
+from taskloom.core.tables import Column
+from taskloom.data.competence import THRESHOLDS
 from taskloom.experiments.accuracy import varying
 from taskloom.experiments.compare import ComparedSide, compare_sides
+from taskloom.experiments.result_table import probability
 from taskloom.experiments.statistics import correct
 from taskloom.experiments.table import Runs
 
+Row = dict[str, Any]
+
+
+def _interval(row: Row) -> str:
+    return "" if math.isnan(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}"
+
+
+def _fixed(name: str) -> Any:
+    return lambda row: f"{row[name]:.3f}"
+
+
+def _opening(name: str, sign: str = "") -> Any:
+    """A cell that opens the examples behind it, if the row has a query for them."""
+    return lambda row: (
+        Opened(f"{row[name]:{sign}.3f}", row["opens"])
+        if row.get("opens")
+        else f"{row[name]:{sign}.3f}"
+    )
+
+
+def share(row: Row) -> str:
+    """Format the share of seeds over the threshold."""
+    return f"{row['success']:.0%}"
+
+
+def known(name: str) -> Any:
+    """A cell with a measure; empty if it is unknown."""
+    return lambda row: "" if row[name] is None or math.isnan(row[name]) else f"{row[name]:.3f}"
+
+
+def _whole(name: str) -> Any:
+    return lambda row: f"{row[name]:,}"
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    ordered = sorted(seeds)
+    whole = len(ordered) > 3 and ordered == list(range(ordered[0], ordered[-1] + 1))
+    return f"{ordered[0]} to {ordered[-1]}" if whole else ", ".join(map(str, ordered))
+
+
+def _seconds_a_run(row: Row) -> str:
+    """Mean duration of a run; empty if it was not recorded."""
+    return "" if math.isnan(row["seconds"]) else f"{row['seconds'] / len(row['seeds']):.1f}"
+
+
+CELL = (Column("recipe", itemgetter("recipe")), Column("learner", itemgetter("learner")))
+"""Columns that identify a cell of an experiment."""
+
+OVERVIEW = (
+    *CELL,
+    Column("seeds", lambda row: _seeds(row["seeds"])),
+    Column("data digest", itemgetter("digest")),
+    Column("seconds a run", _seconds_a_run, number=True),
+)
+
+MEASURES = (
+    Column("mean", _opening("mean"), number=True),
+    Column("interval", _interval),
+    Column("sd over seeds", known("sd"), number=True),
+    Column("examples", _whole("n"), number=True),
+)
+"""Columns of each group of scores, whatever it is grouped by."""
+
+SCORES = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    *MEASURES,
+    Column("seeds", itemgetter("seeds"), number=True),
+    Column("guessing", known("guess"), number=True),
+    Column("method", itemgetter("method"), wraps=True),
+)
+
+TASKS = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("task", itemgetter("task")),
+    Column("mean", _opening("mean"), number=True),
+    Column("interval", _interval),
+    Column("examples", _whole("n"), number=True),
+    Column("seeds", itemgetter("seeds"), number=True),
+)
+
+OVER_TASKS = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("tasks by", itemgetter("by")),
+    Column("value", itemgetter("value")),
+    Column("mean", _fixed("mean"), number=True),
+    Column("standard error", known("se"), number=True),
+    Column("interval", _interval),
+    Column("tasks", _whole("n"), number=True),
+    *(Column(f"C@{t}", known(f"C@{t}"), number=True) for t in THRESHOLDS),
+)
+
+COMPARISONS = (
+    Column("recipe", itemgetter("recipe")),
+    Column("split", itemgetter("split")),
+    Column("first", itemgetter("first")),
+    Column("second", itemgetter("second")),
+    Column("mean of first", _fixed("a"), number=True),
+    Column("mean of second", _fixed("b"), number=True),
+    Column("difference", _opening("difference", "+"), number=True),
+    Column("interval", _interval),
+    Column("p", lambda row: probability(row["p"]), number=True),
+    Column("corrected p", lambda row: probability(row["corrected_p"]), number=True),
+    Column("test", itemgetter("test"), wraps=True),
+)
+
+FOLDERS = (
+    *CELL,
+    Column("seed", itemgetter("seed"), number=True),
+    Column("folder in the store", lambda row: f"{row['run'][:2]}/{row['run']}"),
+)
+
+FAILURES = (
+    Column("cell", itemgetter("cell")),
+    Column("run", lambda row: row["run"][:16]),
+    Column("reason", itemgetter("reason")),
+)
+
 GROUPED = ("recipe", "learner", "split")
-"""What the tables of scores are grouped by."""
+"""Columns by which the tables of scores are grouped."""
 
 MOST_PAIRS = 400
-"""Comparisons of two learners; more would be a page that nobody reads."""
+"""Maximum comparisons of two learners on a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +177,7 @@ class RunNumbers:
     Args:
         table: The runs.
         level: The confidence level of the intervals.
-        threshold: Of the success rate; None: no such column.
+        threshold: Threshold of the success rate; None for no such column.
     """
 
     def __init__(self, table: Runs, level: float, threshold: float | None = None) -> None:
@@ -71,28 +198,26 @@ class RunNumbers:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Return one labelled row per run."""
+        """One labelled row per run."""
         table = self.runs.table.drop_columns(["split", "n", "score", *self.runs.suite_scores])
         return list({row["run"]: self.label(row) for row in table.to_pylist()}.values())
 
     @cached_property
     def cells(self) -> dict[str, dict[str, list[str]]]:
-        """Return the runs by recipe and learner."""
+        """Runs by recipe and learner."""
         groups: dict[str, dict[str, list[str]]] = {}
         for row in self.rows:
             groups.setdefault(row["recipe"], {}).setdefault(row["learner"], []).append(row["run"])
         return groups
 
     def accuracy(self, by: Sequence[str], over: str) -> list[Row]:
-        """Return means with intervals, labelled."""
+        """Means with intervals, labelled."""
         table = self.runs.accuracy(by=by, over=over, level=self.level, threshold=self.threshold)
         return [self.label(row) for row in table]
 
     @cached_property
     def means(self) -> list[Row]:
-        """Return the mean of every recipe, learner and split with its interval and the score of
-        guessing.
-        """
+        """Mean of every recipe, learner and split with its interval and the score of guessing."""
         rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
         guesses = self.guesses
         return [
@@ -102,7 +227,7 @@ class RunNumbers:
 
     @cached_property
     def seed_scores(self) -> dict[tuple[str, str, str], list[float]]:
-        """Return the score of every seed, by recipe, learner and split."""
+        """Score of every seed, by recipe, learner and split."""
         scores: dict[tuple[str, str, str], list[float]] = {}
         for row in self.runs.table.to_pylist():
             labels = self.label(row)
@@ -113,15 +238,13 @@ class RunNumbers:
         return scores
 
     def opens(self, row: Row, **more: str) -> dict[str, str]:
-        """Return the explorer's query for the examples behind a row; empty where predictions were
-        not kept.
-        """
+        """The explorer's query for the examples behind a row; empty if predictions were not kept."""
         own = {"recipe": row["recipe"], "a": row["learner"], "split": row["split"], **more}
         return own if self.predicted else {}
 
     @cached_property
     def guesses(self) -> dict[tuple[str, str], float]:
-        """Return the share of the most frequent answer, by recipe and split."""
+        """Share of the most frequent answer, by recipe and split."""
         if not self.predicted:
             return {}
         guesses: dict[tuple[str, str], float] = {}
@@ -140,12 +263,12 @@ class RunNumbers:
         return guesses
 
     def guesses_of(self, recipe: str) -> dict[str, float]:
-        """Return the score of guessing on each split of a recipe."""
+        """Score of guessing on each split of a recipe."""
         return {split: guess for (name, split), guess in self.guesses.items() if name == recipe}
 
     @cached_property
     def comparisons(self) -> PairedTests:
-        """Return the comparisons of all pairs of learners on the same items."""
+        """Comparisons of all pairs of learners on the same items."""
         if not self.predicted:
             return PairedTests()
         rows: list[Row] = []
@@ -178,9 +301,7 @@ class RunNumbers:
         return PairedTests(tuple(rows), pairs, tuple(left_out))
 
     def task_traits(self) -> list[str]:
-        """Return the traits that say what kind of task it is: one value for each task, and fewer
-        values than tasks.
-        """
+        """Traits that are kinds of tasks: one value for each task, and fewer values than tasks."""
         values: dict[str, dict[str, set[str]]] = {}
         # One run of each cell: other seeds answered the same tasks.
         firsts = [runs[0] for own in self.cells.values() for runs in own.values()]

@@ -7,8 +7,7 @@ results of an audit.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -18,8 +17,7 @@ import taskloom
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import Explorer
 from taskloom.analysis.report.page import Section
-from taskloom.analysis.report.report_columns import FAILURES
-from taskloom.analysis.report.run_numbers import RunNumbers
+from taskloom.analysis.report.run_numbers import FAILURES, RunNumbers
 from taskloom.analysis.report.run_sections import RunSections
 from taskloom.analysis.report.run_sentences import say
 from taskloom.core.errors import DataError
@@ -27,7 +25,7 @@ from taskloom.core.tables import Column, table_of
 from taskloom.data import Dataset, dataset
 from taskloom.experiments.record import RunsError
 from taskloom.experiments.sources import runs
-from taskloom.experiments.store import failure, failures
+from taskloom.experiments.store import FailedRun
 from taskloom.experiments.table import Runs
 
 
@@ -56,7 +54,7 @@ def report(
         title: The heading; the recipes and learners by default.
     """
     table = (store if isinstance(store, Runs) else runs(store)).where(*where)
-    failed = failures(table.path)
+    failed = table.failures()
     if not len(table) and not failed:
         raise RunsError(f"{table.path} holds no finished run yet; fill it with 'taskloom run'")
     parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
@@ -79,8 +77,8 @@ def report(
 
 
 def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | None) -> str:
-    """Return the paragraph below the title: how many runs, from where and when, and what intervals
-    mean.
+    """Paragraph below the title: number, origin and dates of the runs, and the meaning of
+    intervals.
     """
     return say(
         "lead",
@@ -95,7 +93,10 @@ def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | 
 
 
 def _sections(
-    table: Runs, parts: RunSections | None, failed: dict[str, str], data: Sequence[str | Path]
+    table: Runs,
+    parts: RunSections | None,
+    failed: Mapping[str, FailedRun],
+    data: Sequence[str | Path],
 ) -> Iterator[Section | None]:
     if parts is not None:
         yield parts.findings(failed)
@@ -105,27 +106,20 @@ def _sections(
         yield parts.comparisons()
         yield from parts.by_task()
         yield parts.examples()
-    yield _failures(table.path, failed)
+    yield _failures(failed)
     yield from _dataset_sections(data)
     if parts is not None:
         yield parts.overview()
         yield parts.reproduction()
 
 
-def _failures(store: Path, failed: dict[str, str]) -> Section:
+def _failures(failed: Mapping[str, FailedRun]) -> Section:
     text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
     rows = tuple(
-        {"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items()
+        {"cell": failure.cell, "run": run, "reason": failure.reason}
+        for run, failure in failed.items()
     )
     return Section("Failures", text, table_of(FAILURES, rows))
-
-
-def _failed_cell(store: Path, run: str) -> str:
-    """Return the name that the driver gave to a failed cell."""
-    try:
-        return str(json.loads(failure(store, run).read_text(encoding="utf-8")).get("cell", ""))
-    except (OSError, ValueError):
-        return ""
 
 
 LONGEST = 900
@@ -147,7 +141,7 @@ AUDITS = (
 
 
 def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
-    """Build the sections about datasets; none where there is no folder.
+    """Build the sections about datasets; empty if there is no folder.
 
     Args:
         folders: Datasets, or folders of datasets.

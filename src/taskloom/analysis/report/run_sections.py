@@ -7,12 +7,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from taskloom.analysis.palette import colour_of
 from taskloom.analysis.panels import (
     Curve,
     Mark,
@@ -21,23 +20,26 @@ from taskloom.analysis.panels import (
     interval_panel,
     trend_panel,
 )
+from taskloom.analysis.plot_style import colour_of
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import AnsweredCell, Explorer, explorer
 from taskloom.analysis.report.page import Section
-from taskloom.analysis.report.report_columns import (
+from taskloom.analysis.report.run_numbers import (
     CELL,
     COMPARISONS,
     FOLDERS,
+    GROUPED,
     MEASURES,
+    MOST_PAIRS,
     OVER_TASKS,
     OVERVIEW,
     SCORES,
     TASKS,
     Row,
+    RunNumbers,
     known,
     share,
 )
-from taskloom.analysis.report.run_numbers import GROUPED, MOST_PAIRS, RunNumbers
 from taskloom.analysis.report.run_sentences import (
     comparison_sentences,
     gap_sentence,
@@ -73,7 +75,7 @@ class RunSections:
     """The sections about the runs of one store.
 
     Args:
-        numbers: What the sections show.
+        numbers: Numbers that the sections show.
     """
 
     def __init__(self, numbers: RunNumbers) -> None:
@@ -83,22 +85,22 @@ class RunSections:
         self.predicted = numbers.predicted
 
     def name(self) -> str:
-        """Return a title that says what was run."""
+        """A title that names what was run."""
         recipes, learners = (
             list(dict.fromkeys(row[k] for row in self.numbers.rows)) for k in ("learner", "recipe")
         )
         return f"{_listed(recipes)} on {_listed(learners)}"
 
     def finished(self) -> str:
-        """Return the day of the last run."""
+        """Date of the last run."""
         days = [str(self.runs.environment(run).get("finished", ""))[:10] for run in self.runs.names]
         return max(days, default="")
 
     def headline(self) -> str:
-        """Return the one finding that a reader should take along."""
+        """The one finding that a reader should remember."""
         return gap_sentence(self.numbers.means)
 
-    def findings(self, failed: Mapping[str, str]) -> Section:
+    def findings(self, failed: Collection[str]) -> Section:
         """Say in sentences what came out."""
         threshold = SUCCESS if self.threshold is None else self.threshold
         sentences = score_sentences(
@@ -110,7 +112,7 @@ class RunSections:
         return Section("Findings", sentences=tuple(sentences))
 
     def explorer(self) -> Explorer:
-        """Return the examples behind the numbers."""
+        """The examples behind the numbers."""
         if not self.predicted:
             return Explorer()
         cells = [
@@ -186,8 +188,8 @@ class RunSections:
         )
 
     def by_task(self) -> Iterator[Section]:
-        """Yield the scores of single tasks, and their mean and standard error over tasks: all, and
-        those of each kind.
+        """Yield the scores of single tasks, and their mean and standard error over all tasks and
+        over those of each kind.
         """
         tasks = self.numbers.accuracy([*GROUPED, "task"], "seeds+items") if self.predicted else []
         per_recipe = Counter(
@@ -266,8 +268,7 @@ class RunSections:
         return Section("Learning curves", text, panels=drawn, legend=colours, guessed=guessed)
 
     def by_trait(self) -> Iterator[Section]:
-        """Yield a section for each trait that is a condition of several examples, not the name of
-        one.
+        """Yield a section for each trait that several examples share.
 
         Traits that divide the examples in the same way, such as a composition and its list of
         concepts, share a section.
@@ -300,19 +301,17 @@ class RunSections:
             )
 
     def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
-        """Return whether a trait is a condition that several examples share, not the name of
-        one.
-        """
+        """True if a trait is a condition that several examples share, not the name of one."""
         values = {row[name] for row in rows}
         if len(values) < 2 or max(row["n"] for row in rows) < 2:
             return False
         if len(values) <= MOST_VALUES:
             return True
-        most = max(
-            sum(row["n"] for row in rows if row["split"] == split)
-            for split in {row["split"] for row in rows}
-        )
-        return len(values) <= MOST_LISTED and len(values) <= most / 2
+        items: Counter[str] = Counter()
+        for row in rows:
+            items[row["split"]] += row["n"]
+        # Each value needs two items on average: names of single examples have one.
+        return len(values) <= MOST_LISTED and len(values) <= max(items.values()) / 2
 
     def _trait(self, name: str, rows: Sequence[Row]) -> Section:
         by_split: dict[tuple[str, str], list[Mark]] = {}

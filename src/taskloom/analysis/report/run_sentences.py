@@ -1,4 +1,4 @@
-"""What a report says in sentences; their words are in sentences.j2."""
+"""Sentences of a report; their words are in sentences.j2."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from taskloom.analysis.report.report_columns import Row
-from taskloom.analysis.sentences import Sentences
+from taskloom.analysis.report.page import Sentences
+from taskloom.analysis.report.run_numbers import Row
 from taskloom.experiments.result_table import p_text, probability
 
 MOST = 24
@@ -138,7 +138,7 @@ def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def comparison_sentences(rows: Iterable[Row]) -> list[str]:
-    """Say which learner is better, and which pairs the runs do not tell apart."""
+    """Which learner is better, and the pairs whose difference is inconclusive."""
     ordered = sorted(rows, key=lambda row: row["corrected_p"])
     shown = [_better(row) for row in ordered if row["corrected_p"] < ALPHA][:MOST]
     undecided = [row for row in ordered if not row["corrected_p"] < ALPHA]

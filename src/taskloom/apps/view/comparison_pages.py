@@ -19,10 +19,10 @@ from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
 from taskloom.apps.view.run_pages import chosen_split, prediction_rows
 from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
-from taskloom.apps.view.stores import StoredRun, ViewedStore
+from taskloom.apps.view.stores import ViewedStore
 from taskloom.core.errors import InputError, TaskloomError
+from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import probability
-from taskloom.experiments.table import Runs
 
 PAGE = 20
 """Examples of one page."""
@@ -70,7 +70,7 @@ def compare(request: Request) -> Response:
     example with both answers.
     """
     folder, viewed = store_folder(request), viewed_store(request)
-    whole = [run for run in viewed.runs() if not run.problem]
+    whole = viewed.runs()
     if len(whole) < 2:
         raise VanishedError("a comparison needs two runs; the store has fewer")
     a, b = _sides(request, viewed, whole)
@@ -92,7 +92,7 @@ def compare(request: Request) -> Response:
         b=b,
         runs=whole[:SIDES],
         split=split,
-        splits=[s for s in a.scores["splits"] if s in b.scores["splits"]],
+        splits=[s for s in a.splits if s in b.splits],
         pairs=_pairs(rows, joined, order[start : start + PAGE]),
         counts=joined.counts(),
         outcomes=OUTCOMES,
@@ -109,29 +109,24 @@ def compare(request: Request) -> Response:
     )
 
 
-def _sides(
-    request: Request, viewed: ViewedStore, whole: Sequence[StoredRun]
-) -> tuple[StoredRun, StoredRun]:
+def _sides(request: Request, viewed: ViewedStore, whole: Sequence[Run]) -> tuple[Run, Run]:
     """Return the two runs; by default the first, and the first that differs in its learner, or else
     in anything.
     """
     name_a, name_b = (request.query_params.get(side, "") for side in "ab")
     a = viewed.run(name_a) if name_a else whole[0]
     b = viewed.run(name_b) if name_b else _counterpart(a, whole)
-    for run in (a, b):
-        if run.problem:
-            raise InputError(run.problem)
     return a, b
 
 
-def _counterpart(a: StoredRun, whole: Sequence[StoredRun]) -> StoredRun:
+def _counterpart(a: Run, whole: Sequence[Run]) -> Run:
     """The run that a reader most likely wants beside another: same recipe and seed, other
     learner.
     """
     others = [r for r in whole if r.name != a.name]
-    same_recipe = [r for r in others if r.scores["recipe"] == a.scores.get("recipe")]
-    other_learner = [r for r in same_recipe if r.scores["learner"] != a.scores.get("learner")]
-    same_seed = [r for r in other_learner if r.scores["seed"] == a.scores.get("seed")]
+    same_recipe = [r for r in others if r.recipe == a.recipe]
+    other_learner = [r for r in same_recipe if r.learner != a.learner]
+    same_seed = [r for r in other_learner if r.seed == a.seed]
     candidates = same_seed or other_learner or same_recipe or others
     return candidates[0]
 
@@ -175,7 +170,7 @@ def _pairs(
 
 
 def _paired_test(
-    viewed: ViewedStore, whole: Sequence[StoredRun], a: StoredRun, b: StoredRun, split: str, by: str
+    viewed: ViewedStore, whole: Sequence[Run], a: Run, b: Run, split: str, by: str
 ) -> tuple[list[Mapping[str, Any]], str]:
     """Return the rows of the paired tests, or the sentence why there are none.
 
@@ -192,7 +187,7 @@ def _paired_test(
     problem = ""
     for label, (of_a, of_b) in tests.items():
         try:
-            table = Runs(viewed.store(), [*of_a, *of_b])
+            table = viewed.table().where({"run": [*of_a, *of_b]})
             results = table.compare(
                 {"run": of_a}, {"run": of_b}, split=split, by=[by] if by else []
             )
@@ -211,9 +206,8 @@ def _paired_test(
     return rows, "" if rows else problem
 
 
-def _kind(run: StoredRun) -> str:
-    scores = run.scores
-    return json.dumps([scores["recipe"], scores["learner"], scores["fields"]], sort_keys=True)
+def _kind(run: Run) -> str:
+    return json.dumps([run.recipe, run.learner, dict(run.fields)], sort_keys=True)
 
 
 def heat(request: Request) -> Response:
@@ -221,12 +215,11 @@ def heat(request: Request) -> Response:
     numbers.
     """
     folder, viewed = store_folder(request), viewed_store(request)
-    whole = [run for run in viewed.runs() if not run.problem]
+    whole = viewed.runs()
     if not whole:
         raise VanishedError("a heat map needs a run; the store has none")
-    recipes, learners = (
-        sorted({run.scores[key] for run in whole}) for key in ("recipe", "learner")
-    )
+    recipes = sorted({run.recipe for run in whole})
+    learners = sorted({run.learner for run in whole})
     recipe = _among(request, "recipe", recipes)
     learner = _among(
         request, "learner", [x for x in learners if any(_is_of(r, recipe, x) for r in whole)]
@@ -252,7 +245,7 @@ def heat(request: Request) -> Response:
         recipe=recipe,
         learner=learner,
         split=split,
-        splits=list(chosen[0].scores["splits"]),
+        splits=list(chosen[0].splits),
         traits=traits,
         x=x,
         y=y,
@@ -278,8 +271,8 @@ def _axes(
     return x, y
 
 
-def _is_of(run: StoredRun, recipe: str, learner: str) -> bool:
-    return bool(run.scores["recipe"] == recipe and run.scores["learner"] == learner)
+def _is_of(run: Run, recipe: str, learner: str) -> bool:
+    return run.recipe == recipe and run.learner == learner
 
 
 def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str] = ()) -> str:
@@ -295,13 +288,13 @@ def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str
 
 
 def _maps(
-    viewed: ViewedStore, chosen: Sequence[StoredRun], split: str, x: str, y: str
+    viewed: ViewedStore, chosen: Sequence[Run], split: str, x: str, y: str
 ) -> tuple[list[dict[str, Any]], str]:
     """Return a map for each setting that the runs differ in, or the sentence why there is none."""
     by = [y, x] if x != y else [x]
     try:
-        store = viewed.store()
-        results = Runs(store, [run.name for run in chosen]).accuracy(by=by, split=split)
+        shown = viewed.table().where({"run": [run.name for run in chosen]})
+        results = shown.accuracy(by=by, split=split)
     except TaskloomError as error:
         return [], str(error)
     apart = [c for c in results.columns[: results.columns.index("mean")] if c not in by]

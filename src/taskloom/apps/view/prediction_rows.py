@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from taskloom.apps.view.split_rows import BATCH, TASK, damaged, opened
-from taskloom.core.errors import DataError
-from taskloom.experiments.files import PREDICTION_COLUMNS
+from taskloom.apps.view.split_rows import BATCH, TASK
 from taskloom.experiments.groups import trait
+from taskloom.experiments.store import RunSource
 
 RIGHT = 1.0
 """The score of a right answer; less is wrong, or right in part."""
@@ -33,7 +31,7 @@ SHOWN = ("index", "task", "input", "targets", "prediction", "score", "traits")
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
-    """A row of predictions.parquet."""
+    """An example with the answer of a run."""
 
     index: int
     task: str
@@ -66,14 +64,15 @@ class ScoreColumns:
 
 
 class PredictionRows:
-    """The rows of one predictions.parquet.
+    """The predictions of one run.
 
     Args:
-        path: The file.
+        source: Where the run is.
+        run: Its digest.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, source: RunSource, run: str) -> None:
+        self.source, self.run = source, run
 
     def columns(
         self, split: str, text: str = "", filters: Mapping[str, str] | None = None
@@ -130,8 +129,8 @@ class PredictionRows:
         for low, batch in self._batches(SHOWN):
             places = wanted[(wanted >= low) & (wanted < low + batch.num_rows)]
             if len(places):
-                chosen = pa.Table.from_batches([batch]).take(pa.array(places - low))
-                for place, row in zip(places.tolist(), _values(chosen, self.path), strict=True):
+                chosen = batch.take(pa.array(places - low))
+                for place, row in zip(places.tolist(), chosen.to_pylist(), strict=True):
                     answers[place] = _answer(row)
             if len(answers) == len(set(wanted.tolist())):
                 break
@@ -141,7 +140,7 @@ class PredictionRows:
         """Return the traits that the first rows have, each with its values, sorted."""
         values: dict[str, set[str]] = {}
         for low, batch in self._batches(["task", "traits"]):
-            for row in _values(pa.Table.from_batches([batch]), self.path):
+            for row in batch.to_pylist():
                 values.setdefault(TASK, set()).add(str(row["task"]))
                 for name, value in row["traits"] or ():
                     values.setdefault(str(name), set()).add(str(value))
@@ -159,7 +158,7 @@ class PredictionRows:
         """
         rows: list[tuple[dict[str, str], float]] = []
         for low, batch in self._batches(["split", "task", "traits", "score"]):
-            for row in _values(pa.Table.from_batches([batch]), self.path):
+            for row in batch.to_pylist():
                 if row["split"] == split and row["score"] is not None:
                     rows.append(
                         ({**dict(row["traits"] or ()), TASK: str(row["task"])}, row["score"])
@@ -182,30 +181,10 @@ class PredictionRows:
         return telling
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        with opened(self.path) as file:
-            schema = file.schema_arrow
-            wrong = [c for c in columns if c not in schema.names]
-            if wrong:
-                raise DataError(
-                    f"{self.path.name} has no column '{wrong[0]}'; delete the run and rerun the"
-                    " experiment"
-                )
-            low = 0
-            try:
-                for batch in file.iter_batches(BATCH, columns=list(columns), use_threads=False):
-                    fields = pa.schema([PREDICTION_COLUMNS.field(c) for c in batch.schema.names])
-                    yield low, batch.cast(fields)
-                    low += batch.num_rows
-            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-                raise damaged(self.path, error) from error
-
-
-def _values(table: pa.Table, path: Path) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = table.to_pylist()
-    except UnicodeDecodeError as error:
-        raise damaged(path, error) from error
-    return rows
+        low = 0
+        for batch in self.source.answer_batches(self.run, columns, BATCH):
+            yield low, batch
+            low += batch.num_rows
 
 
 def _answer(row: Mapping[str, Any]) -> ScoredAnswer:

@@ -13,16 +13,17 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskloom.analysis.palette import colour_of
 from taskloom.analysis.panels import Curve, curve_panel
-from taskloom.apps.view.datasets import inside
+from taskloom.analysis.plot_style import colour_of
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import plain, render
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns
 from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
-from taskloom.apps.view.stores import StoredRun, ViewedStore, log_end
+from taskloom.apps.view.stores import ViewedStore, log_end
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.files import CURVE_COLUMNS
+from taskloom.experiments.record import Run
+from taskloom.experiments.table import Runs
 
 PAGE = 50
 """Runs of one page."""
@@ -49,7 +50,7 @@ NAME = 60
 def store(request: Request) -> Response:
     """Show a store: results by recipe, learner and split; its runs, in pages; what is running."""
     folder, viewed = store_folder(request), viewed_store(request)
-    runs = viewed.runs()
+    runs, damaged = viewed.runs(), viewed.damaged()
     text = request.query_params.get("q", "").strip()
     listed = [run for run in runs if _mentions(run, text)] if text else runs
     start = page_start(request, len(listed), PAGE)
@@ -60,8 +61,8 @@ def store(request: Request) -> Response:
         folder=folder,
         runs=listed[start : start + PAGE],
         found=len(listed),
-        total=len(runs),
-        damaged=[run for run in runs if run.problem],
+        total=len(runs) + len(damaged),
+        damaged=list(damaged.values()),
         start=start,
         page=PAGE,
         q=text,
@@ -79,15 +80,11 @@ def live(request: Request) -> Response:
     )
 
 
-def _mentions(run: StoredRun, text: str) -> bool:
-    scores = run.scores
-    parts = (
-        run.name,
-        scores.get("recipe", ""),
-        scores.get("learner", ""),
-        *map(str, scores.get("fields", {}).values()),
-    )
-    return all(any(word.lower() in str(part).lower() for part in parts) for word in text.split())
+def _mentions(run: Run, text: str) -> bool:
+    """True if every word of a search occurs in the run's digest, recipe, learner or fields."""
+    values = [run.name, run.recipe, run.learner, *map(str, run.fields.values())]
+    searched = "\n".join(values).lower()
+    return all(word in searched for word in text.lower().split())
 
 
 def _results(viewed: ViewedStore) -> tuple[list[str], list[dict[str, Any]], str]:
@@ -110,21 +107,13 @@ def _results(viewed: ViewedStore) -> tuple[list[str], list[dict[str, Any]], str]
     return [*fixed, *apart], rows, ""
 
 
-def chosen_run(request: Request, viewed: ViewedStore, key: str = "run") -> StoredRun:
-    """Return the run that a query names; raise an error where it is damaged."""
-    run = viewed.run(request.query_params.get(key, ""))
-    if run.problem:
-        raise InputError(run.problem)
-    return run
-
-
 def run(request: Request) -> Response:
     """Show one run: its scores, curves, configuration, machine and log."""
     folder, viewed = store_folder(request), viewed_store(request)
-    chosen = chosen_run(request, viewed)
-    files = viewed.store()
+    chosen = viewed.run(request.query_params.get("run", ""))
+    runs = Runs(viewed.store(), [chosen.name])
     try:
-        config = files.config(chosen.name)
+        config = runs.config(chosen.name)
     except TaskloomError as error:
         config = f"# {error}"
     return render(
@@ -133,22 +122,18 @@ def run(request: Request) -> Response:
         folder=folder,
         run=chosen,
         config=config,
-        environment=files.environment(chosen.name),
-        log=log_end(files.log_file(chosen.name)),
-        has_predictions=files.keeps_predictions(chosen.name),
+        environment=runs.environment(chosen.name),
+        log=log_end(viewed.store().log_file(chosen.name)),
+        has_predictions=runs.keeps_predictions(chosen.name),
         plots=_plots(viewed, chosen),
     )
 
 
-def _plots(viewed: ViewedStore, chosen: StoredRun) -> list[CurvePlot]:
-    """Return the learning curves of a run: the scores of its splits, and the training loss."""
-    store = viewed.store()
-    path = store.curve_file(chosen.name)
-    if path is None:
-        return []
+def _plots(viewed: ViewedStore, chosen: Run) -> list[CurvePlot]:
+    """The learning curves of a run: the scores of its splits, and the training loss."""
     try:
-        inside(viewed.path, path)
-        curve = store.curve(chosen.name, CURVE_COLUMNS.names)
+        viewed.refuse_links(chosen.name)
+        curve = viewed.store().curve(chosen.name, CURVE_COLUMNS.names)
     except TaskloomError:
         return []
     rows = curve.to_pylist() if curve is not None else []
@@ -163,11 +148,12 @@ def _plots(viewed: ViewedStore, chosen: StoredRun) -> list[CurvePlot]:
 
 
 def prediction_rows(viewed: ViewedStore, name: str) -> PredictionRows:
-    """Return the predictions of a run; raise a `VanishedError` where it kept none."""
-    path = viewed.store().answer_file(name)
-    if path is None:
+    """The predictions of a run; a `VanishedError` if it kept none."""
+    viewed.refuse_links(name)
+    store = viewed.store()
+    if not store.keeps_predictions(name):
         raise VanishedError("the run kept no predictions; run it with keep: {predictions: true}")
-    return PredictionRows(inside(viewed.path, path))
+    return PredictionRows(store, name)
 
 
 def predictions(request: Request) -> Response:
@@ -175,7 +161,7 @@ def predictions(request: Request) -> Response:
     by trait.
     """
     folder, viewed = store_folder(request), viewed_store(request)
-    chosen = chosen_run(request, viewed)
+    chosen = viewed.run(request.query_params.get("run", ""))
     rows = prediction_rows(viewed, chosen.name)
     split = chosen_split(request, [chosen])
     text, filters = request.query_params.get("q", "").strip(), chosen_filters(request)
@@ -217,13 +203,9 @@ def _ordered(columns: ScoreColumns, show: str) -> Any:
     return places[columns.right[places] == (show == "right")]
 
 
-def chosen_split(request: Request, runs: Sequence[StoredRun]) -> str:
-    """Return the split that a query names; by default the first that all runs answered."""
-    shared = [
-        split
-        for split in runs[0].scores["splits"]
-        if all(split in run.scores["splits"] for run in runs)
-    ]
+def chosen_split(request: Request, runs: Sequence[Run]) -> str:
+    """The split that a query names; by default the first that all runs answered."""
+    shared = [split for split in runs[0].splits if all(split in run.splits for run in runs)]
     wanted = request.query_params.get("split", "")
     if wanted and wanted not in shared:
         raise VanishedError(
@@ -234,9 +216,7 @@ def chosen_split(request: Request, runs: Sequence[StoredRun]) -> str:
     return wanted or shared[0]
 
 
-def _by_trait(
-    viewed: ViewedStore, chosen: StoredRun, split: str, by: str
-) -> list[Mapping[str, Any]]:
+def _by_trait(viewed: ViewedStore, chosen: Run, split: str, by: str) -> list[Mapping[str, Any]]:
     """Return the accuracy of a run for each value of a trait, with its interval."""
     try:
         results = viewed.table().where({"run": chosen.name}).accuracy(by=[by], split=split)

@@ -1,1 +1,1 @@
-"""Running it: the driver, its workers and engines, and what is written while they run."""
+"""Running an experiment: the driver, its workers and engines, progress and trackers."""

@@ -2,7 +2,7 @@
 
 It holds no state that matters. What is finished is in the store; what is claimed is in the store;
 killed at any moment, the next driver starts from there. Several drivers may work on one store: each
-takes what nobody has claimed, and waits for the rest.
+takes unclaimed cells and waits for the rest.
 
 A claim is a file that is named after its run and contains the name of its owner. Every owner holds
 a lock on a file of its own. The system releases that lock when the process ends, however it ends,
@@ -35,11 +35,11 @@ from taskloom.experiments.execute.worker import (
     job_folder,
     read_progress,
 )
-from taskloom.experiments.files import StoreError, writing
+from taskloom.experiments.files import DIGEST, StoreError, writing
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell
 from taskloom.experiments.spec.experiment import Resources
-from taskloom.experiments.store import Store, failure
+from taskloom.experiments.store import Store
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -114,7 +114,7 @@ def owner_of(path: Path) -> str | None:
 
 
 def lives(folder: Path, owner: str) -> bool:
-    """True if the owner still works: somebody holds its lock."""
+    """True if the owner still works, because its lock is held."""
     from filelock import Timeout
 
     path = _owner_file(folder, owner)
@@ -132,9 +132,8 @@ def _owner_file(folder: Path, owner: str) -> Path:
 
 
 def _lock(path: Path) -> FileLock:
-    from filelock import (
-        FileLock,
-    )  # 0.05 s, which the pages of the viewer that only list runs do without
+    # Importing it takes 0.05 s, which pages of the viewer that only list runs do without.
+    from filelock import FileLock
 
     return FileLock(path, thread_local=False)
 
@@ -145,24 +144,24 @@ long for a file system.
 """
 
 MOST_LOOKED_AT = 64
-"""Running jobs whose progress is read: as many files as a network file system gives in a moment."""
+"""Maximum running jobs whose progress is read, because each is a file, maybe on a network."""
 
 
 @dataclass
 class ExperimentState:
-    """How far an experiment is, for whoever shows it.
+    """Progress of an experiment.
 
     Attributes:
-        total: Cells in all.
-        before: Of them, finished before this driver began.
-        done: Finished since, by this driver or another.
-        running: In hand.
-        making: Datasets that are being made.
-        elsewhere: Claimed by other drivers.
+        total: Number of cells.
+        before: Number of cells that were finished when this driver began.
+        done: Number of cells finished since, by this driver or another.
+        running: Number of cells in hand.
+        making: Number of datasets that are being made.
+        elsewhere: Number of cells that other drivers have claimed.
         failed: Reasons by run.
-        began: By the monotonic clock.
-        slots: Jobs that can run at one time.
-        jobs: How far each running job is, where it says so, and how many runs it has.
+        began: Start by the monotonic clock.
+        slots: Number of jobs that can run at one time.
+        jobs: Progress of each running job that reports it, and its number of runs.
     """
 
     total: int
@@ -178,18 +177,18 @@ class ExperimentState:
 
     @property
     def open(self) -> int:
-        """Count the cells that are neither finished nor failed."""
+        """Number of cells that are neither finished nor failed."""
         return self.total - self.before - self.done - len(self.failed)
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since the beginning."""
+        """Seconds since the beginning."""
         return time.monotonic() - self.began
 
     @property
     def left(self) -> float | None:
-        """Estimate the seconds to the end at the pace so far; None before anything is done, or
-        while others do all of it.
+        """Estimated seconds to the end at the pace so far; None before anything is done, or while
+        other drivers do all of it.
         """
         if self.elsewhere and not self.running:
             return None
@@ -227,7 +226,7 @@ class Driver:
         self.store, self.cells, self.engine = store, cells, engine
         self.watch = watch or (lambda state: None)
         self.finished = finished or (lambda run: None)
-        self.claims = claims or Claims(store.path / "work" / "claims")
+        self.claims = claims or Claims(claims_folder(store))
         sweep(store, self.claims)
         self.by_run = {cell.run: cell for cell in cells}
         present = set(store.names())
@@ -321,7 +320,7 @@ class Driver:
         return True
 
     def _look_elsewhere(self) -> None:
-        """Check what has become of the jobs that others had claimed."""
+        """Try the jobs again that other drivers had claimed."""
         if not self.elsewhere or time.monotonic() - self._looked < POLL:
             return
         self._looked = time.monotonic()
@@ -349,7 +348,7 @@ class Driver:
             if run in self.open:
                 self.open.discard(run)
                 self.state.done += 1
-                failure(self.store.path, run).unlink(missing_ok=True)
+                self.store.failure_file(run).unlink(missing_ok=True)
 
     def _fail(self, reasons: dict[str, str]) -> None:
         for run, why in reasons.items():
@@ -358,7 +357,7 @@ class Driver:
             cell = self.by_run[run]
             record = {"run": run, "cell": str(cell), "reason": why, "config": cell.config()}
             with writing(self.store.path):
-                path = failure(self.store.path, run)
+                path = self.store.failure_file(run)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
@@ -393,13 +392,34 @@ def _data_of(cells: Iterable[Cell]) -> list[CellData]:
     return list(by_key.values())
 
 
+def claims_folder(store: Store) -> Path:
+    """The folder with the claims of all drivers of a store."""
+    return store.path / "work" / "claims"
+
+
+def claimed_runs(store: Store) -> list[str]:
+    """Digests of the runs that a live driver has claimed. Nothing is written."""
+    folder = claims_folder(store)
+    alive: dict[str, bool] = {}
+    claimed = []
+    for name in files.listing(folder) if folder.is_dir() else ():
+        owner = owner_of(folder / name) if DIGEST.fullmatch(name) else None
+        if owner is None:
+            continue
+        if owner not in alive:
+            alive[owner] = lives(folder, owner)
+        if alive[owner]:
+            claimed.append(name)
+    return claimed
+
+
 def sweep(store: Store, claims: Claims) -> None:
-    """Remove half-written runs whose claim nobody alive holds, and owners that have ended."""
+    """Remove half-written runs without a live claim, and owners that have ended."""
     work = store.path / "work"
     for path in work.glob(".tmp-*"):
         run = path.name.split("-")[1]
         if claims.take(run):
             shutil.rmtree(path, ignore_errors=True)
             claims.drop(run)
-    files.sweep(work / "claims")
+    files.sweep(claims.folder)
     claims.sweep()

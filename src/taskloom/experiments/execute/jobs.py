@@ -1,23 +1,27 @@
-"""Jobs: what the missing cells of an experiment come down to, and what they will cost.
+"""Jobs that fill in the missing cells of an experiment, and an estimate of their cost.
 
 Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed
 batch, where the learner can (`fit_many`, `fit_tasks`). Which cells are stacked follows from the
 experiment alone, not from the number of workers, and a job that was killed resumes with the very
 cells that it had: a stack equals its members trained alone only within rounding, and the table must
-come out the same to the last bit.
+be the same to the last bit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from taskloom.core import files
 from taskloom.core.errors import TaskloomError
 from taskloom.core.files import digest
-from taskloom.experiments.execute.worker import SHARED, TOGETHER, Job
+from taskloom.experiments.execute.worker import SHARED, TOGETHER, Job, job_folder
+from taskloom.experiments.files import LOG
 from taskloom.experiments.record import BEST_OF_FIELD
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell
@@ -69,7 +73,7 @@ def data_job(store: Store, cell: Cell, data: CellData) -> Job:
 
 
 def _has_device(cell: Cell) -> bool:
-    """Return whether the learner's settings let it use a GPU."""
+    """True if the learner's settings let it use a GPU."""
     settings: dict[str, Any] = cell.settings
     device = settings.get("device", (settings.get("training") or {}).get("device", "cpu"))
     return str(device) != "cpu"
@@ -107,9 +111,9 @@ def _stack_key(cell: Cell) -> tuple[Any, ...]:
 
 
 def _interrupted_stacks(store: Store) -> list[list[str]]:
-    """Return the runs of each stack that a kill left behind."""
+    """The runs of each stack whose job was killed."""
     stacks = []
-    for path in sorted((store.path / "work" / "jobs").glob(f"*/{TOGETHER}")):
+    for path in sorted(job_folder(store, "").glob(f"*/{TOGETHER}")):
         try:
             runs = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -120,15 +124,45 @@ def _interrupted_stacks(store: Store) -> list[list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class CostEstimate:
-    """What is known of the cost of cells.
+class UnfinishedJob:
+    """A job in hand, or one that was interrupted.
 
     Attributes:
-        seconds: Of those cells that are like a finished run, in all: the same but for the seed, or
+        name: Its name.
+        log: The file with what it has printed so far.
+        written: When it last wrote, in seconds of the system's clock.
+    """
+
+    name: str
+    log: Path
+    written: float
+
+
+def unfinished_jobs(store: Store) -> list[UnfinishedJob]:
+    """The jobs that have a folder, those that wrote last first."""
+    unfinished = []
+    every = job_folder(store, "")
+    for name in files.listing(every) if every.is_dir() else ():
+        folder = job_folder(store, name)
+        log = folder / LOG
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        with contextlib.suppress(OSError):  # it has ended in this moment
+            written = (log if log.is_file() else folder).stat().st_mtime
+            unfinished.append(UnfinishedJob(name, log, written))
+    return sorted(unfinished, key=lambda job: (job.written, job.name), reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """Estimated cost of cells.
+
+    Attributes:
+        seconds: Total of the cells that are like a finished run: the same but for the seed, or
             else the same learner with the same settings but for the length of its training, by
             which the seconds are scaled.
-        known: How many cells that is.
-        unknown: Cells that no finished run is like.
+        known: Number of these cells.
+        unknown: Number of cells that no finished run is like.
     """
 
     seconds: float
@@ -182,8 +216,8 @@ def _finished(store: Store, sample: int) -> Iterator[tuple[dict[str, Any], float
 
 
 def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLength | None:
-    """Return the length of a training; None where its settings do not give it: no steps, or epochs
-    over unknown data.
+    """The length of a training; None if its settings do not give it (no steps, or epochs over
+    unknown data).
     """
     loop = settings.get("training") or settings
     steps, batch = loop.get("steps"), loop.get("batch")
@@ -199,9 +233,7 @@ def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLe
 
 
 def _stored_length(scores: Mapping[str, Any]) -> TrainingLength | None:
-    """Return the length of the training of a finished run, from the settings that its fields
-    have.
-    """
+    """The length of the training of a finished run, by the settings among its fields."""
     fields = dict(scores["fields"])
     tries = fields.pop(BEST_OF_FIELD, 1)
     own = {k.removeprefix("learner."): v for k, v in fields.items() if k.startswith("learner.")}

@@ -39,7 +39,7 @@ and example.
 
 
 def data_folder(store: Store, key: str) -> Path:
-    """Return where a dataset lies in a store."""
+    """The folder of a dataset in a store."""
     return store.path / "data" / key
 
 
@@ -115,7 +115,7 @@ def read_examples(part: SplitPart) -> list[Example]:
 
 
 def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
-    """Return what a cell learns from; of a mix, the rows of its parts in the order of the mix."""
+    """The rows that a cell learns from; for a mix, those of its parts in the order of the mix."""
     if not cell.train:
         return []
     if isinstance(cell.data, CellData):

@@ -31,9 +31,7 @@ SHOWN_JOBS = 3
 def given_progress(
     progress: Watch | bool | None, watch: Watch | bool | None
 ) -> Watch | bool | None:
-    """Return what a public function was given as `progress`, or by its old name `watch`, which
-    warns.
-    """
+    """The value of `progress`, or of its old name `watch`, which warns."""
     if watch is None:
         return progress
     # Level 3 is the line that called the public function.

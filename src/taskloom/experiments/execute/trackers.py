@@ -1,4 +1,4 @@
-"""Trackers: finished runs shown in trackio, Weights & Biases or MLflow as well.
+"""Trackers show finished runs in trackio, Weights & Biases or MLflow as well.
 
 The run store is the record; a tracker is a window on it. So a tracker is given a run when the run
 is finished, from its files: the same for every engine, for seeds trained together, and after any

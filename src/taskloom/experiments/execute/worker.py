@@ -1,4 +1,4 @@
-"""The worker: runs jobs, in whatever process or on whatever machine it lives.
+"""The worker: runs jobs, in any process and on any machine.
 
 A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores
 one or several cells: one learner and seed; many seeds of one learner as one stacked program; or
@@ -184,7 +184,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What came of a job.
+    """Result of a job.
 
     Attributes:
         name: Of the job.
@@ -192,7 +192,7 @@ class JobResult:
         seconds: Its duration.
         fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be
             written.
-        published: The runs that this job put in their place, and nobody else before it.
+        published: The runs that this job, and no other, put in their place.
     """
 
     name: str
@@ -233,9 +233,8 @@ def _perform(job: Job) -> JobResult:
         except Exception as error:
             failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
     if failed:
-        (folder / TOGETHER).unlink(
-            missing_ok=True
-        )  # its log stays; only a kill leaves a job to be resumed as it was
+        # Its log stays. Only a kill leaves a job to be resumed as it was.
+        (folder / TOGETHER).unlink(missing_ok=True)
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return JobResult(job.name, failed, time.monotonic() - began, published=tuple(published))
@@ -651,9 +650,7 @@ def _open_log(path: Path) -> int:
 
 
 def _log(folder: Path, own: bool) -> bytes | Path:
-    """Return what a job has printed: the file itself where all of it is of one run, which may then
-    have it.
-    """
+    """The output of a job; the file itself if all of it is from one run, which may then keep it."""
     path = folder / run_files.LOG
     try:
         sys.stdout.flush()

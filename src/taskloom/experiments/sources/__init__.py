@@ -1,6 +1,4 @@
-"""Where runs come from: a store, a score file, predictions that were made elsewhere, or logs of other
-tools.
-"""
+"""Sources of runs: a store, a score file, predictions made elsewhere, or logs of other tools."""
 
 from __future__ import annotations
 

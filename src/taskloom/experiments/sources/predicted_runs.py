@@ -1,4 +1,4 @@
-"""Predictions that some other program made, as runs: what studies take in place of a run store.
+"""Predictions of other programs as runs, which studies take in place of a run store.
 
     recipe: zest/real
     set: {files: {dev: zest/dev.jsonl}}

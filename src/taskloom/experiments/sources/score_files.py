@@ -1,5 +1,5 @@
-"""Scores of many runs in one small file: what is committed of a large experiment, or brought along
-from another program.
+"""Scores of many runs in one small file: the part of a large experiment that is committed, or
+scores from another program.
 
     {"format": "taskloom scores", "schema": 1, "groups": [
       {"recipe": "ctl/A", "learner": "bilstm", "fields": {"recipe.draw": "published", "learner.preset": "ctlpp"},
@@ -190,7 +190,7 @@ def _check_columns(path: Path, columns: list[str]) -> None:
 
 
 def is_seed(value: Any) -> bool:
-    """Return whether a value may be the seed of a run.
+    """True if a value may be the seed of a run.
 
     >>> is_seed(0), is_seed(-1), is_seed(1.5), is_seed(10**30)
     (True, False, False, False)
@@ -379,7 +379,7 @@ class ScoreFile(LoadedRuns):
         return pa.concat_tables(tables).select(list(columns))
 
     def keeps_item_scores(self, run: str) -> bool:
-        """Return whether the file has the answers of a run to items."""
+        """True if the file has the answers of a run to items."""
         return bool(self._groups[run].answers.get(str(self._scores[run]["seed"])))
 
     def environment(self, run: str) -> dict[str, Any]:

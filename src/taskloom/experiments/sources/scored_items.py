@@ -1,5 +1,5 @@
-"""Items of runs in a file of scores: which kind each is, by its traits and its answer, and how each
-run answered it.
+"""Items of runs in a file of scores: the traits and the answer of each, and how each run answered
+it.
 
     "items": {"1f3a…": {"traits": ["answer", "question", "support"], "kinds": [["garden", "where-O",
     "2"]], "of": [0, 0]}}

@@ -1,1 +1,1 @@
-"""What shall be run: an experiment file, checked, and the cells that it comes down to."""
+"""The specification of an experiment: its checked file, and the cells that follow from it."""

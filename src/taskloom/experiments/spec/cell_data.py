@@ -57,7 +57,7 @@ class CellData:
 
     @property
     def name(self) -> str:
-        """Return what tables call it: the recipe's name, a file's stem, a task's own name."""
+        """Its name in tables: that of the recipe or task, or a file's stem."""
         file = self.recipe.name.partition("::")[0]
         if file.endswith(".py"):
             return self.recipe.suite.name
@@ -65,17 +65,17 @@ class CellData:
 
     @cached_property
     def plan(self) -> Plan:
-        """Return the plan of its recipe and seed."""
+        """The plan of its recipe and seed."""
         return self.recipe.plan(self.seed)
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Return the names of its tasks, where they can be listed."""
+        """The names of its tasks, if they can be listed."""
         return self.plan.tasks.names or ()
 
     @property
     def states_task(self) -> bool:
-        """Return whether every input states its task, by a description or by itself."""
+        """True if every input states its task, by a description or by itself."""
         tasks = self.plan.tasks
         if self.recipe.described is not None:
             return True
@@ -86,7 +86,7 @@ class CellData:
 
     @property
     def unlabelled(self) -> bool:
-        """Return whether it has several tasks and no input states which one it is of."""
+        """True if it has several tasks and inputs do not state theirs."""
         return self.plan.tasks.by == "task" and len(self.tasks) > 1 and not self.states_task
 
     def evaluated_tasks(self, train: str, tests: Sequence[str]) -> dict[str, bool]:
@@ -114,7 +114,7 @@ class CellData:
 
     @property
     def parts(self) -> tuple[CellData, ...]:
-        """Return the data that are learned from: these alone."""
+        """The data that are learned from: these alone."""
         return (self,)
 
     def described(self) -> CellData:
@@ -143,7 +143,7 @@ class CellData:
 
     @cached_property
     def key(self) -> str:
-        """Return the name of the data: by the contract of purity, equal keys have equal rows."""
+        """The name of the data. Equal keys have equal rows, because recipes are pure."""
         sources = {s.name: s.digest for s in self.plan.sources}
         return json_digest([self.recipe.digest, self.seed, sources])
 
@@ -167,7 +167,7 @@ class RecipeMix:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Return the names of the parts; the second of two equal names has a number."""
+        """The names of the parts; the second of two equal names has a number."""
         names = [part.name for part in self.parts]
         before = [names[:place].count(name) for place, name in enumerate(names)]
         return tuple(
@@ -177,12 +177,12 @@ class RecipeMix:
 
     @property
     def name(self) -> str:
-        """Return what tables call it."""
+        """Its name in tables."""
         return self.given or "+".join(self.labels)
 
     @property
     def block(self) -> dict[str, Any]:
-        """Return the spelling that `config.yaml` has."""
+        """The mix as `config.yaml` has it."""
         options = {"rates": list(self.rates), "rows": self.rows, "name": self.given}
         return {
             "mix": [dict(part.block) for part in self.parts],
@@ -191,9 +191,7 @@ class RecipeMix:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return what was set or tried: the fields of each part, the rates and the number of
-        rows.
-        """
+        """Settings that were made or tried: the fields of each part, the rates, the rows."""
         own = {
             f"{label}.{k}": v
             for label, part in zip(self.labels, self.parts, strict=True)
@@ -204,7 +202,7 @@ class RecipeMix:
 
     @property
     def unlabelled(self) -> bool:
-        """Return whether a part has several tasks that its inputs do not tell apart."""
+        """True if a part has several tasks that its inputs do not distinguish."""
         return any(part.unlabelled for part in self.parts)
 
     def described(self) -> RecipeMix:
@@ -217,7 +215,7 @@ class RecipeMix:
 
     @cached_property
     def key(self) -> str:
-        """Return the name of the mix: equal keys have equal training rows."""
+        """The name of the mix. Equal keys have equal training rows."""
         return json_digest(["mix", [part.key for part in self.parts], list(self.rates), self.rows])
 
     def order(self, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -431,8 +429,8 @@ class OwnFields(Fields):
 
 
 def is_own_data(name: str) -> bool:
-    """Return whether a name is the path of somebody's data: a file of rows, or a folder written
-    with `./`, `../`, `/` or `~`.
+    """True if a name is the path of one's own data: a file of rows, or a folder written with `./`,
+    `../`, `/` or `~`.
     """
     path = path_of(name)
     return (path.suffix in FILES and path.is_file()) or (

@@ -1,5 +1,4 @@
-"""Cells: what an experiment comes down to, one for each run, with a digest of everything that
-determines it.
+"""The cells of an experiment, one for each run, with a digest of everything that determines it.
 
 The digest covers the recipe with all its fields and the suite's version, the digests of outside
 resources, the data seed, the learner's name, version and settings (and its code, where it comes
@@ -71,7 +70,7 @@ def _too_many(what: str) -> ExperimentError:
 
 
 def _count(blocks: Sequence[Any], grid: Grid) -> int:
-    """Return how many recipes or learners some blocks stand for."""
+    """Number of recipes or learners that some blocks stand for."""
     total = 0
     for block in blocks:
         own = block.get("grid") if isinstance(block, dict) else None
@@ -120,20 +119,18 @@ class Cell:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Return the learner's settings as plain values, defaults filled in."""
+        """The learner's settings as plain values, with defaults filled in."""
         plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self.learner)))  # type: ignore[call-overload]
         return plain
 
     @cached_property
     def kind(self) -> str:
-        """Return the digest of everything but the seed: cells of one kind are repetitions of each
-        other.
-        """
+        """Digest of everything but the seed. Cells of one kind are repetitions of each other."""
         return self._digest(None)
 
     @cached_property
     def run(self) -> str:
-        """Return the digest of everything that determines the run: its name in the store."""
+        """Digest of everything that determines the run: its name in the store."""
         return self._digest(self.seed)
 
     def _digest(self, seed: int | None) -> str:
@@ -153,7 +150,7 @@ class Cell:
 
     @property
     def tries(self) -> list[int]:
-        """Return the seeds of the tries that the run is chosen from: its own, where there is no
+        """The seeds of the tries that the run is chosen from; its own seed alone if there is no
         choice.
         """
         count = self.best_of.seeds
@@ -161,19 +158,19 @@ class Cell:
 
     @property
     def of_all_tasks(self) -> Cell:
-        """Return the cell that learns and answers all tasks at once."""
+        """The cell that learns and answers all tasks at once."""
         return dataclasses.replace(self, task="", zero_shot=False)
 
     @property
     def datasets(self) -> list[CellData]:
-        """Return all data that the run reads, each once."""
+        """All data that the run reads, each once."""
         return list(
             {d.key: d for d in (*self.data.parts, *(test.data for test in self.tests))}.values()
         )
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return what was set or tried: `recipe.FIELD` and `learner.SETTING` with their values."""
+        """Settings that were made or tried: `recipe.FIELD` and `learner.SETTING` with their values."""
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
         if self.task:
             own[TASK_FIELD] = self.task
@@ -411,7 +408,7 @@ class EvaluatedSplit:
 
     @property
     def identity(self) -> list[str]:
-        """Return what the digest of a run says of it."""
+        """What it contributes to the digest of a run."""
         names = [self.name] if self.name == self.split else [self.name, self.split]
         return [*names, self.data.key, *([f"limit {self.limit}"] if self.limit else [])]
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -232,20 +234,20 @@ class Experiment(Fields):
 
     @property
     def seed_list(self) -> list[int]:
-        """Return the seeds one by one."""
+        """The seeds one by one."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
-"""Experiments that come with Taskloom."""
+PAPERS = "taskloom.papers"
+"""Package with one folder per paper; `examples` in such a folder has experiments."""
 
 
-def packaged(name: str) -> Path | None:
-    """Return the file of an experiment that comes with Taskloom; None where the user has a file of
-    that name.
-    """
-    path = EXAMPLES / f"{name}.yaml"
-    return path if "/" not in name and not Path(name).exists() and path.is_file() else None
+def packaged() -> dict[str, Path]:
+    """Experiments that come with Taskloom, by name; empty if the papers are not installed."""
+    if find_spec(PAPERS) is None:
+        return {}
+    folder = Path(str(files(PAPERS)))
+    return {path.stem: path for path in sorted(folder.glob("*/examples/*.yaml"))}
 
 
 def read(path: str | Path) -> Experiment:
@@ -253,13 +255,15 @@ def read(path: str | Path) -> Experiment:
 
     Recipe files that it names are looked for beside it, then here.
     """
-    path = packaged(str(path)) or path_of(path)
+    given = path_of(path)
+    # A file of the user's counts more than a packaged experiment of the same name.
+    path = given if given.exists() else packaged().get(str(path), given)
     if path.is_dir():
         raise ExperimentError(
             f"{path} is a folder; an experiment is a YAML file with recipes and learners"
         )
     if not path.exists():
-        known = nearest(str(path), [p.stem for p in EXAMPLES.glob("*.yaml")])
+        known = nearest(str(path), packaged())
         raise ExperimentError(
             f"there is no experiment file {path}; of those that come with Taskloom, {known}"
         )

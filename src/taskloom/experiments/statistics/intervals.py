@@ -1,5 +1,4 @@
-"""A mean and how well it is known: over items, over seeds, over tasks, over seeds and items at
-once.
+"""Means with intervals: over items, over seeds, over tasks, over seeds and items at once.
 
 Which one is right depends on what a reader will generalize to:
 
@@ -381,9 +380,7 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
 
 
 def noise_of_mean(table: Floats) -> tuple[float, int]:
-    """Return what neither seeds nor items explain of the variance of a table's mean, and its
-    degrees of freedom.
-    """
+    """Variance of a table's mean that neither seeds nor items explain, and its degrees of freedom."""
     rows, columns = table.shape
     rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
     df = (rows - 1) * (columns - 1)
@@ -425,7 +422,7 @@ def matrix(values: ArrayLike) -> Floats:
 
 
 def is_binary(values: Floats) -> bool:
-    """Return whether all scores are right or wrong."""
+    """True if all scores are 0 or 1."""
     return bool(((values == 0) | (values == 1)).all())
 
 

@@ -1,5 +1,4 @@
-"""Two learners on the same items: tests that use the pairing, which a look at two intervals does
-not.
+"""Paired tests of two learners on the same items. They see more than a look at two intervals does.
 
 Each returns a `Comparison` of `a` against `b`: the difference of the means (b - a), an interval for
 it, and a two-sided p-value.

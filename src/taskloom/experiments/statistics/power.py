@@ -1,4 +1,4 @@
-"""How many examples and seeds it takes to see a gap of d, before any model is trained.
+"""Power: how many examples and seeds it takes to find a gap of d, before any model is trained.
 
 The model is the one that `paired_two_way` tests by. A learner's answer to an item is right with
 probability `accuracy`; its accuracy varies between seeds with the standard deviation `seed_sd`; the
@@ -78,7 +78,7 @@ class PowerQuestion:
 
     @property
     def within(self) -> float:
-        """Return the correlation between seeds of one learner."""
+        """Correlation between seeds of one learner."""
         return (
             (1 + self.paired_correlation) / 2
             if self.seed_correlation is None

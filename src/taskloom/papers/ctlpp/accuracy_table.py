@@ -17,14 +17,13 @@ from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import count_of, mean_and_sd, seed_point
-from taskloom.analysis.settings import CountSetting, ShareSetting, check_split
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import CountSetting, ShareSetting, StudyError, check_split, study
 from taskloom.analysis.verdict import Judgement, judge_number, judge_share
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.learners.config import read
-from taskloom.papers.ctlpp.small_worlds import staged_experiments, table_experiments
-from taskloom.papers.ctlpp.trainings import MODELS, ModelSetting, Trainings, of_learner, trainings
+from taskloom.papers.ctlpp.experiments import staged_experiments, table_experiments
+from taskloom.papers.ctlpp.runs import MODELS, ModelSetting, Trainings, of_learner, trainings
 
 TABLE = PaperTable(
     paper="ctlpp",
@@ -44,19 +43,18 @@ SUCCESS = 0.95
 """A seed succeeds if its ood accuracy is over this (section 4.1)."""
 
 CONVERGED = 0.5
-"""A seed counts if its final iid accuracy is over this: how the public code tells what "converged"
+"""Minimum final iid accuracy of a seed that counts: the public code's criterion for "converged"
 (appendix A.2).
 """
 
 MOST = 25
-"""Seeds that enter the mean: the first so many that converged, of 50 for the Transformer (appendix
-A.2).
+"""Maximum seeds in the mean: the first that converged, of 50 for the Transformer (appendix A.2).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CountedSeeds:
-    """The seeds of some trainings that enter the table; `name` tells the trainings apart from the
+    """The seeds of some trainings that enter the table; `name` distinguishes the trainings from the
     others of the table.
     """
 
@@ -66,12 +64,12 @@ class CountedSeeds:
     name: str = ""
 
     def scores(self, split: str) -> list[float]:
-        """Return the scores of the counted seeds."""
+        """Scores of the counted seeds."""
         return self.group.of(split, self.counted)
 
     @property
     def successes(self) -> int:
-        """Return how many counted seeds succeed."""
+        """Number of counted seeds that succeed."""
         return sum(score > SUCCESS for score in self.scores("ood"))
 
 
@@ -146,11 +144,11 @@ TELLING = {
     "steps": "{:,} steps",
     "precision": "{}",
 }
-"""Columns that are shown where they differ, and how the text says what is the same in all rows."""
+"""Columns that are shown if they differ between rows, and the words for those that do not."""
 
 
 def _of_all(rows: list[dict[str, Any]]) -> str:
-    """Return a sentence on what all rows have in common."""
+    """A sentence on what all rows have in common."""
     values = {column: {row[column] for row in rows} for column in TELLING}
     alike = [
         TELLING[c].format(*own)
@@ -167,34 +165,30 @@ def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> C
 
 
 def short_names(groups: list[Trainings]) -> list[str]:
-    """Return model and variant of trainings, with whatever tells apart those that have both in
-    common.
+    """Model and variant of trainings, followed by the details in which trainings of the same model
+    and variant differ.
 
     The draw is named wherever trainings are of several.
     """
     details = [_details(group) for group in groups]
-    draws = len({group.draw for group in groups}) > 1
+    several_draws = len({group.draw for group in groups}) > 1
+    alike: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for group, own in zip(groups, details, strict=True):
+        alike.setdefault((group.model, group.variant), []).append(own)
     names = []
     for group, own in zip(groups, details, strict=True):
-        others = [
-            d
-            for g, d in zip(groups, details, strict=True)
-            if (g.model, g.variant) == (group.model, group.variant)
-        ]
-        several = [len({other[place] for other in others} - {""}) > 1 for place in range(len(own))]
-        telling = [
-            part
-            for part, vary in zip((group.draw, *own), (draws, *several), strict=True)
-            if part and vary
-        ]
-        names.append(
-            f"{group.label}, {group.variant}" + (f" ({', '.join(telling)})" if telling else "")
-        )
+        telling = [group.draw] if several_draws and group.draw else []
+        columns = zip(*alike[group.model, group.variant], strict=True)
+        for part, values in zip(own, columns, strict=True):
+            if part and len(set(values) - {""}) > 1:
+                telling.append(part)
+        name = f"{group.label}, {group.variant}"
+        names.append(f"{name} ({', '.join(telling)})" if telling else name)
     return names
 
 
 def model_of_label(name: str) -> str:
-    """Return the model of a short name, whose panels stand in rows of their own.
+    """The model of a short name; each model has rows of panels of its own.
 
     >>> model_of_label("NDR, A (chains)")
     'NDR'
@@ -217,7 +211,7 @@ def _details(group: Trainings) -> tuple[str, ...]:
 
 
 def _precision(group: Trainings) -> str:
-    """Return what was computed in, where it is known: `auto` says nothing."""
+    """Numeric precision of the training, if it is known: `auto` says nothing."""
     wanted = str(group.conditions.get("learner.precision") or "")
     return str(group.environment.get("precision") or ("" if wanted == "auto" else wanted))
 
@@ -263,7 +257,9 @@ def _published_as(g: CountedSeeds, what: str) -> dict[str, str]:
 def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
     yield from TABLE.judgements(_cells(g))
     where, ood, words = g.group.conditions, g.scores("ood"), _published_as(g, "success")
-    for number in published("ctlpp", **words)[:1] if words and ood else ():
+    if not words or not ood:
+        return
+    for number in published("ctlpp", **words)[:1]:
         yield judge_share(
             g.successes,
             len(ood),
@@ -317,10 +313,8 @@ def table2(scale: str) -> Finding:
     rows, judgements = [], []
     for model, label in MODELS.items():
         learner: Any = read({"learner": model, "preset": "ctlpp"})
-        counted, steps = (
-            count(learner.network_for(learner.reader(words), ANSWERS)),
-            learner.training.steps,
-        )
+        counted = count(learner.network_for(learner.reader(words), ANSWERS))
+        steps = learner.training.steps
         with_buffers = counted + BUFFERS[model]
         rows.append(
             {"model": label, "trainable": counted, "with buffers": with_buffers, "steps": steps}
@@ -351,14 +345,14 @@ hundredth.
 
 
 def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: str) -> Finding:
-    """Return the heat map of a model on S.
+    """The heat map of a model on S.
 
     Args:
         runs: The runs.
-        number: Of the paper's figure.
+        number: Number of the paper's figure.
         usual: The learner of that figure.
-        learner: Another one instead.
-        split: Of which the accuracy is.
+        learner: Another learner. Default: `usual`.
+        split: Split whose accuracy is shown.
     """
     maker = f"reproduce ctlpp/figure{number}"
     trained = trainings(runs, "S", maker)

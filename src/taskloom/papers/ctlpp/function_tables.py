@@ -31,13 +31,13 @@ from taskloom.experiments.statistics import Estimate, over_task_differences, ove
 from taskloom.experiments.statistics.distributions import beta_quantile
 from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
+from taskloom.papers.ctlpp.experiments import function_table_experiments
 from taskloom.papers.ctlpp.rank_correlations import (
     bootstrap_interval,
     order_chance,
     rank_correlation,
 )
-from taskloom.papers.ctlpp.small_worlds import function_table_experiments
-from taskloom.papers.ctlpp.trainings import Trainings, trainings
+from taskloom.papers.ctlpp.runs import Trainings, trainings
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 
@@ -320,20 +320,21 @@ VERDICTS = (
 
 
 def _each_table(series: Mapping[str, list[TableNetworks]]) -> Finding:
-    rows = [_table_row(name, table) for name, own in series.items() for table in own]
-    by_distance = {
-        name: own for name, own in series.items() if len(own) >= FEWEST_TABLES or _regrouped(own)
-    }
-    judgements = tuple(
-        one for name, own in series.items() for table in own for one in _judgements(name, table)
-    )
+    rows, by_distance = [], {}
+    judgements: list[Judgement] = []
+    for name, own in series.items():
+        if len(own) >= FEWEST_TABLES or _regrouped(own):
+            by_distance[name] = own
+        for table in own:
+            rows.append(_table_row(name, table))
+            judgements += _judgements(name, table)
     return Finding(
         "CTL++: each function table",
         "ood: mean ± standard deviation over all networks of a table. Learned: networks with an"
         f" iid accuracy over {CONVERGED:g}.{VERDICTS if judgements else ''}",
         table_of(rows),
         (_distance_figure(by_distance),) if by_distance else (),
-        judgements,
+        tuple(judgements),
     )
 
 
@@ -377,9 +378,10 @@ def _judgements(name: str, table: TableNetworks) -> Iterator[Judgement]:
 
 
 def _columns_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
-    rows = [
-        row for name, own in series.items() for table in own for row in _network_rows(name, table)
-    ]
+    rows: list[dict[str, Any]] = []
+    for name, own in series.items():
+        for table in own:
+            rows += _network_rows(name, table)
     caption = (
         "Accuracy on unseen compositions by function table: a dot for each network, a short line"
         " for the mean of a table. Open dots are networks that did not learn the training"

@@ -29,7 +29,7 @@ STROKES: dict[str, tuple[str, Any]] = {
 
 
 def edges(graph: Graph, world: SymbolWorld) -> dict[tuple[str, str], bool]:
-    """Return which group may follow which, and whether it may do so after every symbol.
+    """Which group may follow which, and whether it may do so after every symbol.
 
     The graph's nodes are walked together with the group of the last function, so that a node which
     several groups lead to (the start of S, which every second function leads back to) is told
@@ -54,9 +54,7 @@ def edges(graph: Graph, world: SymbolWorld) -> dict[tuple[str, str], bool]:
 
 
 def graph_table(recipe: str) -> ResultTable:
-    """Return the edges of a recipe's training and test graphs: which group may follow which, and
-    when.
-    """
+    """Edges of a recipe's training and test graphs: which group may follow which, and when."""
     fields = read(recipe).fields
     assert isinstance(fields, CtlFields)
     world = build(fields)
@@ -121,8 +119,8 @@ Point = tuple[float, float]
 
 
 def _places(names: list[str]) -> dict[str, Point]:
-    """Return where groups stand: stages from left to right, path a above path b, what both share
-    between them.
+    """Positions of groups: stages from left to right, path a above path b, shared groups between
+    them.
     """
     return {
         n: (COLUMNS.get(n, 1.9), ROWS.get(n, 0.9 if n.startswith("a") else -0.9)) for n in names
@@ -130,8 +128,8 @@ def _places(names: list[str]) -> dict[str, Point]:
 
 
 def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
-    """Return the arrows to draw: a group after which everything begins anew has one arrow, back to
-    the start.
+    """The arrows to draw. A group after which everything begins anew has one arrow, back to the
+    start.
     """
     first = {row["to"] for row in data if row["from"] == START}
     arrows = []
@@ -147,8 +145,8 @@ def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
 
 
 def _curve(start: Point, end: Point) -> list[Point]:
-    """Return the four points of the Bézier curve from the border of one circle to that of another,
-    or of the same.
+    """The four points of the Bézier curve from the border of one circle to that of another, or of
+    the same.
     """
     if start == end:
         side = 1 if start[1] > 0 else -1
@@ -213,7 +211,7 @@ def _legend(figure: Any, kinds: set[str]) -> None:
 
 
 def finding(number: int, recipe: str) -> Finding:
-    """Return the sampling graph of a recipe as a finding."""
+    """The sampling graph of a recipe as a finding."""
     data = graph_table(recipe)
     variant = recipe.rpartition("/")[2]
     caption = (

@@ -9,16 +9,16 @@ import json
 import statistics
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from taskloom.analysis import figures
+from taskloom.analysis.any_runs import Curve, first_step, step_columns
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.learning_steps import Curve, first_step, step_columns
 from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.seed_scores import count_of, count_range, interval_columns
-from taskloom.analysis.settings import ShareSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import ShareSetting, StudyError, study
 from taskloom.core.arguments import path_of
 from taskloom.core.files import read_utf8
 from taskloom.experiments.result_table import ResultTable
@@ -26,9 +26,9 @@ from taskloom.experiments.statistics import correct, over_seeds
 from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load
 from taskloom.papers.ctlpp.accuracy_table import CONVERGED, model_of_label, short_names
+from taskloom.papers.ctlpp.experiments import layer_experiments, table_experiments
 from taskloom.papers.ctlpp.rank_correlations import order_chance, rank_correlation
-from taskloom.papers.ctlpp.small_worlds import layer_experiments, table_experiments
-from taskloom.papers.ctlpp.trainings import PROCESSES, Trainings, trainings
+from taskloom.papers.ctlpp.runs import PROCESSES, Trainings, trainings
 
 SPLITS = ("iid", "ood")
 
@@ -60,13 +60,12 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     tested = [row for row in rows if row["corrected_p"] is not None]
     for row, p in zip(tested, correct([row["corrected_p"] for row in tested], "holm"), strict=True):
         row["corrected_p"] = float(p)
-    points = [
-        {"trainings": name, "seed": seed, "split": split, "step": step, "score": score}
-        for name, group in zip(names, groups, strict=True)
-        for seed, run in sorted(group.runs.items())
-        for split in SPLITS
-        for step, score in sorted(by_run.get((run, split), {}).items())
-    ]
+    points = []
+    for name, group in zip(names, groups, strict=True):
+        for (seed, run), split in product(sorted(group.runs.items()), SPLITS):
+            line = {"trainings": name, "seed": seed, "split": split}
+            curve = sorted(by_run.get((run, split), {}).items())
+            points += [{**line, "step": step, "score": score} for step, score in curve]
     data = ResultTable(("trainings", "seed", "split", "step", "score"), points)
     seeds = count_of((row["seeds"] for row in rows), "seed")
     caption = (
@@ -107,8 +106,8 @@ FEWEST = 4
 
 
 def _sooner_is_better(pairs: list[tuple[int, float]]) -> dict[str, float | None]:
-    """Return whether seeds that learn sooner do better on unseen compositions as soon as they have
-    learned, as columns of a row.
+    """Correlation between learning early and accuracy on unseen compositions right after learning,
+    as columns of a row.
     """
     steps, scores = [float(step) for step, _ in pairs], [score for _, score in pairs]
     if len(pairs) < FEWEST or len(set(steps)) == 1 or len(set(scores)) == 1:
@@ -320,7 +319,7 @@ def _answers(runs: Runs, group: Trainings) -> Answered:
 
 
 def _learned(group: Trainings) -> set[int]:
-    """Return the seeds that learned what they were trained on."""
+    """The seeds that learned their training data."""
     return {seed for seed, score in group.scores.get("iid", {}).items() if score > CONVERGED}
 
 

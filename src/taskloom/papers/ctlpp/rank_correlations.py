@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.analysis.divergence_accuracy import pearson
+from taskloom.analysis.any_runs import pearson
 
 PERMUTATIONS = 20_000
-"""Orders that are drawn where there are more than all of eight seeds."""
+"""Number of random orders for more than eight values, which have too many orders to try all."""
 
 
 def order_chance(x: list[float], y: list[float]) -> float:
-    """Return how often a random order of y correlates with x at least as strongly; over all orders
-    of up to eight values.
+    """Share of random orders of y that correlate with x at least as strongly; over all orders of up
+    to eight values.
 
     >>> order_chance([1.0, 2.0, 3.0], [9.0, 5.0, 2.0])
     0.3333333333333333
@@ -64,8 +64,7 @@ def _centred_ranks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
-    """Return Spearman's correlation, nan where one side does not vary; equal values share their
-    mean rank.
+    """Spearman's correlation; nan if one side does not vary. Equal values share their mean rank.
 
     >>> round(rank_correlation([1.0, 2.0, 3.0, 4.0], [9.0, 7.0, 7.0, 1.0]), 3)
     -0.949
@@ -74,6 +73,6 @@ def rank_correlation(x: list[float], y: list[float]) -> float:
 
 
 def ranks(values: list[float]) -> list[float]:
-    """Return the rank of each value; equal values share their mean rank."""
+    """Rank of each value; equal values share their mean rank."""
     array = np.asarray(values)
     return [float((array < value).sum() + ((array == value).sum() - 1) / 2) for value in array]

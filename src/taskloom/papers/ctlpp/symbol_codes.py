@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from taskloom.analysis import figures
-from taskloom.analysis.divergence_accuracy import pearson
+from taskloom.analysis.any_runs import pearson
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.seed_scores import count_of
 from taskloom.analysis.similarity import Floats
@@ -27,13 +27,14 @@ from taskloom.experiments.result_table import ResultTable, p_text
 from taskloom.experiments.statistics import correct, over_seeds
 from taskloom.experiments.statistics.distributions import t_quantile
 from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.experiments import similarity_experiments
 from taskloom.papers.ctlpp.rank_correlations import (
     PERMUTATIONS,
     order_chance,
     rank_correlation,
     ranks,
 )
-from taskloom.papers.ctlpp.small_worlds import similarity_experiments
+from taskloom.papers.ctlpp.runs import DrawSetting, ModelSetting, VariantSetting
 from taskloom.papers.ctlpp.symbol_similarity import (
     CONVERGED,
     evidence_table,
@@ -42,7 +43,6 @@ from taskloom.papers.ctlpp.symbol_similarity import (
     symbol_cosines,
 )
 from taskloom.papers.ctlpp.trained_models import TrainedModel, learned_seeds, trained_model
-from taskloom.papers.ctlpp.trainings import DrawSetting, ModelSetting, VariantSetting
 
 
 @study(
@@ -73,7 +73,7 @@ def codes(
         states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
             models.
         variant: The variant of CTL++.
-        draw: Runs whose training data were drawn so; any, where no run is of that draw.
+        draw: How the training data were drawn; any if no run has that draw.
     """
     pairs = learned_seeds(
         runs,
@@ -129,13 +129,13 @@ def codes(
 
 
 GAPS = (0.0, 0.7)
-"""Of the figure's axis: as far as the gaps of trained models reach, so that figures of different
-trainings can be compared.
+"""Limits of the figure's axis: the range of the gaps of trained models, so that figures of
+different trainings can be compared.
 """
 
 
 def _among(row: dict[str, Any], symbols: list[dict[str, Any]]) -> dict[str, str]:
-    """Return whether a symbol is the one that the groups of its network code most differently."""
+    """True if a symbol is the one that the groups of its network code most differently."""
     largest = max(symbols, key=lambda one: one["gap of groups"])
     return {"among its seed's": "largest gap of its seed" if row is largest else "other symbols"}
 
@@ -157,8 +157,8 @@ SEED_COLUMNS = (
 
 
 def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return whether the unseen pairs of one network fail on the symbol that its groups code most
-    differently.
+    """Whether the unseen pairs of one network fail on the symbol that its groups code most
+    differently, as a row.
 
     Args:
         symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means
@@ -320,8 +320,8 @@ KINDS = {"separate": "have separate codes", "scattered": "are scattered"}
 
 
 def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
-    """Return a sentence on whether seeds with separate, or with scattered, codes for more symbols
-    do better.
+    """A sentence on whether seeds with separate, or with scattered, codes for more symbols do
+    better.
     """
     ood = [row["ood"] for row in table]
     counts = {kind: [float(row[kind]) for row in table] for kind in KINDS}
@@ -341,13 +341,12 @@ def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
 
 
 def symbol_rows(model: TrainedModel, where: str, alternating: bool) -> list[dict[str, Any]]:
-    """Return what the matrix of each symbol says, and the accuracy of the pairs that the symbol
-    stands between.
+    """Evidence of each symbol's matrix, and the accuracy of the pairs with that symbol in between.
 
     Args:
         model: The model.
         where: The place of the state.
-        alternating: Whether training has pairs of different groups (A), or of the same (R).
+        alternating: True if training has pairs of different groups (A), False if of the same (R).
     """
     groups, right = group_numbers(model), model.pair_scores()
     table, _ = evidence_table(model, symbol_cosines(model, where))

@@ -19,7 +19,6 @@ from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map, shade_cells
 from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.seed_scores import count_range
-from taskloom.analysis.settings import NumberSetting
 from taskloom.analysis.similarity import (
     ALIKE,
     GAP,
@@ -31,12 +30,12 @@ from taskloom.analysis.similarity import (
     evidence,
     paper_clusters,
 )
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import NumberSetting, StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
-from taskloom.papers.ctlpp.small_worlds import similarity_experiments
+from taskloom.papers.ctlpp.experiments import similarity_experiments
+from taskloom.papers.ctlpp.runs import ModelSetting, VariantSetting
 from taskloom.papers.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
-from taskloom.papers.ctlpp.trainings import ModelSetting, VariantSetting
 from taskloom.suites.ctl.world import SymbolWorld
 
 CONVERGED = 0.5
@@ -44,12 +43,12 @@ CONVERGED = 0.5
 
 
 def symbol_cosines(model: TrainedModel, where: str) -> Floats:
-    """Return the cosine matrix of each symbol: [symbol, function, function]."""
+    """Cosine matrix of each symbol: [symbol, function, function]."""
     return np.stack([cosines(vectors) for vectors in model.states(where)])
 
 
 def group_numbers(model: TrainedModel) -> Labels:
-    """Return the number of each function's group."""
+    """Index of each function's group."""
     names = list(model.world.groups)
     return np.array([names.index(group) for group in model.world.group_of()], dtype=np.int64)
 
@@ -209,7 +208,7 @@ def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: 
 def evidence_table(
     model: TrainedModel, matrices: Floats
 ) -> tuple[ResultTable, list[ClusterEvidence]]:
-    """Return what each symbol's matrix says, as a table and as values."""
+    """Evidence of each symbol's matrix, as a table and as values."""
     groups = group_numbers(model)
     values = [evidence(matrix, groups) for matrix in matrices]
     rows = [
@@ -230,12 +229,12 @@ def evidence_table(
 def matrix_figure(
     stem: str, model: TrainedModel, matrices: Floats, symbols: Sequence[int], where: str
 ) -> StudyFigure:
-    """Return the figure of some symbols' matrices in one network.
+    """Figure of some symbols' matrices in one network.
 
     Args:
-        stem: Of the figure's files.
+        stem: Stem of the figure's files.
         model: The network.
-        matrices: Of all symbols.
+        matrices: Cosine matrices of all symbols.
         symbols: Those that are drawn.
         where: The place of the states.
     """
@@ -262,19 +261,19 @@ def similarity_finding(
     few: bool = False,
     states: str = "",
 ) -> Finding:
-    """Return the similarity of symbols' vectors in one trained model.
+    """Similarity of symbols' vectors in one trained model.
 
     Args:
         runs: Runs that kept their models.
-        number: Of the paper's figure.
+        number: Number of the paper's figure.
         variant: A or R.
         wanted: `failed` or `successful`: the seed with the lowest or the highest ood accuracy is
             taken.
-        learner: Whose models; empty: NDR's, or any where no run is of NDR.
+        learner: Name of the learner. Default: NDR, or any if there is no run of NDR.
         seed: This seed instead.
         where: The place of the state: `readout`, `layer.K`, `argument`.
         states: A file of states in place of kept models.
-        few: Whether only two symbols are drawn: those with the largest and the smallest gap between
+        few: True to draw only two symbols: those with the largest and the smallest gap between
             groups.
     """
     model = chosen_model(
@@ -314,14 +313,14 @@ CLAIMS = {
         "one",
     ),
 }
-"""What the paper says of such seeds (section 4.1), and what a symbol's vectors then are by the
+"""The paper's claim about such seeds (section 4.1), and what it means for a symbol's vectors by the
 absolute criterion.
 """
 
 
 def claim_note(wanted: str, codes: Counter[str]) -> str:
-    """Return the paper's claim about a figure, which has no numbers, and of how many symbols it
-    holds by the absolute criterion.
+    """The paper's claim about a figure, which has no numbers, and the number of symbols for which
+    it holds by the absolute criterion.
     """
     claim, expected = CLAIMS[wanted]
     return (
@@ -402,8 +401,7 @@ def telling_symbol(gaps: Sequence[float], right: NDArray[np.bool_], world: Symbo
 def accuracy_cells(
     right: NDArray[np.bool_], world: SymbolWorld, symbol: int, firsts: Labels, seconds: Labels
 ) -> NDArray[np.float64]:
-    """Return the share of right answers by the label of the first and of the second function:
-    [first, second].
+    """Share of right answers by the label of the first and of the second function: [first, second].
 
     Only inputs whose intermediate value is the symbol count: for each first function there is one.
 
@@ -528,7 +526,7 @@ def _why(chosen: int, widest: int, asked: bool) -> str:
 
 
 def _checked(model: TrainedModel, symbol: int) -> int:
-    """Return a symbol that was asked for; refuse one that the world does not have."""
+    """Check that the world has a symbol, and return it."""
     if symbol >= model.world.symbols:
         raise StudyError(
             f"symbol is {symbol}; this world has the symbols 0 to {model.world.symbols - 1}"

@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.analysis.conditions import recipe_of
-from taskloom.analysis.settings import check_choice
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, check_choice
 from taskloom.core.arguments import path_of
 from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load
 from taskloom.papers.ctlpp.accuracy_table import SUCCESS
-from taskloom.papers.ctlpp.trainings import Trainings, of_learner, trainings
+from taskloom.papers.ctlpp.runs import Trainings, of_learner, trainings
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 
@@ -39,7 +39,7 @@ class TrainedModel:
         name: Model, variant and seed, for captions.
         fitted: The model.
         world: The functions and their groups.
-        outermost_first: Whether the last function to be applied is written first.
+        outermost_first: True if the last function to be applied is written first.
         ood: Its ood accuracy.
     """
 
@@ -51,7 +51,7 @@ class TrainedModel:
 
     @property
     def succeeds(self) -> bool:
-        """Return whether its ood accuracy is over 95 %."""
+        """True if the ood accuracy is over 95 %."""
         return self.ood > SUCCESS
 
     def text(self, functions: Sequence[int], symbol: int) -> str:
@@ -61,8 +61,7 @@ class TrainedModel:
         return " ".join(words)
 
     def states(self, where: str = "readout") -> NDArray[np.float64]:
-        """Return the vector of each output symbol by each function: [symbol, function, size of the
-        state].
+        """Vector of each output symbol by each function: [symbol, function, size of the state].
 
         The vector is that of the expression `f s` with f(s) = symbol; every function is bijective,
         so there is one.
@@ -78,13 +77,11 @@ class TrainedModel:
         return by_output
 
     def pair_scores(self) -> NDArray[np.bool_]:
-        """Return whether the model is right about every two functions: [symbol, first function,
-        second function].
+        """Whether the model is right about every two functions: [symbol, first function, second
+        function].
         """
         functions, symbols = self.world.images.shape
-        places = [
-            (s, f, g) for s in range(symbols) for f in range(functions) for g in range(functions)
-        ]
+        places = list(product(range(symbols), range(functions), range(functions)))
         answers = self.fitted.answer([self.text([f, g], s) for s, f, g in places])
         images = self.world.images
         right = [
@@ -95,7 +92,7 @@ class TrainedModel:
 
 @contextmanager
 def _open_states(path: Path) -> Iterator[Any]:
-    """Open a file of states; raise one sentence where it is none."""
+    """Open a file of states; raise a `StudyError` if it is not one."""
     remedy = "'benchmarks/ctlpp_gpu.py train' writes such files, and docs/results/ctlpp has some"
     if not path.is_file():
         raise StudyError(f"there is no file of states {path}; {remedy}")
@@ -117,7 +114,7 @@ class StoredStates:
 
     Args:
         path: The file.
-        place: Which of its models.
+        place: Index of the model in the file.
     """
 
     def __init__(self, path: Path, place: int) -> None:
@@ -142,7 +139,7 @@ class StoredStates:
             self._answers = dict(zip(inputs.tolist(), classes[answers[row]].tolist(), strict=True))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return the stored state of each input."""
+        """Stored state of each input."""
         missing = [text for text in inputs if text not in self._states]
         if where != "readout" or missing:
             what = f"states at '{where}'" if where != "readout" else f"state of '{missing[0]}'"
@@ -150,7 +147,7 @@ class StoredStates:
         return np.stack([self._states[text] for text in inputs])
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Return the stored answer to each input."""
+        """Stored answer to each input."""
         missing = [text for text in inputs if text not in self._answers]
         if missing:
             raise StudyError(
@@ -161,11 +158,11 @@ class StoredStates:
 
 
 ANSWERED = "pairs.seeds"
-"""The seeds whose answers to pairs a file has, where it has states of others as well."""
+"""Key of the seeds whose answers to pairs a file has, if it has states of other seeds as well."""
 
 
 def _row_of_answers(file: Any, place: int) -> int | None:
-    """Return the place of a model's answers to pairs; None where the file says that it has none."""
+    """Row of a model's answers to pairs in a file; None if the file states that it has none."""
     if ANSWERED not in file:
         return place
     answered = file[ANSWERED].tolist()
@@ -174,18 +171,14 @@ def _row_of_answers(file: Any, place: int) -> int | None:
 
 
 def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
-    """Return the seeds whose states, or also whose answers to pairs, a file has; None where it does
-    not say.
-    """
+    """Seeds whose states, or also whose answers to pairs, a file has; None if it does not say."""
     with _open_states(path) as file:
         key = ANSWERED if answers and ANSWERED in file else "seeds"
         return [int(seed) for seed in file[key]] if key in file else None
 
 
 def stored_kind(path: Path) -> tuple[str, str, str] | None:
-    """Return the learner, the variant and the draw of the models whose states a file has; None
-    where it does not say.
-    """
+    """Learner, variant and draw of the models whose states a file has; None if it does not say."""
     with _open_states(path) as file:
         if "learner" not in file:
             return None
@@ -194,7 +187,7 @@ def stored_kind(path: Path) -> tuple[str, str, str] | None:
 
 
 def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> TrainedModel:
-    """Load the model of a seed, or its states where a file has them."""
+    """Load the model of a seed, or its states if a file has them."""
     run = group.runs[seed]
     folder = runs.model(run)
     if not states and folder is None:
@@ -226,7 +219,7 @@ def learned_seeds(
     draw: str = "published",
     answers: bool = False,
 ) -> list[tuple[Trainings, int]]:
-    """Return the trainings and seeds that `chosen_model` chooses from, by the same arguments."""
+    """The trainings and seeds that `chosen_model` chooses from, by the same arguments."""
     stored, kind = None, None
     if states:
         stored, kind = stored_seeds(path_of(states), answers), stored_kind(path_of(states))
@@ -291,7 +284,7 @@ def chosen_model(
 
     Args:
         runs: Runs that kept their models.
-        learner: Whose; empty: NDR's, or any where no run is of NDR.
+        learner: Name of the learner. Default: NDR, or any if there is no run of NDR.
         variant: A or R.
         wanted: `failed` or `successful`.
         seed: This one instead.
@@ -299,8 +292,8 @@ def chosen_model(
             about compositions.
         states: A file of states in place of kept models: of the seeds that it names, or of the
             seeds of these runs in their order.
-        draw: How the training data were drawn; any, where no run is of that draw.
-        answers: Whether only seeds whose answers to pairs the file of states has are wanted.
+        draw: How the training data were drawn; any if no run has that draw.
+        answers: True to choose only seeds whose answers to pairs are in the file of states.
     """
     pairs = learned_seeds(
         runs,
@@ -324,7 +317,7 @@ def _kept(runs: Runs, group: Trainings) -> bool:
 
 
 def outcome_note(model: TrainedModel, wanted: str) -> Iterable[str]:
-    """Return a note where no seed had the wanted outcome."""
+    """A note for when no seed had the wanted outcome."""
     if model.succeeds != (wanted == "successful"):
         yield (
             f"No {wanted} seed was found: the ood accuracy of {model.name} is {model.ood:.3f}, and"

@@ -24,12 +24,12 @@ from taskloom.experiments.statistics import correct, over_task_differences, welc
 from taskloom.experiments.statistics.distributions import t_two_sided
 from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.accuracy_table import SUCCESS, with_chance
-from taskloom.papers.ctlpp.small_worlds import (
+from taskloom.papers.ctlpp.experiments import (
     draw_experiments,
     process_experiments,
     single_experiments,
 )
-from taskloom.papers.ctlpp.trainings import Trainings, trainings
+from taskloom.papers.ctlpp.runs import Trainings, trainings
 
 SPLITS = ("iid", "ood")
 
@@ -142,8 +142,8 @@ def _rest(group: Trainings, column: str) -> str:
 
 
 def _short(groups: Sequence[Trainings], column: str) -> tuple[dict[str, str], str]:
-    """Return a short name for the rest of each group, and what all of them have in common, which it
-    leaves out.
+    """A short name for the rest of each group, and the part that all of them share, which the names
+    leave out.
     """
     parts = [_rest_parts(group, column) for group in groups]
     telling = [
@@ -179,10 +179,10 @@ def contrast(
 
     Args:
         runs: The runs.
-        column: What the condition is called.
+        column: Name of the condition.
         condition: Gives the condition of trainings.
-        title: Of the finding.
-        text: What the conditions are.
+        title: Title of the finding.
+        text: Explanation of the conditions.
         figure: The stem of the figure's files.
     """
     groups = trainings(runs)
@@ -195,10 +195,9 @@ def contrast(
             f"{runs.path} has no two groups of runs, with two seeds each, that differ in nothing"
             f" but what '{column}' says; make some, e.g. with 'taskloom reproduce ctlpp/{figure}'"
         )
-    names, common = _short([group for own in alike for group in own], column)
-    cells = [
-        cell for own in alike for group in own for cell in _cells(group, column, condition, names)
-    ]
+    compared = [group for own in alike for group in own]
+    names, common = _short(compared, column)
+    cells = [cell for group in compared for cell in _cells(group, column, condition, names)]
     family = _correct(tests)
     for test in tests:
         test["trainings"] = names[test["trainings"]]
@@ -289,23 +288,23 @@ def _pairs_by_table(
     for (table, _), scores in sorted(means.items()):
         if a in scores and b in scores:
             by_table.setdefault(table, []).append((scores[a], scores[b]))
-    return [
-        (
-            statistics.fmean(first for first, _ in pairs),
-            statistics.fmean(second for _, second in pairs),
-        )
-        for pairs in by_table.values()
-    ]
+    return [_mean_pair(pairs) for pairs in by_table.values()]
+
+
+def _mean_pair(pairs: Sequence[Pair]) -> Pair:
+    first, second = zip(*pairs, strict=True)
+    return statistics.fmean(first), statistics.fmean(second)
 
 
 def _paired_row(about: dict[str, Any], pairs: Sequence[Pair]) -> dict[str, Any]:
     gaps = [second - first for first, second in pairs]
     estimate = over_task_differences(gaps)
+    mean_a, mean_b = _mean_pair(pairs)
     equal = isnan(estimate.low)
     return {
         **about,
-        "mean a": statistics.fmean(first for first, _ in pairs),
-        "mean b": statistics.fmean(second for _, second in pairs),
+        "mean a": mean_a,
+        "mean b": mean_b,
         "b - a": estimate.mean,
         "low": None if equal else estimate.low,
         "high": None if equal else estimate.high,
@@ -347,10 +346,10 @@ IN_WORDS = {
     "contains": "what training always contains",
     "processes": "the number of processes of the draw",
 }
-"""What captions call the conditions."""
+"""Names of conditions in captions."""
 
 LABELS = {"contains": "training contains"}
-"""What axes call conditions whose column says too little alone."""
+"""Labels of axes for conditions whose column name is too short to be understood."""
 
 ONE_DATASET = (
     "Each side of a comparison is one dataset. The tests are about new seeds on these datasets;"
@@ -405,7 +404,7 @@ FEW = 5
 
 
 def _doubts(tests: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield notes on tests that say less than their numbers seem to."""
+    """Yield notes on tests that are weaker evidence than their numbers suggest."""
     if any(test["widened"] for test in tests):
         yield WIDENED
     few = sum(test["fewer"] < FEW for test in tests)
@@ -463,7 +462,7 @@ def _tests(
 
 
 def _alone(groups: Sequence[Trainings], column: str, condition: Condition) -> Iterator[str]:
-    """Return a note for each group of runs that nothing can be compared with."""
+    """Yield a note for each group of runs that cannot be compared with another."""
     for rest, alike in _by_rest(groups, column).items():
         conditions = {condition(group) for group in alike if len(group.seeds) > 1}
         for group in alike:

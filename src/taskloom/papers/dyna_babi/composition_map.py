@@ -18,14 +18,13 @@ from taskloom.analysis.conditions import recipe_of
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.seed_scores import count_of
-from taskloom.analysis.settings import CountSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.sources.score_files import USED
 from taskloom.experiments.statistics import welch
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import map_experiments
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.experiments import map_experiments
+from taskloom.papers.dyna_babi.runs import (
     MIX,
     TRAITS,
     Gap,
@@ -103,9 +102,7 @@ def figure3(
 
 
 def seen_in(group: StoryTrainings) -> Seen:
-    """Return the pairs of question and composition that a training's data have, from a sample that
-    is generated.
-    """
+    """Pairs of question and composition in the data of a training, from a generated sample."""
     run = group.by_seed[group.seeds[0]]
     recipe, fields = recipe_of(group.runs, run), group.runs[run].fields
     own = {
@@ -127,14 +124,14 @@ def seen_in(group: StoryTrainings) -> Seen:
 
 
 def is_seen(item: Mapping[str, Any], seen: Seen) -> bool:
-    """Return whether training has a question's kind with the composition of its support."""
+    """True if training has a question's kind with the composition of its support."""
     return (str(item.get("question")), str(item.get("composition"))) in seen
 
 
 def composition_finding(
     group: StoryTrainings, answers: StoryAnswers, seen: Seen, fewest: int = 5, most: int = 16
 ) -> Finding:
-    """Return the heat maps of a training, and its accuracy on seen and unseen compositions.
+    """Heat maps of a training, and its accuracy on seen and unseen compositions.
 
     Args:
         group: The training.
@@ -179,7 +176,7 @@ def composition_finding(
 def _panel(
     group: StoryTrainings, answers: StoryAnswers, panel: str, seen: Seen, fewest: int, most: int
 ) -> Iterator[StudyFigure]:
-    """Yield the heat map of one number of facts; none where no cell has enough questions."""
+    """Yield the heat map for one number of facts, if a cell has enough questions."""
     cells = list(_cells(answers, panel, seen, fewest, most))
     if not cells:
         return
@@ -224,9 +221,8 @@ def _cells(
 
 
 def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[dict[str, Any]]:
-    kept = PANELS[panel]
-    for known in (True, False):
-        scores = answers.of(lambda item, known=known: kept(item) and is_seen(item, seen) == known)  # type: ignore[misc]
+    on_seen, on_unseen = by_seen(answers, seen, PANELS[panel])
+    for known, scores in ((True, on_seen), (False, on_unseen)):
         if not scores.size:
             continue
         yield {
@@ -238,17 +234,15 @@ def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[di
 
 
 def by_seen(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> tuple[Scores, Scores]:
-    """Return the scores [seeds, questions] on seen and on unseen compositions."""
-    one, other = (
-        answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k)  # type: ignore[misc]
-        for k in (True, False)
-    )
-    return one, other
+    """Scores [seeds, questions] on seen and on unseen compositions."""
+    on_seen = answers.of(lambda item: kept(item) and is_seen(item, seen))
+    on_unseen = answers.of(lambda item: kept(item) and not is_seen(item, seen))
+    return on_seen, on_unseen
 
 
 def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap | None:
-    """Return how much higher accuracy is on seen compositions, with its 95 % interval; None where
-    one side is empty.
+    """Accuracy on seen minus unseen compositions, with its 95 % interval; None if one side is
+    empty.
 
     Args:
         answers: The answers of a training.
@@ -260,8 +254,8 @@ def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap 
 
 
 def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
-    """Return the gap within the panels, weighted by their questions: supports that training has are
-    shorter ones as well.
+    """The gap within the panels, weighted by their questions: supports that occur in training are
+    also shorter.
 
     None where no panel, or only one, has both kinds.
     """
@@ -271,8 +265,8 @@ def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
 
 
 def seen_gap_over_compositions(answers: StoryAnswers, seen: Seen) -> tuple[Gap, int, int] | None:
-    """Return the gap over pairs of question and composition, each counting once, with the numbers
-    of seen and of unseen ones.
+    """The gap over pairs of question and composition, each counted once, with the numbers of seen
+    and of unseen ones.
 
     Questions of one composition succeed or fail together, so that a claim about compositions needs
     this unit. The interval is Welch's; None if one side has fewer than two compositions.
@@ -291,15 +285,11 @@ def seen_gap_over_compositions(answers: StoryAnswers, seen: Seen) -> tuple[Gap, 
 
 
 def facts_gap(answers: StoryAnswers, seen: Seen, known: bool) -> Gap | None:
-    """Return how much higher accuracy is with at most two facts than with more, on seen or on
-    unseen compositions.
-    """
+    """Accuracy with at most two facts minus that with more, on seen or on unseen compositions."""
     few = PANELS["n ≤ 2"]
-    one, other = (
-        answers.of(lambda item, k=k: few(item) == k and is_seen(item, seen) == known)  # type: ignore[misc]
-        for k in (True, False)
-    )
-    return kinds_gap(one, other) if one.size and other.size else None
+    at_most_two = answers.of(lambda item: few(item) and is_seen(item, seen) == known)
+    more = answers.of(lambda item: not few(item) and is_seen(item, seen) == known)
+    return kinds_gap(at_most_two, more) if at_most_two.size and more.size else None
 
 
 def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:

@@ -16,9 +16,9 @@ from math import hypot, isnan, nan
 from typing import Any
 
 from taskloom.analysis import figures
+from taskloom.analysis.any_runs import FEWEST, pearson
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import random_twin
-from taskloom.analysis.divergence_accuracy import FEWEST, pearson
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.published_numbers import published
@@ -32,8 +32,8 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_seed_differences, wilson
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import concurrence_experiments, table3_experiments
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.experiments import concurrence_experiments, table3_experiments
+from taskloom.papers.dyna_babi.runs import (
     GUESSING,
     MIX,
     STORIES,
@@ -171,7 +171,7 @@ def _falls(low: float, high: float) -> str:
 
 
 def sizes(group: StoryTrainings) -> tuple[int, int]:
-    """Return how many questions the two tests have."""
+    """Numbers of questions of the two tests."""
     answered = group.runs[group.by_seed[group.seeds[0]]].splits
     names = (group.split(name) for name in SPLITS.values())
     iid, ood = (answered[name].n if name in answered else 0 for name in names)
@@ -181,7 +181,7 @@ def sizes(group: StoryTrainings) -> tuple[int, int]:
 def drop(
     iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]
 ) -> tuple[float, float, float]:
-    """Return how much accuracy falls from one test to the other, with its 95 % interval.
+    """Drop of accuracy from one test to the other, with its 95 % interval.
 
     Over seeds, whose two scores belong together, where there are several; of one seed, or of seeds
     that all fall by the same, over questions, by Newcombe's interval.
@@ -255,7 +255,7 @@ class Concurrence:
 
 
 def concurrence(x: Sequence[float], y: Sequence[float]) -> Concurrence:
-    """Return how alike two scores rank models.
+    """Agreement of two scores in their ranking of models.
 
     >>> concurrence([1.0, 2.0, 3.0, 4.0], [2.0, 4.0, 6.0, 8.0]).tau
     1.0
@@ -272,7 +272,7 @@ def concurrence(x: Sequence[float], y: Sequence[float]) -> Concurrence:
 
 
 def kendall(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return Kendall's tau-b, which counts ties; nan where one side does not vary.
+    """Kendall's tau-b, which counts ties; nan if one side does not vary.
 
     >>> kendall([1, 2, 3], [1, 3, 2])
     0.3333333333333333
@@ -289,7 +289,7 @@ def _sign(number: float) -> int:
 
 
 def paper_scores(what: str) -> dict[str, float]:
-    """Return a column of the paper's Table 8 by model: `SQuAD`, `mix-T7`."""
+    """A column of the paper's Table 8 by model: `SQuAD`, `mix-T7`."""
     return {str(n.of["model"]): n.value for n in published("dyna-babi", "Table 8", what=what)}
 
 
@@ -457,7 +457,7 @@ def _models_figure(points: list[dict[str, Any]], across: str, xlabel: str) -> St
 def _benchmarks(
     groups: Sequence[StoryTrainings], external: str
 ) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Yield each benchmark, what it is compared with, and the models that have both scores."""
+    """Yield each benchmark, the one that it is compared with, and the models that have both scores."""
     outside = read_external(external) if external else {}
     for part in dict.fromkeys(group.part for group in groups):
         own = [group for group in groups if group.part == part]

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.settings import NumberSetting
-from taskloom.analysis.study import study
+from taskloom.analysis.seed_scores import count_of
+from taskloom.analysis.study import NumberSetting, study
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.core.example import Example
 from taskloom.core.plan import Split
@@ -36,13 +36,12 @@ section A.1.2).
 """
 
 SAMPLES = {"quick": 6_000, "full": 60_000}
-"""Examples of a split that are generated at most: a minute or two of one core for all splits at
-full scale.
+"""Maximum examples of a split: a minute or two of one core for all splits at full scale.
 """
 
 TOLERANCES = {"quick": 0.1, "full": 0.03}
-"""Differences of a mean that count as none, as a share of it: about three standard errors of the
-splits that vary most. Stories have several questions, and long and short ones differ much: over
+"""Largest relative difference of a mean that counts as agreement: about three standard errors of
+the splits that vary most. Stories have several questions, and long and short ones differ much: over
 five seeds the mean length of inject(T7) has a standard error of 2.4 % for 12,000 examples, that of
 task 5 one of 1.1 % for 9,000.
 """
@@ -168,12 +167,7 @@ def _judged_trim(name: str, size: int) -> Judgement:
 
 
 def _sizes(rows: Sequence[dict[str, object]]) -> str:
-    sizes = [int(str(row["examples"])) for row in rows]
-    return (
-        f"{min(sizes):,} to {max(sizes):,} examples each"
-        if min(sizes) < max(sizes)
-        else f"{sizes[0]:,} examples each"
-    )
+    return f"{count_of((int(str(row['examples'])) for row in rows), 'example')} each"
 
 
 def _rule(scale: str) -> str:
@@ -211,14 +205,14 @@ class StorySample:
 
 
 def fields_of(name: str) -> BabiFields:
-    """Return the fields of a recipe of stories: `5`, `mix-T7`."""
+    """Fields of a recipe of stories: `5`, `mix-T7`."""
     fields = read(f"babi/{name}").fields
     assert isinstance(fields, BabiFields)
     return fields
 
 
 def first_split(name: str, most: int | None = None) -> Split:
-    """Return the first split of a recipe, with at most so many examples in the same proportions."""
+    """First split of a recipe, cut to at most `most` examples in the same proportions."""
     split = read(f"babi/{name}").plan(SEED).splits[0]
     if most is None or split.n <= most:
         return split
@@ -226,7 +220,7 @@ def first_split(name: str, most: int | None = None) -> Split:
 
 
 def examples_of(name: str, most: int | None = None) -> Iterator[Example]:
-    """Yield the examples of a recipe's first split, at most so many."""
+    """Yield at most `most` examples of a recipe's first split."""
     split = first_split(name, most)
     yield from split.rows(0, split.n)
 
@@ -237,7 +231,7 @@ def sample(name: str, most: int | None = None) -> StorySample:
 
 
 def counted(recipe: str, size: int, examples: Iterable[Example]) -> StorySample:
-    """Return the means of examples.
+    """Means of some examples.
 
     Args:
         recipe: Where they come from.
@@ -254,12 +248,12 @@ def counted(recipe: str, size: int, examples: Iterable[Example]) -> StorySample:
 
 
 def support_has(example: Example, concept: str) -> bool:
-    """Return whether a concept is in the support of an example."""
+    """True if a concept is in the support of an example."""
     return concept in str(example.traits["composition"]).split("+")
 
 
 POSS = ("GRAB", "DROP")
-"""What the paper's Table 1 calls POSS, for possession."""
+"""Events that the paper's Table 1 calls POSS, for possession."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +274,16 @@ class PaperConcepts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return all of them."""
+        """All concepts."""
         return (*self.events, *self.constructs, *self.questions)
 
     def cells(self) -> dict[str, str]:
-        """Return them as the cells of a row."""
+        """The concepts as cells of a row."""
         return {name: ", ".join(getattr(self, name)) for name in self.COLUMNS}
 
 
 def paper_concepts(concepts: Iterable[str]) -> PaperConcepts:
-    """Return concepts of the suite in the paper's words."""
+    """Concepts of the suite in the paper's words."""
     names = {*concepts}
     events = tuple(dict.fromkeys("POSS" if e in POSS else e for e in EVENTS if e in names))
     constructs = tuple(c for c in CONSTRUCTS if c in names and c != "COMPOUND")
@@ -297,7 +291,7 @@ def paper_concepts(concepts: Iterable[str]) -> PaperConcepts:
 
 
 def task_concepts(task: int | str) -> PaperConcepts:
-    """Return the concepts that the groups of a recipe list: of task 5, of `mix-T7`."""
+    """Concepts that the groups of a recipe list: of task 5, of `mix-T7`."""
     return paper_concepts(
         concept for group in fields_of(str(task)).groups for concept in group.concepts()
     )
@@ -306,8 +300,8 @@ def task_concepts(task: int | str) -> PaperConcepts:
 def judge_concepts(task: int, concepts: PaperConcepts) -> Judgement:
     """Judge the concepts of a task against Table 1: it agrees where both have the same ones.
 
-    The number is how many concepts of the paper the recipe has or, where it has all of them, how
-    many it has altogether.
+    The number is how many concepts of the paper the recipe has or, if it has all of them, how many
+    it has altogether.
     """
     (number,) = published("dyna-babi", "Table 1", task=task, what="concepts")
     theirs, ours = number.of["names"].split(), concepts.names
@@ -343,10 +337,10 @@ def table7(scale: str) -> Finding:
 
 
 def concept_finding(number: int, part: str, tests: tuple[str, ...]) -> Finding:
-    """Return the concept sets of a set of tasks and of its compositional tests as a finding.
+    """Concept sets of a set of tasks and of its compositional tests as a finding.
 
     Args:
-        number: Of the paper's table.
+        number: Number of the paper's table.
         part: `T7` or `T12`.
         tests: The recipes of the tests that the table has.
     """
@@ -415,7 +409,7 @@ def table9(scale: str) -> Finding:
 
 
 def gift_finding(counts: Counter[tuple[int, bool]]) -> Finding:
-    """Return the counts of mix(T7) beside the paper's."""
+    """Counts of mix(T7) beside the paper's."""
     rows, judgements = [], []
     for number in published("dyna-babi", "Table 9", what="samples"):
         size, give = number.of["support"], number.of["give"] == "with"

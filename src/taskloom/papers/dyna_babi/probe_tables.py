@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.paper_table import QUESTIONS, PaperTable, TableCell
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.settings import NumberSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import NumberSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Comparison
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import probe_experiments
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.experiments import probe_experiments
+from taskloom.papers.dyna_babi.runs import (
     TRAITS,
+    Kept,
     StoryTrainings,
     compare_scores,
     gap_text,
@@ -117,14 +117,14 @@ def table10(runs: Runs) -> list[Finding]:
 
 
 def _published_shares() -> str:
-    """Return the paper's table in words, for runs of other models than the paper's."""
+    """The paper's table in words, for runs of other models than the paper's."""
     numbers = published("dyna-babi", "Table 10")
     shares = ", ".join(f"{number.of['what']} {number.value:.3f}" for number in numbers)
     return f"The paper's Table 10 is of T5 after diverse(T12), as shares of 446 pairs: {shares}."
 
 
 def paired_trainings(runs: Runs) -> list[StoryTrainings]:
-    """Return the trainings that answered both phrasings; refuse runs that have none."""
+    """Trainings that answered both phrasings; an error if there are none."""
     splits = [f"{recipe}:pairs" for recipe in RECIPES.values()]
     groups = [g for g in story_trainings(runs) if all(g.split(split) == split for split in splits)]
     if not groups:
@@ -136,7 +136,7 @@ def paired_trainings(runs: Runs) -> list[StoryTrainings]:
 
 
 def pair_scores(group: StoryTrainings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the scores [seeds, pairs] of the yes-no and of the where-P phrasing."""
+    """Scores [seeds, pairs] of the yes-no and of the where-P phrasing."""
     yes_no, where = (group.answers(f"{recipe}:pairs") for recipe in RECIPES.values())
     if [item["index"] for item in yes_no.items] != [item["index"] for item in where.items]:
         raise StudyError(
@@ -162,7 +162,7 @@ def _confusion(
 
 
 def _count(mean: float) -> str:
-    """Return a count, or a mean of counts to one decimal."""
+    """A count, or a mean of counts to one decimal."""
     return f"{mean:.1f}".removesuffix(".0")
 
 
@@ -178,7 +178,7 @@ def _phrasing_cells(group: StoryTrainings) -> Iterator[TableCell]:
 def _outcomes(
     group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArray[np.float64]
 ) -> Iterator[TableCell]:
-    """Yield the shares of pairs that the paper counts, of trainings on its training set."""
+    """Yield the shares of pairs that the paper counts, for trainings on its training set."""
     if (group.paper_model, group.data, group.part) != ("t5", "diverse", "T12"):
         return
     shares = {
@@ -228,8 +228,8 @@ def figure4(runs: Runs, *, example: NumberSetting = 0) -> Finding:
 
 
 def sensitive_pairs(group: StoryTrainings) -> list[int]:
-    """Return the places of the pairs that the first seed has right as where-P and wrong as yes-no,
-    most supporting facts first.
+    """Positions of the pairs that the first seed has right as where-P and wrong as yes-no, most
+    supporting facts first.
     """
     yes_no, where = pair_scores(group)
     items = group.answers(f"{RECIPES['yes-no']}:pairs").items
@@ -335,6 +335,10 @@ def figure8(runs: Runs) -> Finding:
     return replace(main, notes=(*_example(), *main.notes, *passes_note(groups)))
 
 
+def _of_group(kind: str) -> Kept:
+    return lambda item: item.get("group") == kind
+
+
 def answer_shares(group: StoryTrainings) -> Iterator[TableCell]:
     """Yield the share of each answer to each kind of question; answers other than yes, maybe and no
     are one.
@@ -342,7 +346,7 @@ def answer_shares(group: StoryTrainings) -> Iterator[TableCell]:
     answers = group.answers(ENDING)
     by_paper = (group.paper_model, group.data, group.part) == ("t5", "diverse", "T12")
     for kind, label in KINDS.items():
-        places = answers.places(lambda item, kind=kind: item.get("group") == kind)  # type: ignore[misc]
+        places = answers.places(_of_group(kind))
         for answer in (*ANSWERS, "other") if places else ():
             hits = [
                 [float(_kind_of(seed[p]) == answer) for p in places] for seed in answers.predictions

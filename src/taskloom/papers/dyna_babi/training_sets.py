@@ -23,7 +23,7 @@ from taskloom.experiments.files import MODEL
 from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import (
+from taskloom.papers.dyna_babi.experiments import (
     continued,
     dose_blocks,
     dose_learner,
@@ -31,7 +31,7 @@ from taskloom.papers.dyna_babi.small_stories import (
     gift_experiments,
     inoculation_experiments,
 )
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.runs import (
     GUESSING,
     MIX,
     STORIES,
@@ -122,8 +122,8 @@ def table4(runs: Runs) -> list[Finding]:
 
 
 def _enriched(groups: Sequence[StoryTrainings]) -> list[StoryTrainings]:
-    """Return the trainings of models and parts that have inject or diverse as well; where there are
-    none, all.
+    """Trainings of models and parts that have inject or diverse as well; all trainings if there are
+    none.
     """
     learned = [group for group in groups if group.model != GUESSING]
     enriched = {(group.model, group.part) for group in learned if group.data != "concat"}
@@ -180,21 +180,25 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
     """Yield the claims on every two training sets of one model: the difference on mix."""
     for a in groups:
         for b in groups:
-            text = CLAIMS.get((a.data, b.data)) if (a.model, a.part) == (b.model, b.part) else None
-            result = contrast(a, b) if text else None
-            if text and result is not None:
-                measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
-                trainings = min(len(a.seeds), len(b.seeds))
-                interval = (result.difference, result.low, result.high)
-                yield PaperClaim(
-                    text, "Table 4", measure, *interval, trainings=trainings, df=result.df
-                )
+            text = CLAIMS.get((a.data, b.data))
+            if text is None or (a.model, a.part) != (b.model, b.part):
+                continue
+            result = contrast(a, b)
+            if result is None:
+                continue
+            measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
+            trainings = min(len(a.seeds), len(b.seeds))
+            interval = (result.difference, result.low, result.high)
+            yield PaperClaim(text, "Table 4", measure, *interval, trainings=trainings, df=result.df)
 
 
-GIFTS: dict[tuple[int, str], Kept] = {
-    (size, give): lambda item, size=size, give=give: (
-        support_size(item) == size and has_gift(item) == (give == "with")
-    )  # type: ignore[misc]
+def _with_support(size: int, give: str) -> Kept:
+    """Questions with this number of supporting facts, `with` or `without` GIVE among them."""
+    return lambda item: support_size(item) == size and has_gift(item) == (give == "with")
+
+
+GIFTS = {
+    (size, give): _with_support(size, give)
     for size, give in ((1, "without"), (2, "without"), (2, "with"), (3, "without"), (3, "with"))
 }
 """The rows of Table 9."""
@@ -261,8 +265,8 @@ def _gift_cells(group: StoryTrainings) -> Iterator[TableCell]:
 
 
 def _unpublished(groups: Sequence[StoryTrainings]) -> Iterator[str]:
-    """Yield a note on models of which the paper has no accuracies; with those that it has, where
-    there is nothing else to see.
+    """Yield a note on models without published accuracies, and the published ones if there is
+    nothing else to show.
     """
     numbers = published("dyna-babi", "Table 9", what="accuracy")
     models = list(dict.fromkeys(str(number.of["model"]) for number in numbers))
@@ -301,8 +305,8 @@ LIMIT, DOSE = 0.9, 500
 
 
 def doses(runs: Runs, scale: str, model: str) -> list[dict[str, Any]]:
-    """Return the experiments that continue the runs on concat with doses of the mix: every seed
-    from its own model.
+    """Experiments that continue the runs on concat with doses of the mix: every seed from its own
+    model.
     """
     blocks = []
     for group in story_trainings(runs, ("concat",)):
@@ -379,7 +383,7 @@ DOSE_RULE = (
 
 
 def _in_order(name: str) -> list[tuple[int, float, str]]:
-    """Return a key that sorts T7 before T12.
+    """Sort key that puts T7 before T12.
 
     >>> sorted(["STM, concat(T12)", "STM, concat(T7)"], key=_in_order)
     ['STM, concat(T7)', 'STM, concat(T12)']
@@ -419,7 +423,7 @@ def dose_cells(runs: Runs) -> Iterator[TableCell]:
 
 
 def _base(groups: Mapping[str, StoryTrainings], run: Run, part: str) -> StoryTrainings | None:
-    """Return the training on concat that a run continues.
+    """The training on concat that a run continues.
 
     A file of scores has other digests than the store that the run named: there it is the only one
     of this learner and part.
@@ -442,8 +446,8 @@ def _key(group: StoryTrainings) -> str:
 
 
 def base_run(fields: Mapping[str, Any]) -> str:
-    """Return the digest of the run that a run continues, from the folder of its model; empty where
-    it continues none.
+    """Digest of the run that a run continues, from the folder of its model; empty if it continues
+    none.
 
     >>> base_run({"learner.start_from": "runs/ab/abcdef/model"})
     'abcdef'

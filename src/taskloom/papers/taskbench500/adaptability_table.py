@@ -6,23 +6,22 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.paper_table import PaperTable, TableCell, table_of
+from taskloom.analysis.paper_table import PaperTable, TableCell, table_of, wide_table
+from taskloom.analysis.seed_scores import count_of
 from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
+from taskloom.experiments.statistics import over_task_differences, over_tasks
 from taskloom.experiments.table import Runs
-from taskloom.papers.taskbench500.adaptations import (
-    CONSTANT,
+from taskloom.papers.taskbench500.experiments import composition_experiments
+from taskloom.papers.taskbench500.runs import (
     Adaptation,
     generalising,
     model_notes,
     procedures,
 )
-from taskloom.papers.taskbench500.small_tasks import composition_experiments
 
 TABLE = PaperTable(
     paper="taskbench500",
@@ -64,22 +63,17 @@ class TaskScores:
 
     @property
     def scores(self) -> list[float]:
-        """Return one score a task."""
-        return [score for one in self.chosen if (score := one.adaptability) is not None]
+        """One score per task."""
+        return scores_of(self.chosen)
 
-    @property
-    def estimate(self) -> Estimate | None:
-        """Return the mean over tasks with its interval; None for fewer than two tasks."""
-        return over_tasks(self.scores) if len(self.scores) > 1 else None
 
-    @property
-    def mean(self) -> float:
-        """Return the mean over tasks."""
-        return sum(self.scores) / len(self.scores)
+def scores_of(chosen: Iterable[Adaptation]) -> list[float]:
+    """One score per task; adaptations without a generalisation score are left out."""
+    return [score for one in chosen if (score := one.adaptability) is not None]
 
 
 def kind_of(one: Adaptation) -> str:
-    """Return the column of Table 1 that a task belongs to."""
+    """The column of Table 1 that a task belongs to."""
     if one.composition == "atomic":
         return ATOMIC
     if one.composition in ("map", "filter", "map_filter"):
@@ -88,7 +82,7 @@ def kind_of(one: Adaptation) -> str:
 
 
 def cells(chosen: Sequence[Adaptation]) -> list[TaskScores]:
-    """Return the cells of the table that have tasks, procedure by procedure."""
+    """Cells of the table that have tasks, procedure by procedure."""
     table = []
     for procedure in procedures(chosen):
         for kind in KINDS:
@@ -113,7 +107,7 @@ def table1(runs: Runs) -> list[Finding]:
     table = cells(chosen)
     main = TABLE.finding(
         [_table_cell(cell) for cell in table],
-        table=wide_table(table),
+        table=kind_table(table),
         notes=(*model_notes(chosen), *_notes(chosen)),
     )
     by_family = Finding(
@@ -134,14 +128,15 @@ def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
         if len(excesses) < 2 or len(excesses) < len(cell.chosen):
             continue
         difference = over_task_differences(excesses, [one.parts for one in cell.chosen])
+        mean = statistics.fmean(cell.scores)
         above = sum(excess > 0 for excess in excesses)
         rows.append(
             {
                 "procedure": cell.procedure,
                 "kind": cell.kind,
                 "tasks": len(excesses),
-                "mean": f"{cell.mean:.3f}",
-                "best constant": f"{cell.mean - difference.mean:.3f}",
+                "mean": f"{mean:.3f}",
+                "best constant": f"{mean - difference.mean:.3f}",
                 "difference": signed(difference.mean, difference.low, difference.high),
                 "tasks above the constant": f"{above} of {len(excesses)}",
             }
@@ -157,10 +152,12 @@ def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
     return [Finding("TaskBench500 Table 1 beside the best constant answer", text, table_of(rows))]
 
 
-def shown(mean: float, estimate: Estimate | None, n: int) -> str:
-    """Return mean ± standard error with the number of tasks."""
-    spread = f" ± {estimate.se:.3f}" if estimate is not None else ""
-    return f"{mean:.3f}{spread} ({n})"
+def shown(scores: Sequence[float]) -> str:
+    """Mean ± standard error with the number of tasks; a dash for no tasks."""
+    if not scores:
+        return "–"
+    spread = f" ± {over_tasks(scores).se:.3f}" if len(scores) > 1 else ""
+    return f"{statistics.fmean(scores):.3f}{spread} ({len(scores)})"
 
 
 def signed(value: float, low: float, high: float) -> str:
@@ -175,22 +172,17 @@ def signed(value: float, low: float, high: float) -> str:
     return f"{shown} [{round(low, 3) + 0.0:+.3f}, {round(high, 3) + 0.0:+.3f}]"
 
 
-def wide_table(table: Sequence[TaskScores]) -> ResultTable:
-    """Return the table as the paper has it: a row for each procedure, a column for each kind."""
-    kinds = [kind for kind in KINDS if any(cell.kind == kind for cell in table)]
-    rows: dict[str, dict[str, Any]] = {}
+def kind_table(table: Sequence[TaskScores]) -> ResultTable:
+    """The table as the paper has it: a row for each procedure, a column for each kind."""
+    chosen: dict[str, list[Adaptation]] = {}
     for cell in table:
-        row = rows.setdefault(
-            cell.procedure, {"procedure": cell.procedure, **dict.fromkeys(kinds, "–")}
-        )
-        row[cell.kind] = shown(cell.mean, cell.estimate, len(cell.scores))
-    constants = {
-        kind: constant_cell([one for cell in table if cell.kind == kind for one in cell.chosen])
-        for kind in kinds
-    }
+        chosen.setdefault(cell.kind, []).extend(cell.chosen)
+    measured = [_table_cell(cell) for cell in table]
+    rows = list(wide_table(measured, ("procedure",), "kind", lambda cell: shown(cell.by_unit)))
+    constants = {kind: constant_cell(own) for kind, own in chosen.items()}
     if set(constants.values()) != {"–"}:
-        rows[CONSTANT] = {"procedure": "best constant", **constants}
-    return ResultTable(("procedure", *kinds), list(rows.values()))
+        rows.append({"procedure": "best constant", **constants})
+    return ResultTable(("procedure", *(kind for kind in KINDS if kind in chosen)), rows)
 
 
 def constant_cell(chosen: Sequence[Adaptation]) -> str:
@@ -199,31 +191,22 @@ def constant_cell(chosen: Sequence[Adaptation]) -> str:
     constants = [constant for constant in known.values() if constant is not None]
     if not constants or len(constants) < len(known):
         return "–"
-    estimate = over_tasks(constants) if len(constants) > 1 else None
-    return shown(statistics.fmean(constants), estimate, len(constants))
+    return shown(constants)
 
 
 def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
-    """Return a row for each kind and family, a column for each procedure."""
+    """A row for each kind and family, a column for each procedure."""
     names = procedures(chosen)
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows = []
     for kind in KINDS:
-        for family in sorted({a.family for a in chosen if kind_of(a) == kind}):
+        of_kind = [one for one in chosen if kind_of(one) == kind]
+        for family in sorted({one.family for one in of_kind}):
+            own = [one for one in of_kind if one.family == family]
+            row = {"kind": kind, "family": family, "best constant": constant_cell(own)}
             for procedure in names:
-                own = [
-                    a
-                    for a in chosen
-                    if (kind_of(a), a.family, a.procedure) == (kind, family, procedure)
-                ]
-                row = rows.setdefault(
-                    (kind, family), {"kind": kind, "family": family, **dict.fromkeys(names, "–")}
-                )
-                if own:
-                    cell = TaskScores(procedure, kind, tuple(own))
-                    row[procedure] = shown(cell.mean, cell.estimate, len(cell.scores))
-            of_family = [a for a in chosen if (kind_of(a), a.family) == (kind, family)]
-            rows[kind, family]["best constant"] = constant_cell(of_family)
-    return ResultTable(("kind", "family", *names, "best constant"), list(rows.values()))
+                row[procedure] = shown(scores_of(o for o in own if o.procedure == procedure))
+            rows.append(row)
+    return ResultTable(("kind", "family", *names, "best constant"), rows)
 
 
 def _table_cell(cell: TaskScores) -> TableCell:
@@ -236,7 +219,7 @@ def _table_cell(cell: TaskScores) -> TableCell:
 
 
 def method_difference(one: Adaptation) -> Iterator[str]:
-    """Yield a sentence where a learner stands for one of the paper's methods."""
+    """Yield a sentence if a learner takes the place of one of the paper's methods."""
     if one.learner == "lora":
         yield "LoRA (paper: all weights)"
 
@@ -272,13 +255,13 @@ CLAIMS = (
     ("32", WORDS, "32 examples: the two are comparable on composed words", "section 6", ALIKE),
     ("32", SEQUENCES, "32 examples: the two are comparable on sequences", "section 6", ALIKE),
 )
-"""What the paper says of fine-tuning and prompt tuning: of which column, where, and by how much
-comparable ones may differ.
+"""The paper's claims about fine-tuning and prompt tuning: column, place, and the difference up to
+which the two count as comparable.
 """
 
 
 def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
-    """Yield what the paper says of the table, on the tasks that both procedures of a comparison
+    """Yield the paper's claims about the table, on the tasks that both procedures of a comparison
     have.
     """
     by_place = {(cell.procedure, cell.kind): cell for cell in table}
@@ -297,9 +280,7 @@ def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
 def paired_scores(
     some: Sequence[Adaptation], others: Sequence[Adaptation]
 ) -> tuple[list[float], list[float], list[tuple[str, ...]]]:
-    """Return the scores of the tasks that two groups have in common, task by task, and the parts of
-    each.
-    """
+    """Scores of the tasks that two groups have in common, task by task, and the parts of each."""
     known = {one.task: one.adaptability for one in others}
     pairs = [(one.adaptability, known.get(one.task), one.parts) for one in some]
     both = [(a, b, parts) for a, b, parts in pairs if a is not None and b is not None]
@@ -307,16 +288,9 @@ def paired_scores(
 
 
 def _notes(chosen: Sequence[Adaptation]) -> Iterator[str]:
-    seeds = sorted({len(one.runs) for one in chosen})
-    yield (
-        f"Each task's score is the mean over {_range(seeds)} {'seed' if seeds == [1] else 'seeds'};"
-        " intervals are over tasks."
-    )
+    seeds = count_of((len(one.runs) for one in chosen), "seed")
+    yield f"Each task's score is the mean over {seeds}; intervals are over tasks."
     yield (
         "The paper's ± is taken for the standard error over tasks, which its Table 3 fits; it does"
         " not say so."
     )
-
-
-def _range(counts: Sequence[int]) -> str:
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

@@ -51,7 +51,7 @@ EXAMPLES = {
 
 
 def kind_of(task: CatalogTask) -> str:
-    """Return whether an atomic task is a predicate or a relation."""
+    """Form of an atomic task: predicate or relation."""
     return read_typed(task.expression)[1].form
 
 
@@ -180,11 +180,11 @@ def table8(scale: str, *, names: bool = False) -> Finding:
 
 
 def composed(number: int, compositions: Sequence[str], names: bool) -> Finding:
-    """Return the composed tasks of one of the paper's tables as a finding.
+    """Composed tasks of one of the paper's tables as a finding.
 
     Args:
-        number: Of the table.
-        compositions: Those that it has.
+        number: Number of the table.
+        compositions: Its compositions.
         names: A row for every task instead of one for each composition and family.
     """
     own = {word: [task for task in catalog() if task.composition == word] for word in compositions}
@@ -212,8 +212,8 @@ def judge_tasks(tasks: Sequence[CatalogTask], number: PublishedNumber, claim: st
 
 
 def family_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
-    """Return a row for each composition and family: how many tasks, how many of them the paper
-    prints, and the first.
+    """A row for each composition and family: number of tasks, number that the paper prints, and the
+    first task.
     """
     groups: dict[tuple[str, str], list[CatalogTask]] = {}
     for task in tasks:
@@ -232,7 +232,7 @@ def family_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
 
 
 def task_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
-    """Return a row for every task."""
+    """A row for every task."""
     rows = [
         {
             "composition": t.composition,
@@ -264,7 +264,7 @@ def _swapped(tasks: Sequence[CatalogTask]) -> list[str]:
 Answers = set[tuple[str, str]]
 
 PEOPLE = 300
-"""Of the invented world: enough that each of the example tasks has answers."""
+"""People of the invented world: enough that each of the example tasks has answers."""
 
 
 def _either(one: Answers, other: Answers) -> Answers:
@@ -332,13 +332,13 @@ RULES = (
 
 
 def answers(world: RdfWorld, task: str) -> Answers:
-    """Return what the query of a task gives: pairs of an input and a value or truth."""
+    """Result of a task's query: pairs of an input and a value or truth."""
     solutions = world.query(task_query(*read_typed(task)))
     return {(to_id(row["x"].value), to_id(row["y"].value)) for row in solutions}
 
 
 def pattern(task: str) -> str:
-    """Return the query of a task in one line, less its prefixes and the conditions that values are
+    """The query of a task in one line, without its prefixes and the conditions that values are
     entities.
     """
     query = task_query(*read_typed(task))
@@ -347,8 +347,8 @@ def pattern(task: str) -> str:
 
 
 def ruled(world: RdfWorld, rule: QueryRule) -> Answers:
-    """Return what a rule gives for its example, from the answers of the parts or, for an atom, from
-    the facts.
+    """The answers that a rule gives for its example, from the answers of the parts or, for an atom,
+    from the facts.
     """
     if rule.combine is None:
         return {*world.relation(rule.task).pairs()}

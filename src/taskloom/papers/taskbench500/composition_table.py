@@ -28,15 +28,15 @@ from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.published_numbers import PublishedNumber, published
-from taskloom.analysis.seed_scores import mean_and_se
-from taskloom.analysis.settings import CountSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.seed_scores import count_range, mean_and_se
+from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_task_differences
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptability_table import method_difference, signed
-from taskloom.papers.taskbench500.adaptations import (
+from taskloom.papers.taskbench500.experiments import composition_experiments
+from taskloom.papers.taskbench500.runs import (
     ANSWERS,
     BEST_ON_TEST,
     CONSTANT,
@@ -46,7 +46,6 @@ from taskloom.papers.taskbench500.adaptations import (
     model_notes,
     procedures,
 )
-from taskloom.papers.taskbench500.small_tasks import composition_experiments
 from taskloom.papers.taskbench500.task_regression import (
     Regression,
     draw_regressions,
@@ -164,8 +163,8 @@ class CompositionTasks:
 
     @property
     def beside_answers(self) -> Regression | None:
-        """Fit the line beside the logarithm of the number of answers; None where that is not known
-        or the same for all.
+        """Fit the line beside the logarithm of the number of answers; None if that is unknown or
+        the same for all.
         """
         known = [t for t in self.tasks if t.answers]
         sizes = [math.log(t.answers or 1) for t in known]
@@ -176,20 +175,18 @@ class CompositionTasks:
 
     @property
     def star(self) -> str:
-        """Return a star where the paper would not draw a line."""
+        """A star if the paper would not draw a line."""
         return "*" if len(self.tasks) < ENOUGH else ""
 
 
 def composition_of(one: Adaptation) -> str:
-    """Return the row of Table 3 that a composed task belongs to."""
+    """The row of Table 3 that a composed task belongs to."""
     apart = one.separators and one.composition in SEQUENCES
     return one.composition + (SEPARATED if apart else "")
 
 
 def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
-    """Return the composed tasks whose atomic parts were adapted to as well; refuse runs that have
-    none.
-    """
+    """Composed tasks whose atomic parts were adapted to as well; an error if there are none."""
     chosen = generalising(runs)
     atomic = {(a.procedure, a.task): a for a in chosen if a.composition == "atomic"}
     groups = []
@@ -447,15 +444,15 @@ def figure5(runs: Runs) -> Finding:
         raise StudyError(
             f"{runs.path} has no runs on map(f) and on f itself; this study needs both"
         )
-    above = [
-        _above([g for g in maps if g.composition == name])
-        for name in dict.fromkeys(g.composition for g in maps)
-    ]
+    by_composition: dict[str, list[CompositionTasks]] = {}
+    for group in maps:
+        by_composition.setdefault(group.composition, []).append(group)
+    above = [_above(own) for own in by_composition.values()]
     return _figure("TaskBench500 Figure 5", "figure5", maps, (*model_notes(chosen), *above))
 
 
 def _above(groups: Sequence[CompositionTasks]) -> str:
-    """Return how many tasks of one composition score more than their parts, by procedure."""
+    """Number of tasks of one composition that score more than their parts, by procedure."""
     counts = (
         f"{sum(t.score > t.parts for t in g.tasks)} of {len(g.tasks)} ({g.procedure})"
         for g in groups
@@ -483,8 +480,7 @@ def _figure(
         for group in groups
         for t in group.tasks
     ]
-    counts = sorted({len(group.tasks) for group in groups})
-    n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    n = count_range(len(group.tasks) for group in groups)
     caption = (
         "Generalisation of composed tasks against the mean of their atomic parts, by procedure; a"
         f" point is a task (n = {n} for each line), lines are least squares with r² and its 95 %"
@@ -500,7 +496,7 @@ def _figure(
 
 
 def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """Return a row for each composition, procedure and way of scoring."""
+    """A row for each composition, procedure and way of scoring."""
     rows = []
     for group in groups:
         line, number = group.line, _number(group, "r2")
@@ -524,14 +520,14 @@ def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
 
 
 def interval(value: float, low: float, high: float) -> str:
-    """Return a number with its interval, a dash where it is not known."""
+    """A number with its interval; a dash if it is unknown."""
     if math.isnan(value):
         return "–"
     return f"{value:.2f}" if math.isnan(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """Return the lines beside the number of answers."""
+    """The lines beside the number of answers."""
     rows = []
     for group in groups:
         beside, plain = group.beside_answers, group.line
@@ -632,7 +628,7 @@ def _claim_text(group: CompositionTasks) -> tuple[str, bool]:
 
 
 def _scoring_notes(groups: Sequence[CompositionTasks]) -> Iterator[str]:
-    """Yield what the public code's way to score sequences changes."""
+    """Yield the effect of scoring sequences as the public code does."""
     means: dict[str, dict[str, dict[str, float]]] = {}
     for group in groups:
         ways_of = means.setdefault(group.composition, {}).setdefault(group.procedure, {})

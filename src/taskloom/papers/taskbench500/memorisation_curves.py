@@ -16,11 +16,11 @@ from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
-from taskloom.papers.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
-from taskloom.papers.taskbench500.small_tasks import (
+from taskloom.papers.taskbench500.experiments import (
     memorisation_experiments,
     permutation_experiments,
 )
+from taskloom.papers.taskbench500.runs import MEMORISED, Adaptation, adaptations, model_notes
 
 PASSING = "train"
 """The curve of training batches in passing, taken where the learnt examples were not answered at
@@ -49,24 +49,20 @@ class LearntTask:
 
     @property
     def setting(self) -> str:
-        """Return the panel of Figure 6; empty for a random twin with true labels, which the paper
-        does not have.
+        """Panel of Figure 6; empty for a random twin with true labels, which the paper does not
+        have.
         """
         if self.one.permuted:
             return PERMUTED if self.one.pretrained else PERMUTED_RANDOM
         return OWN if self.one.pretrained else ""
 
     def mean(self, steps: Iterable[int]) -> float:
-        """Return the mean score over some steps: the area under the curve, by which rates are
-        compared.
-        """
+        """Mean score over some steps: the area under the curve, by which rates are compared."""
         return statistics.fmean(self.curve[step] for step in steps)
 
 
 def learnt_tasks(runs: Runs) -> list[LearntTask]:
-    """Return the atomic tasks that were learnt by heart and have curves; refuse runs without
-    any.
-    """
+    """Atomic tasks that were memorised and have curves; an error if there are none."""
     curves: dict[str, dict[str, Curve]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:
@@ -157,7 +153,7 @@ def figure6(runs: Runs) -> list[Finding]:
 
 
 def grouped(tasks: Iterable[LearntTask], panel: Any) -> dict[tuple[str, str], list[LearntTask]]:
-    """Return the tasks by panel and family, families in the paper's order."""
+    """Tasks by panel and family, families in the paper's order."""
     groups: dict[tuple[str, str], list[LearntTask]] = {}
     for task in tasks:
         groups.setdefault((panel(task), task.one.family), []).append(task)
@@ -172,7 +168,7 @@ def grouped(tasks: Iterable[LearntTask], panel: Any) -> dict[tuple[str, str], li
 
 
 def shared_steps(tasks: Sequence[LearntTask]) -> list[int]:
-    """Return the steps at which all tasks were measured."""
+    """Steps at which all tasks were measured."""
     return sorted(set.intersection(*(set(task.curve) for task in tasks)))
 
 
@@ -207,18 +203,23 @@ def _finding(
         f"Memorisation{labels} by training step: means over tasks ({n}){shown}, with 95 % intervals"
         " (t over tasks)."
     )
-    rows = [
-        {
-            panel: place,
-            "family": family,
-            "tasks": len(own),
-            "steps": shared_steps(own)[-1],
-            "mean over steps": f"{statistics.fmean(t.mean(shared_steps(own)) for t in own):.3f}",
-            "at the end": f"{statistics.fmean(t.curve[shared_steps(own)[-1]] for t in own):.3f}",
-        }
-        for (place, family), own in groups.items()
-        if shared_steps(own)
-    ]
+    rows = []
+    for (place, family), own in groups.items():
+        steps = shared_steps(own)
+        if not steps:
+            continue
+        over_steps = statistics.fmean(task.mean(steps) for task in own)
+        at_the_end = statistics.fmean(task.curve[steps[-1]] for task in own)
+        rows.append(
+            {
+                panel: place,
+                "family": family,
+                "tasks": len(own),
+                "steps": steps[-1],
+                "mean over steps": f"{over_steps:.3f}",
+                "at the end": f"{at_the_end:.3f}",
+            }
+        )
     passing = (
         "Where a run has no curve of the learnt examples themselves, that of training batches in"
         " passing is taken: a hit has every token of the learnt answer likeliest, given those"
@@ -265,9 +266,10 @@ def _family_claims(groups: Mapping[tuple[str, str], list[LearntTask]]) -> Iterat
                     [t.mean(steps) for t in more],
                     [t.mean(steps) for t in less],
                 )
-    by_method = {
-        place: [t for (p, _), own in groups.items() if p == place for t in own] for place in panels
-    }
+    by_method: dict[str, list[LearntTask]] = {place: [] for place in panels}
+    for (place, _), own in groups.items():
+        if place in by_method:
+            by_method[place] += own
     if {"fine-tuning", "prompt tuning"} <= set(by_method):
         text = "fine-tuning memorises more than prompt tuning"
         yield _paired(
@@ -290,8 +292,8 @@ def _setting_claims(tasks: Sequence[LearntTask]) -> Iterator[PaperClaim]:
 
 
 def _reversal_claims(permuted: Sequence[LearntTask]) -> Iterator[PaperClaim]:
-    """Yield that with permuted labels the order of the families is reversed: what is random is
-    easier than what is false.
+    """Yield the claim that permuted labels reverse the order of the families: random labels are
+    easier than false ones.
     """
     random = [task for task in permuted if task.one.family == "random"]
     for family in FAMILIES[:2]:
@@ -313,9 +315,7 @@ def _paired(
     others: Sequence[LearntTask],
     at_end: bool = False,
 ) -> PaperClaim:
-    """Return the claim that tasks are memorised better in one way than in the other, task by
-    task.
-    """
+    """The claim that tasks are memorised better in one way than in the other, task by task."""
     known = {task.one.task: task for task in others}
     both = [(task, known[task.one.task]) for task in some if task.one.task in known]
     steps = shared_steps([task for pair in both for task in pair]) if both else []

@@ -24,21 +24,21 @@ from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptability_table import method_difference
-from taskloom.papers.taskbench500.adaptations import (
+from taskloom.papers.taskbench500.experiments import balance_experiments
+from taskloom.papers.taskbench500.runs import (
     Adaptation,
     adaptations,
     generalising,
     model_notes,
     procedures,
 )
-from taskloom.papers.taskbench500.small_tasks import balance_experiments
 
 MASS = "mass "
 """Stands before the side in the names of further numbers of a run."""
 
 EASIER, HARDER = "easier side", "harder side"
 UNORDERED = ("first side", "second side")
-"""What sides are called where no pair has an easier one."""
+"""Names of the two sides if no pair has an easier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TaskPair:
         harder: The other.
         gap: By how much.
         easier_mass: The mean probability of all answers of the easier side.
-        harder_mass: Of the harder side.
+        harder_mass: Mass on the harder side.
     """
 
     one: Adaptation
@@ -63,7 +63,7 @@ class TaskPair:
 
 
 def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
-    """Return the mean mass on each side by run, from the log-probabilities that runs kept."""
+    """Mean mass on each side by run, from the log-probabilities that runs kept."""
     sums: dict[str, dict[str, list[float]]] = {}
     for row in runs.predictions(columns=["traits", "logprobs"]).to_pylist():
         side = dict(row["traits"] or ()).get("side")
@@ -77,8 +77,8 @@ def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
 
 
 def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
-    """Return the balanced unions with their masses, and notes on those that are left out; refuse
-    runs without any.
+    """Balanced unions with their masses, and notes on those that are left out; an error if there
+    are none.
     """
     atomic = {(a.procedure, a.task): a.adaptability for a in _atomic(runs)}
     kept = kept_masses(runs)
@@ -104,12 +104,10 @@ def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
     chosen = [pair for pair in pairs if pair.gap > 0] or equal
     if equal:
         names = ", ".join(sorted({pair.one.task for pair in equal}))
-        which = (
-            "In no pair is one side easier"
-            if chosen is equal
-            else "Left out, since neither side is easier"
-        )
-        notes.append(f"{which}: {names}.")
+        reason = "Left out, since neither side is easier"
+        if chosen is equal:
+            reason = "In no pair is one side easier"
+        notes.append(f"{reason}: {names}.")
     if not chosen:
         raise StudyError(
             f"{runs.path} has no balanced union with masses on both sides and runs on each side by"
@@ -123,11 +121,12 @@ def _atomic(runs: Runs) -> list[Adaptation]:
     try:
         return [one for one in generalising(runs) if one.composition == "atomic"]
     except StudyError:
-        return []  # refused below, by what is missing here
+        # `task_pairs` raises the error, which names what is missing for this study.
+        return []
 
 
 def _masses(one: Adaptation, kept: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean mass on each side over seeds."""
+    """Mean mass on each side over seeds."""
     by_seed = [kept[run] for run in one.runs.values() if run in kept]
     if by_seed:
         return {
@@ -192,14 +191,9 @@ def figure4(runs: Runs) -> list[Finding]:
         f"{RULE} Pairs share tasks: the interval is that over tasks, by the jackknife, where this"
         " is wider than t over pairs."
     )
-    return [
-        main,
-        *(
-            claim_findings("TaskBench500 Figure 4", _claims(groups), rule)
-            if sides[0] == EASIER
-            else []
-        ),
-    ]
+    if sides[0] != EASIER:
+        return [main]
+    return [main, *claim_findings("TaskBench500 Figure 4", _claims(groups), rule)]
 
 
 def _cells(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[TableCell]:
@@ -211,7 +205,7 @@ def _cells(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iter
 
 
 def _published_pair(pairs: Sequence[TaskPair]) -> Iterator[TableCell]:
-    """Yield the one pair of which the paper gives numbers, trained once."""
+    """Yield the one pair for which the paper gives numbers, trained once."""
     for words in (number.of for number in published("taskbench500", "section 7")):
         for pair in pairs:
             masses = {pair.easier: pair.easier_mass, pair.harder: pair.harder_mass}

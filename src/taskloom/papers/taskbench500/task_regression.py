@@ -40,14 +40,14 @@ class Regression:
 
     Attributes:
         n: Points.
-        slope: Of x.
+        slope: Slope of x.
         slope_low: The lower end of its interval.
         slope_high: Its upper end.
         intercept: y at x = 0 (and covariate 0).
         r2: Squared Pearson correlation; with a covariate the partial one.
         r2_low: The lower end of its interval.
         r2_high: Its upper end.
-        p: Of a slope this far from 0 where there is none.
+        p: p-value of the slope.
     """
 
     n: int
@@ -62,7 +62,7 @@ class Regression:
 
     @property
     def significant(self) -> bool:
-        """Return whether there is a relation at all: its slope's interval leaves out 0."""
+        """True if there is a relation at all: the interval of its slope excludes 0."""
         return self.slope_low > 0 or self.slope_high < 0
 
 
@@ -73,14 +73,14 @@ def regress(
     level: float = LEVEL,
     parts: Sequence[Collection[str]] | None = None,
 ) -> Regression:
-    """Fit y on x, beside a covariate where there is one; numbers that these points cannot give are
+    """Fit y on x, beside a covariate if one is given; numbers that these points cannot give are
     nan.
 
     Args:
         x: What predicts.
         y: What is predicted.
         covariate: What is held constant.
-        level: Of the intervals.
+        level: Confidence level of the intervals.
         parts: What each point is made of; points that share a part are not independent. None: every
             point is its own.
     """
@@ -111,20 +111,18 @@ def regress(
 
 
 def _jackknife(values: Sequence[float]) -> float:
-    """Return the standard error of a number from its values without one part each."""
+    """Standard error of a number from its values without one part each."""
     n, centre = len(values), sum(values) / len(values)
     return math.sqrt((n - 1) / n * sum((value - centre) ** 2 for value in values))
 
 
 def _z(line: Regression) -> float:
-    """Return Fisher's z of a line's correlation, with its sign."""
+    """Fisher's z of a line's correlation, with its sign."""
     return math.copysign(math.atanh(min(math.sqrt(line.r2), 1 - 1e-12)), line.slope)
 
 
 def _squared_ends(centre: float, half: float) -> tuple[float, float]:
-    """Return the ends of r² from an interval of z; where it reaches over 0, r² may be anything from
-    0.
-    """
+    """Ends of r² from an interval of z. If the interval includes 0, r² begins at 0."""
     low, high = sorted((math.tanh(abs(centre) - half), math.tanh(abs(centre) + half)))
     return max(0.0, low) ** 2, max(high, -low) ** 2
 
@@ -162,9 +160,7 @@ def _fit(
 def _partial(
     design: NDArray[np.float64], values: NDArray[np.float64], left: NDArray[np.float64]
 ) -> float:
-    """Return the share of what all columns but the first leave unexplained that the first
-    explains.
-    """
+    """Share of the variance left by all other columns that the first column explains."""
     others = design[:, 1:]
     without = values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
     unexplained = float(without @ without)
@@ -175,7 +171,7 @@ def _partial(
 
 
 def r2_interval(r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Return Fisher's interval of a squared correlation of n points; nan for fewer than four.
+    """Fisher's interval of a squared correlation of n points; nan for fewer than four.
 
     >>> [round(end, 2) for end in r2_interval(0.56, 67)]
     [0.38, 0.7]
@@ -187,7 +183,7 @@ def r2_interval(r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
 
 
 def slope_interval(slope: float, r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Return the interval of a published slope, whose standard error follows from r² and n.
+    """Interval of a published slope, whose standard error follows from r² and n.
 
     >>> [round(end, 2) for end in slope_interval(1.27, 0.56, 67)]
     [0.99, 1.55]

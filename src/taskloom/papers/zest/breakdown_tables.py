@@ -11,13 +11,13 @@ from taskloom.analysis.finding import Finding
 from taskloom.analysis.paper_table import PaperTable, TableCell, wide_table
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import seeds_caption
-from taskloom.analysis.settings import check_split
-from taskloom.analysis.study import study
+from taskloom.analysis.study import check_split, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.papers.zest.competence_tables import EXPERIMENT, TABLE3, beside, measured, notes_of
-from taskloom.papers.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
-from taskloom.papers.zest.description_runs import (
+from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
+from taskloom.papers.zest.experiments import KEPT_TRAITS, PARTS, description_experiments
+from taskloom.papers.zest.runs import (
     SCORES,
     SPLITS,
     DescriptionRuns,
@@ -29,7 +29,6 @@ from taskloom.papers.zest.description_runs import (
     percent,
     tasks_of,
 )
-from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.corrected import MISTAKES
 from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 from taskloom.suites.zest.task_files import is_structure
@@ -113,7 +112,7 @@ def _cells(group: DescriptionRuns, split: str) -> Iterator[TableCell]:
 
 
 def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDirection]:
-    """Yield whether the whole input is worth more than each half of it."""
+    """Yield the directions from each half of the input to the whole of it."""
     for whole in (group for group in groups if group.part == "both"):
         for half in (
             group for group in groups if group.part != "both" and group.model == whole.model
@@ -169,7 +168,7 @@ TABLE6 = PaperTable(
 
 
 def share(category: str) -> Measure:
-    """Return the measure of a category: its share of all errors."""
+    """Measure of a category: its share of all errors."""
 
     def measure(report: ScoreReport) -> float | None:
         errors = sum(report.mistakes.values())
@@ -181,15 +180,12 @@ def share(category: str) -> Measure:
 
 
 def unreadable(report: ScoreReport) -> float | None:
-    """Return the share of structures that are asked for and answered by something that is not
-    JSON.
-    """
-    wanted = {
-        (score.task.id, place)
-        for score in report.tasks
-        for place, instance in enumerate(score.task.instances)
-        if isinstance(instance.answer, str) and is_structure(instance.answer)
-    }
+    """Share of requested structures that were answered by something that is not JSON."""
+    wanted = set()
+    for score in report.tasks:
+        for place, instance in enumerate(score.task.instances):
+            if isinstance(instance.answer, str) and is_structure(instance.answer):
+                wanted.add((score.task.id, place))
     broken = sum((i.task, i.index) in wanted and i.mistake == "malformed" for i in report.instances)
     return broken / len(wanted) if wanted else None
 

@@ -18,8 +18,9 @@ from taskloom.core.scoring import ROUNDING
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_task_differences, welch
 from taskloom.experiments.table import Runs
-from taskloom.papers.zest.description_experiments import KEPT_TRAITS, description_experiments
-from taskloom.papers.zest.description_runs import (
+from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
+from taskloom.papers.zest.experiments import KEPT_TRAITS, description_experiments
+from taskloom.papers.zest.runs import (
     ALWAYS_YES,
     SCORES,
     SPLITS,
@@ -33,7 +34,6 @@ from taskloom.papers.zest.description_runs import (
     percent,
     tasks_of,
 )
-from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.score_report import PAIRED, Mode, ScoreReport
 from taskloom.suites.zest.task_files import PAPER_NAMES
 
@@ -61,7 +61,7 @@ EXPERIMENT = description_experiments(("both",))
 
 
 def measure_of(row: str, score: str) -> Measure:
-    """Return the measure of a row of a table."""
+    """Measure of a row of a table."""
     return overall(score) if row == "overall" else of_type(row, score)
 
 
@@ -87,7 +87,7 @@ def measured(
         split: The split that they answered.
         measure: What is measured.
         labels: A value for each column that distinguishes cells.
-        **details: Of `PaperTable.cell`: `of`, `claim`.
+        **details: Arguments of `PaperTable.cell`: `of`, `claim`.
     """
     tasks, values = _other_tasks(group, split), group.values(split, measure)
     return table.cell(
@@ -96,8 +96,8 @@ def measured(
 
 
 def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
-    """Return a condition where a split has another number of tasks than the paper's: intervals are
-    over seeds, not over tasks.
+    """A condition if a split has another number of tasks than the paper's: intervals are over
+    seeds, not over tasks.
     """
     own = int(group.conditions.get(f"recipe.tasks.{split}") or 0)
     numbers = published("zest", "Table 2", split=split, what="tasks")
@@ -140,20 +140,19 @@ def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
     """
     groups = description_runs(runs, mode=mode)
     constants = constant_runs(groups, mode)
-    cells = [
-        cell
-        for group in [*groups, *constants]
-        for split in SPLITS
-        if split in group.reports
-        for cell in _overall_cells(group, split, "" if group in constants else None)
-    ]
+    cells: list[TableCell] = []
+    for group in [*groups, *constants]:
+        # A constant answer does not depend on a seed.
+        seeds = "" if group in constants else None
+        for split in SPLITS:
+            if split in group.reports:
+                cells += _overall_cells(group, split, seeds)
     table = wide_table(cells, ("model", "split", "seeds"), "score", beside)
-    paper = [
-        _paper_row(model, split)
-        for model in PAPER_MODELS
-        for split in SPLITS
-        if published("zest", "Table 3", model=model, split=split)
-    ]
+    paper = []
+    for model in PAPER_MODELS:
+        for split in SPLITS:
+            if published("zest", "Table 3", model=model, split=split):
+                paper.append(_paper_row(model, split))
     main = TABLE3.finding(
         cells,
         table=ResultTable(table.columns, [*table, *paper]),
@@ -211,9 +210,7 @@ def _caption(what: str, groups: Sequence[DescriptionRuns], diamonds: str = "") -
 
 
 def notes_of(groups: Sequence[DescriptionRuns]) -> Iterator[str]:
-    """Yield what a reader must know about the runs: how they were evaluated, and how few seeds
-    there are.
-    """
+    """Yield notes on the runs: how they were evaluated, and how few seeds there are."""
     yield from dict.fromkeys(note for group in groups for note in group.notes)
     if any(group.by_script for group in groups):
         yield (
@@ -247,8 +244,8 @@ class Consistency:
 
     @property
     def inconsistent(self) -> float | None:
-        """Return the share of tasks with one of the two right, of those with at least one; None
-        where there is none.
+        """Share of tasks with exactly one of the two right, among those with at least one; None if
+        there are none.
         """
         one = self.base_only + self.derived_only
         return one / (one + self.both) if one + self.both else None
@@ -274,7 +271,7 @@ def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Cons
 
 
 def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, float]]:
-    """Return the own F1 of each paraphrase or flip and that of its base task, by the task's id.
+    """Own F1 of each paraphrase or flip and that of its base task, by the task's id.
 
     Args:
         report: The evaluation of a split.
@@ -393,8 +390,8 @@ def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Claim
 def _over_kinds(
     group: DescriptionRuns, split: str, higher: str, lower: str
 ) -> tuple[float, float] | None:
-    """Return the interval over tasks of how much higher the mean of one kind is, each task counting
-    with its mean over seeds.
+    """Interval over tasks of the difference between the means of two kinds, each task counted with
+    its mean over seeds.
     """
     means = [list(_task_means(group, split, kind).values()) for kind in (higher, lower)]
     if min(len(values) for values in means) < 2:
@@ -413,7 +410,7 @@ def _task_means(group: DescriptionRuns, split: str, kind: str) -> dict[str, floa
 
 
 def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirection]:
-    """Yield whether paraphrases and flips are harder than their own base tasks, each by its own F1,
+    """Yield the directions from paraphrases and flips to their own base tasks, each by its own F1,
     without the minimum.
     """
     reports = [report for _, report in sorted(group.reports[split].items())]
@@ -421,9 +418,8 @@ def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirec
         by_seed = [derived_scores(report, kind) for report in reports]
         if not all(by_seed):
             continue
-        ours, bases = (
-            [fmean(pair[side] for pair in scores.values()) for scores in by_seed] for side in (0, 1)
-        )
+        ours = [fmean(own for own, _ in scores.values()) for scores in by_seed]
+        bases = [fmean(base for _, base in scores.values()) for scores in by_seed]
         gaps = [
             fmean(scores[task][1] - scores[task][0] for scores in by_seed) for task in by_seed[0]
         ]
@@ -434,16 +430,21 @@ def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirec
 
 
 PLURALS = {"paraphrase": "paraphrases", "target_semantics": "semantic flips"}
-"""What derived tasks are called."""
+"""Plural names of derived tasks."""
 
 
 def _shown_split(group: DescriptionRuns) -> str:
     return "test" if "test" in group.reports else next(iter(group.reports))
 
 
+def _own_competence(kind: str) -> Measure:
+    """C@75 of derived tasks by themselves, without the minimum over their base tasks."""
+    return lambda report: report.own["type"].get(kind, {}).get("75")
+
+
 def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
-    """Return how often a model is competent in one of a base task and its paraphrase (or flip), and
-    not in the other.
+    """How often a model is competent in one of a base task and its paraphrase (or flip), and not in
+    the other.
     """
     rows = []
     for group in groups:
@@ -451,10 +452,7 @@ def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
             for kind in PAIRED:
                 counts = [consistency(r, kind) for _, r in sorted(group.reports[split].items())]
                 shares = [c.inconsistent for c in counts if c.inconsistent is not None]
-                own = group.values(
-                    split,
-                    lambda report, kind=kind: report.own["type"].get(kind, {}).get("75"),  # type: ignore[misc]
-                )
+                own = group.values(split, _own_competence(kind))
                 rows.append(
                     {
                         "model": group.model,

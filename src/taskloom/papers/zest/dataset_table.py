@@ -36,16 +36,16 @@ ROWS = {
 """The rows of the table, by the names of `Statistics`."""
 
 WORDED = ("passage_words", "task_words")
-"""What no field sets; the other rows are counted out by the recipe."""
+"""Rows that no field of the recipe sets; the others are set by the recipe."""
 
 TOLERANCE = 0.05
-"""A difference in words that counts as none, as a share: seeds move a description's by that much
-(docs/suites/zest.md).
+"""Largest relative difference in words that counts as agreement: seeds move a description's by that
+much (docs/suites/zest.md).
 """
 
 
 def tasks_of(examples: Iterable[Example]) -> list[ZestTask]:
-    """Return the tasks of examples that follow each other, each with its passages alone."""
+    """Tasks of consecutive examples, each with its passages alone."""
     tasks = [task_of(list(own)) for _, own in groupby(examples, key=attrgetter("task"))]
     return [
         replace(t, instances=tuple(replace(i, context=context(i.context)) for i in t.instances))
@@ -54,7 +54,7 @@ def tasks_of(examples: Iterable[Example]) -> list[ZestTask]:
 
 
 def split_statistics(plan: Plan) -> dict[str, Statistics]:
-    """Return the statistics of each split of a plan."""
+    """Statistics of each split of a plan."""
     return {split.name: statistics(tasks_of(split.rows(0, split.n))) for split in plan.splits}
 
 
@@ -70,7 +70,7 @@ def table2(scale: str) -> Finding:
 
 
 def table2_finding(splits: dict[str, Statistics]) -> Finding:
-    """Return the statistics of train, dev and test as a finding."""
+    """Statistics of train, dev and test as a finding."""
     rows, judgements = [], []
     for name, label in ROWS.items():
         values = {split: getattr(row, name) for split, row in splits.items()}

@@ -35,15 +35,15 @@ class ClaimedDirection:
     """One score beside another.
 
     Attributes:
-        claim: Which is higher in the paper.
-        model: Ours.
+        claim: The side that is higher in the paper, in words.
+        model: Our model.
         paper: The paper's difference; None if the paper does not have these scores.
         higher: Our scores of what is higher in the paper, by seed.
         lower: Our scores of the other.
-        paired: Whether both are of the same seeds, one by one; otherwise the seeds are independent.
+        paired: True if both are of the same seeds, in order; otherwise the seeds are independent.
         tasks: Ends of the difference's interval over tasks; None if the difference is not one of
             tasks.
-        built_in: Whether the score puts the second below the first by its definition. Such a
+        built_in: True if the score puts the second below the first by definition. Such a
             direction is not tested.
     """
 
@@ -125,7 +125,7 @@ def _points(ends: Ends) -> str:
 def directions_finding(
     directions: Sequence[ClaimedDirection], title: str = "Directions"
 ) -> Finding:
-    """Return directions as a finding, with p-values that are corrected over all of them."""
+    """Directions as a finding, with p-values that are corrected over all of them."""
     shown = [d for d in directions if d.higher and d.lower]
     tested = [d for d in shown if not d.built_in]
     corrected = (

@@ -1,4 +1,4 @@
-"""Engines: where jobs run. Local processes, or tasks on a Ray cluster; the same jobs, the same
+"""Engines run jobs in local processes or as tasks on a Ray cluster. Every engine writes the same
 bytes.
 """
 
@@ -24,7 +24,7 @@ class HereEngine:
         self._results: list[JobResult] = []
 
     def room(self, job: Job) -> bool:
-        """Return whether the last result has been taken."""
+        """True if the last result has been taken."""
         return not self._results
 
     def submit(self, job: Job) -> None:
@@ -32,7 +32,7 @@ class HereEngine:
         self._results.append(perform(job))
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Return what has been run since the last call."""
+        """Return the results since the last call."""
         results, self._results = self._results, []
         return results
 
@@ -48,16 +48,16 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """Return how many jobs can run at one time."""
+        """Number of jobs that can run at one time."""
 
     def room(self, job: Job) -> bool:
-        """Return whether the job would run at once, or next."""
+        """True if the job would run at once, or next."""
 
     def submit(self, job: Job) -> None:
         """Take a job."""
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Wait at most so many seconds for a job to end; return the results of those that have."""
+        """Wait for results and return those since the last call."""
 
     def close(self) -> None:
         """Stop at once what still runs, and leave."""

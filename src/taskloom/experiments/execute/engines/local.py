@@ -2,12 +2,19 @@
 
 A worker has one job in hand and, while jobs are small, one more waiting in its pipe, so that they
 follow each other without a round trip. When a worker dies, the job in hand has failed, with the
-signal and the end of its log as the reason; the one that waited goes to another worker.
+signal and the end of its log as the reason; the one that waited goes to another worker. A
+`ProcessPoolExecutor` can do neither: one dead worker breaks the pool with all its jobs, and jobs
+cannot be sent to the workers that have a GPU.
+
+A worker is a fresh interpreter that runs this module. It is not a fork (the threads of Arrow and
+torch do not survive one), and not multiprocessing's spawn either, which would run the caller's
+script again and so forbid `taskloom.run` at the top of one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import signal
 import socket
@@ -19,12 +26,13 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from taskloom.core.errors import TaskloomError
+from taskloom.data.workers import end_with_parent
 from taskloom.experiments import files as run_files
-from taskloom.experiments.execute.worker import Job, JobResult, job_folder
+from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
 from taskloom.experiments.store import Store
 
 QUICK = 0.5
-"""Seconds: a worker whose last job took less is given one more ahead. Nothing waits behind a long
+"""Seconds below which a job is small: a worker gets one more job ahead. Nothing waits behind a long
 job while others are idle.
 """
 
@@ -60,7 +68,7 @@ class LocalEngine:
         self.lost: deque[Job] = deque()  # waited in the pipe of a worker that died
 
     def room(self, job: Job) -> bool:
-        """Return whether some worker of the right kind can take a job."""
+        """True if a worker of the right kind can take a job."""
         return not self.lost and self._choose(job) is not None
 
     def submit(self, job: Job) -> None:
@@ -138,7 +146,7 @@ class LocalEngine:
             [
                 sys.executable,
                 "-m",
-                "taskloom.experiments.execute.engines.worker_process",
+                "taskloom.experiments.execute.engines.local",
                 str(theirs.fileno()),
             ],
             pass_fds=(theirs.fileno(),),
@@ -165,7 +173,7 @@ class LocalEngine:
 
 
 def exit_reason(status: int) -> str:
-    """Return how a process ended, in words."""
+    """How a process ended, in words."""
     if status >= 0:
         return f"the worker process ended with status {status}"
     name = (
@@ -189,7 +197,7 @@ def _log_ending(job: Job) -> str:
 
 
 def cores() -> int:
-    """Return the cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -207,3 +215,20 @@ def visible_gpus() -> list[str]:
     return [
         str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))
     ]
+
+
+def serve() -> None:
+    """Run in a worker process: perform jobs until the parent closes the connection."""
+    connection = Connection(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    end_with_parent()
+    faulthandler.enable()  # into the job's log, since that is where errors go
+    while True:
+        try:
+            connection.send(perform(connection.recv()))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the parent has gone
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,4 +1,4 @@
-"""The Ray engine: jobs as Ray tasks, on a cluster that is there or on one started on this machine.
+"""The Ray engine: jobs as Ray tasks, on an existing cluster or on one started on this machine.
 
 All nodes must see the store under the same path (a shared file system). When a node dies, its jobs
 go to others; a job whose worker process dies again and again has failed, like one that kills its
@@ -35,13 +35,13 @@ class RayEngine:
 
     @property
     def slots(self) -> int:
-        """Return how many jobs can run at one time; a cluster may grow and shrink."""
+        """Number of jobs that can run at one time; a cluster may grow and shrink."""
         cores = self.cluster.cores
         return min(cores, self.workers) if self.workers else cores
 
     def room(self, job: Job) -> bool:
-        """Return whether to submit one more: Ray keeps a queue of its own, and a few jobs more than
-        cores keep all nodes busy.
+        """True if one more job should be submitted. Ray has a queue of its own, and a few jobs more
+        than cores keep all nodes busy.
         """
         return len(self.running) < (self.workers or self.slots + 2)
 

@@ -64,17 +64,17 @@ paper's data.
 """
 
 KEPT_TRAITS = ("generalization_type", "domain")
-"""What files of scores keep of every example beside its answer; the rest is in the recipe."""
+"""Traits that files of scores keep beside the answers; the rest is in the recipe."""
 
 SEEDS = {"quick": 2, "full": 3}
 
 
 def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Experiments]:
-    """Return the experiments on some parts of the input: the whole is asked both test splits, half
-    of it dev, as in the paper.
+    """Experiments on some parts of the input. The whole answers both test splits, half of it dev,
+    as in the paper.
 
     Args:
-        parts: Of `PARTS`.
+        parts: Some of `PARTS`.
     """
 
     def experiments(scale: str, model: str) -> Experiments:
@@ -89,14 +89,14 @@ def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Expe
 
 
 def splits_of(part: str) -> tuple[str, ...]:
-    """Return the splits that runs on a part of the input answer."""
+    """The splits that runs on a part of the input answer."""
     return ("dev", "test") if part == "both" else ("dev",)
 
 
 def description_experiment(
     scale: str, model: str, part: str, splits: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
-    """Return the experiment of one seed on one part of the input."""
+    """Experiment of one seed on one part of the input."""
     small = scale == "quick"
     learner: dict[str, Any] = dict(SMALL_LEARNER if small else FULL_LEARNER)
     if model:

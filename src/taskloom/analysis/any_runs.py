@@ -1,25 +1,28 @@
-"""Is accuracy lower where test compositions are further from training? For any runs whose datasets
-are in their store.
+"""Studies of any runs, whatever they learned: steps until a learner is competent, and accuracy by
+the distance of a test split from training.
 
-Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 where the test has the same
-compounds as training in the same shares, 1 where it has none of them.
+`taskloom study runs/learning-steps RUNS` looks at runs of yours. `taskloom reproduce` makes some
+first, by the experiment in `any_runs.yaml`.
+
+Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 if the test has the same
+compounds as training in the same shares, 1 if it has none of them.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import short_value
+from taskloom.analysis.conditions import run_labels, short_value
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.seed_scores import repeated_runs, seed_point, seeds_caption
-from taskloom.analysis.small_recipes import any_recipe_experiments
-from taskloom.analysis.study import StudyError, study
-from taskloom.core.errors import TaskloomError
+from taskloom.analysis.study import ShareSetting, StudyError, check_choice, study
+from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.plan import Role
 from taskloom.data import dataset
 from taskloom.data.audit.distribution import Divergence, divergences
@@ -28,6 +31,132 @@ from taskloom.experiments.accuracy import varying
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.recipe.yaml_files import parse
+
+EXPERIMENTS = Path(__file__).with_name("any_runs.yaml")
+"""What the studies of any runs are shown on if no runs are given."""
+
+
+def any_recipe_experiments(scale: str, model: str) -> list[dict[str, Any]]:
+    """One experiment on three worlds, with curves and models.
+
+    Args:
+        scale: `quick` or `full`.
+        model: A learner of the file, a hub id or a folder of weights. Default: the first learner.
+    """
+    file = parse(EXPERIMENTS.read_text(encoding="utf-8"))
+    learners = file["learners"][scale]
+    if not model:
+        learner = next(iter(learners.values()))
+    elif model in learners:
+        learner = learners[model]
+    elif "/" in model or Path(model).is_dir():
+        learner = {**file["pretrained"][scale], "model": model}
+    else:
+        raise ParameterError(
+            "model",
+            f"must be a network, a hub id or a folder of weights, not '{model}';"
+            f" {nearest(model, learners)}",
+        )
+    return [{**file["experiments"][scale], "learners": [learner]}]
+
+
+Curve = dict[int, float]
+"""Score by step."""
+
+
+@study(
+    "runs/learning-steps",
+    describe="Steps until a learner reaches a threshold on each split, seed by seed",
+    experiment=any_recipe_experiments,
+)
+def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "") -> Finding:
+    """Find the first step at which each seed reaches the threshold.
+
+    Args:
+        runs: Runs with learning curves.
+        threshold: The score that is to be reached.
+        split: Only this split; by default all but training.
+    """
+    labels = run_labels(runs)
+    curves: dict[tuple[str, str], dict[str, Curve]] = {}
+    measured = [point for point in runs.curves().to_pylist() if point["score"] is not None]
+    if split and measured:
+        check_choice(runs, "split", split, (point["split"] for point in measured))
+    for point in measured:
+        if split in ("", point["split"]) and (split or point["split"] != "train"):
+            group = (labels[point["run"]], point["split"])
+            curves.setdefault(group, {}).setdefault(point["run"], {})[point["step"]] = point[
+                "score"
+            ]
+    if not curves:
+        raise StudyError(f"{runs.path} has no learning curves; set evaluate_every in the learners")
+    rows = [_row(*group, seeds, threshold) for group, seeds in curves.items()]
+    columns = ("trainings", "split", "seeds", "reached", "first", "median", "last")
+    points = [p for group, seeds in curves.items() for p in _points(*group, seeds)]
+    data = ResultTable(("trainings", "split", "step", "mean", "low", "high", "seeds"), points)
+    caption = (
+        f"Score by training step. {seeds_caption(len(seeds) for seeds in curves.values())}; the"
+        f" dashed line is the threshold, {threshold:g}."
+    )
+    plot = partial(
+        figures.lines,
+        x="step",
+        series="split",
+        panel="trainings",
+        xlabel="training steps",
+        ylabel="score",
+        threshold=threshold,
+    )
+    return Finding(
+        "Steps to competence",
+        f"The first measured step with a score of at least {threshold:g}, by seed: the earliest,"
+        " the median and the last of those that reach it. A seed that reaches it and falls again"
+        " has reached it.",
+        ResultTable(columns, rows),
+        (StudyFigure("learning-steps", caption, data, plot),),
+    )
+
+
+def first_step(curve: Curve, threshold: float) -> int | None:
+    """First step whose score reaches the threshold; None if none does.
+
+    >>> first_step({100: 0.5, 200: 0.97, 300: 0.9}, 0.95)
+    200
+    """
+    return next((step for step in sorted(curve) if curve[step] >= threshold), None)
+
+
+def _row(trainings: str, split: str, seeds: dict[str, Curve], threshold: float) -> dict[str, Any]:
+    firsts = [
+        step for curve in seeds.values() if (step := first_step(curve, threshold)) is not None
+    ]
+    return {
+        "trainings": trainings,
+        "split": split,
+        "seeds": len(seeds),
+        "reached": len(firsts),
+        **step_columns(firsts),
+    }
+
+
+def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
+    """Earliest, median and last of some steps, as columns of a table's row.
+
+    >>> step_columns([300, 100, 500]), step_columns([])
+    ({'first': 100, 'median': 300, 'last': 500}, {'first': None, 'median': None, 'last': None})
+    """
+    median = round(statistics.median(firsts)) if firsts else None
+    return {"first": min(firsts, default=None), "median": median, "last": max(firsts, default=None)}
+
+
+def _points(trainings: str, split: str, seeds: dict[str, Curve]) -> Iterator[dict[str, Any]]:
+    """Yield the mean curve. If seeds stop at different steps it ends at the first stop: beyond it
+    the mean would jump to the remaining seeds.
+    """
+    for step in sorted(set.intersection(*(set(curve) for curve in seeds.values()))):
+        scores = [curve[step] for curve in seeds.values()]
+        yield {"trainings": trainings, "split": split, "step": step, **seed_point(scores)}
+
 
 FEWEST = 3
 """Points below which a correlation is not computed."""
@@ -87,8 +216,8 @@ def divergence_accuracy(runs: Runs) -> Finding:
 
 
 def _learner_names(runs: Runs) -> dict[str, str]:
-    """Return the learner of each run, with the settings in which learners vary: others are not
-    repetitions of it.
+    """Learner of each run, with the settings in which learners vary. Runs with different names are
+    not repetitions.
     """
     columns = [column for column in varying(runs) if column.startswith("learner.")]
     names = {}
@@ -103,14 +232,14 @@ def _learner_names(runs: Runs) -> dict[str, str]:
 
 
 def _over_seeds(scores: list[float]) -> tuple[float, float | None, float | None, int]:
-    """Return mean, ends of the interval, and number of scores."""
+    """Mean, ends of the interval, and number of scores."""
     point = seed_point(scores)
     return (point["mean"], point["low"], point["high"], point["seeds"])
 
 
 def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
-    """Return the divergence of each run's splits from what the run learned; each pair of datasets
-    is measured once.
+    """Divergence of each run's splits from its training data; each pair of datasets is measured
+    once.
     """
     datasets = stored_datasets(runs)
     known: dict[tuple[str, str], dict[str, Divergence]] = {}
@@ -131,7 +260,7 @@ def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
 
 
 def stored_datasets(runs: Runs) -> dict[str, Dataset]:
-    """Return the finished datasets of a run store, by their digest."""
+    """Finished datasets of a run store, by digest."""
     datasets = {}
     for folder in sorted((runs.path / "data").glob("*")):
         try:
@@ -145,8 +274,8 @@ def stored_datasets(runs: Runs) -> dict[str, Dataset]:
 def _source(
     runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]
 ) -> Dataset | None:
-    """Return the dataset that a split is of: the run's own, or the one whose first input it
-    answered; None where none is here.
+    """Dataset that a split belongs to: the run's own, or the one whose first input the run
+    answered; None if it is not in the store.
     """
     evaluate = parse(runs.config(run)).get("evaluate") or []
     if all(
@@ -164,7 +293,7 @@ def _source(
 
 
 def _between(own: Dataset, source: Dataset) -> list[Divergence]:
-    """Return the divergences of a dataset's splits from what another trains on."""
+    """Divergences of a dataset's splits from the training split of another."""
     trained = [name for name in own.splits if own.role(name) == "train"]
     tests = [name for name in source.splits if source.role(name) != "train"]
     tables = {f"train {name}": own.table(name) for name in trained} | {
@@ -183,8 +312,7 @@ def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def pearson(x: list[float], y: list[float]) -> float:
-    """Return Pearson's correlation; nan for fewer than three points, or where one side does not
-    vary.
+    """Pearson's correlation; nan for fewer than three points, or if one side does not vary.
 
     >>> round(pearson([0.0, 0.5, 1.0], [1.0, 0.5, 0.0]), 3)
     -1.0

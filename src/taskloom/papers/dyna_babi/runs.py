@@ -38,7 +38,7 @@ from taskloom.experiments.statistics import (
 from taskloom.experiments.table import Runs
 
 TRAITS = ("question", "support", "composition", "group")
-"""What these studies look at; files of scores keep it."""
+"""Traits that these studies use; files of scores keep them."""
 
 LABELS = {"entnet": "EntNet", "stm": "STM", "bidaf": "BiDAF"}
 """Learners as the paper writes them; a pretrained model goes by its own name."""
@@ -72,7 +72,7 @@ class StoryTrainings:
 
     Attributes:
         model: What it is called.
-        paper_model: The paper's model of its kind; empty where there is none.
+        paper_model: The paper's model of its kind; empty if there is none.
         data: concat, inject or diverse.
         part: T2, T7 or T12.
         conditions: All settings of recipe and learner.
@@ -91,7 +91,7 @@ class StoryTrainings:
 
     @property
     def name(self) -> str:
-        """Return model and training set."""
+        """Model and training set."""
         return f"{self.model}, {self.data}({self.part})"
 
     @property
@@ -108,29 +108,29 @@ class StoryTrainings:
 
     @property
     def seeds(self) -> list[int]:
-        """Return the seeds, sorted."""
+        """The seeds, sorted."""
         return sorted(self.by_seed)
 
     def split(self, ending: str) -> str:
-        """Return the split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`);
-        empty where there is none.
+        """The split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`); empty if
+        there is none.
         """
         splits = self.runs[self.by_seed[self.seeds[0]]].splits
         names = [name for name in splits if name == ending or name.endswith(f":{ending}")]
         return names[0] if names else ""
 
     def scores(self, ending: str) -> list[float]:
-        """Return the score of each seed on a split; none where it was not answered."""
+        """Score of each seed on a split; empty if it was not answered."""
         return list(self.scores_by_seed(ending).values())
 
     def scores_by_seed(self, ending: str) -> dict[int, float]:
-        """Return the score of each seed that answered a split, by its number."""
+        """Score of each seed that answered a split, by its number."""
         split = self.split(ending)
         scores = {seed: self.runs[self.by_seed[seed]].score(split) for seed in self.seeds}
         return {seed: score for seed, score in scores.items() if score is not None}
 
     def answers(self, ending: str) -> StoryAnswers:
-        """Return the answers on a split, which are read once."""
+        """Answers on a split, which are read once."""
         split = self.split(ending)
         if split not in self._read:
             self._read[split] = self._answers(split, ending)
@@ -173,11 +173,11 @@ class StoryAnswers:
     predictions: Sequence[Sequence[str | None]]
 
     def places(self, kept: Kept) -> list[int]:
-        """Return the places of the questions that count."""
+        """Positions of the questions that count."""
         return [place for place, item in enumerate(self.items) if kept(item)]
 
     def of(self, kept: Kept) -> NDArray[np.float64]:
-        """Return the scores [seeds, questions] of the questions that count."""
+        """Scores [seeds, questions] of the questions that count."""
         return self.scores[:, self.places(kept)]
 
 
@@ -187,21 +187,19 @@ def everything(item: Mapping[str, Any]) -> bool:
 
 
 def estimate(scores: NDArray[np.float64]) -> Estimate | None:
-    """Return the mean of scores [seeds, questions] with its interval over both; None where there
-    are none.
-    """
+    """Mean of scores [seeds, questions] with its interval over both; None if there are no scores."""
     return two_way(scores) if scores.size else None
 
 
 def spread(estimated: Estimate | None) -> str:
-    """Return a mean with its interval as people write it."""
+    """A mean with its interval as text."""
     if estimated is None:
         return "–"
     return f"{estimated.mean:.3f} [{estimated.low:.3f}, {estimated.high:.3f}]"
 
 
 def point(estimated: Estimate) -> dict[str, Any]:
-    """Return the columns of a figure's row."""
+    """Columns of a figure's row."""
     columns = {"mean": estimated.mean, "low": estimated.low, "high": estimated.high}
     return {**columns, "n": estimated.items, "seeds": estimated.seeds}
 
@@ -209,18 +207,15 @@ def point(estimated: Estimate) -> dict[str, Any]:
 def story_trainings(
     runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")
 ) -> list[StoryTrainings]:
-    """Return the trainings on the paper's training sets, by part, training set and model; refuse
-    runs that have none.
+    """Trainings on the paper's training sets, by part, training set and model; an error if there
+    are none.
 
     Trainings of one learner on one training set that differ in their settings are told apart by the
     number of their steps. Guessing is left out of a part that nothing else was trained on.
     """
-    groups = [
-        group
-        for names in repeated_runs(runs)
-        for group in _group(runs, names)
-        if group.data in data
-    ]
+    groups = []
+    for names in repeated_runs(runs):
+        groups += [group for group in _group(runs, names) if group.data in data]
     if not groups:
         raise StudyError(
             f"{runs.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g."
@@ -266,8 +261,8 @@ def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
 
 
 def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
-    """Compare two trainings on the same questions of mix; None where they did not answer the same
-    ones, one by one.
+    """Compare two trainings on the same questions of mix; None unless they answered the
+    same ones, one by one.
     """
     try:
         first, second = a.answers(MIX), b.answers(MIX)
@@ -294,7 +289,7 @@ def compare_scores(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison
     """Compare two tables of scores [seeds, questions] of the same seeds, of which each question of
     one belongs to one of the other.
 
-    Over seeds and questions where there are several seeds; else over questions alone, by McNemar's
+    Over seeds and questions if there are several seeds; else over questions alone, by McNemar's
     test.
     """
     return paired_two_way(a, b) if len(a) > 1 else mcnemar(a[0], b[0])
@@ -305,11 +300,11 @@ Gap = tuple[float, float, float]
 
 
 def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
-    """Return how much higher accuracy is on one kind of questions than on another, of the same
-    seeds: [seeds, questions].
+    """Accuracy on one kind of questions minus that on another, of the same seeds: [seeds,
+    questions].
 
-    Over seeds and questions where there are several seeds; of one seed over questions, by
-    Newcombe's interval.
+    Over seeds and questions if there are several seeds; for one seed over questions, by Newcombe's
+    interval.
     """
     if len(one) > 1:
         several = min(one.shape[1], other.shape[1]) > 1
@@ -331,8 +326,7 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
 
 
 def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Gap:
-    """Return `kinds_gap` within strata of questions that have both kinds, each weighted by its
-    questions.
+    """`kinds_gap` within strata of questions that have both kinds, each weighted by its questions.
 
     Of one seed the half-widths of the strata are added as squares.
     """
@@ -352,13 +346,13 @@ def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
 def _share(scores: NDArray[np.float64]) -> Gap:
-    """Return the mean score with Wilson's interval over questions, each counted once."""
+    """Mean score with Wilson's interval over questions, each counted once."""
     mean, n = float(scores.mean()), scores.shape[1]
     return (mean, *wilson(mean * n, n))
 
 
 def gap_text(gap: Gap) -> str:
-    """Return a difference with its interval as people write it; what rounds to zero has no minus.
+    """A difference with its interval as text. A number that rounds to zero has no minus.
 
     >>> gap_text((0.012, -0.0003, 0.024))
     '+0.012 [+0.000, +0.024]'
@@ -371,7 +365,7 @@ STORIES = (
     "Every question of mix has a story of its own; in concat about five questions share one, so"
     " that its intervals over questions are somewhat too narrow."
 )
-"""What intervals over questions assume, for notes and captions."""
+"""Assumption behind intervals over questions, for notes and captions."""
 
 
 def passes_text(group: StoryTrainings) -> str:
@@ -391,10 +385,10 @@ def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
 
 
 def support_size(item: Mapping[str, Any]) -> int:
-    """Return the number of supporting facts of a question; 0 where it is not known."""
+    """Number of supporting facts of a question; 0 if it is unknown."""
     return int(item.get("support") or 0)
 
 
 def has_gift(item: Mapping[str, Any]) -> bool:
-    """Return whether GIVE is in the support of a question."""
+    """True if GIVE is in the support of a question."""
     return "GIVE" in str(item.get("composition", "")).split("+")

@@ -21,8 +21,8 @@ from taskloom.suites.taskbench.language import name, read
 from taskloom.suites.taskbench.language.operators import Expression, Operator
 
 METHODS = {"fine-tune": "fine-tuning", "lora": "fine-tuning", "prompt-tune": "prompt tuning"}
-"""What the paper compares, by our learners; LoRA stands for fine-tuning where weights of all tasks
-do not fit.
+"""The paper's methods by our learners. LoRA takes the place of fine-tuning if the weights of all
+tasks do not fit.
 """
 
 SHORT = {"fine-tuning": "FT", "prompt tuning": "PT"}
@@ -60,7 +60,7 @@ class Adaptation:
         runs: The digest of each seed's run.
         environment: Machine and whatever else was written down.
         constants: Scores of constant answers on the same tests, by how the answer was chosen:
-            `CONSTANT` for the `majority` learner's, others where they were stored. Empty without
+            `CONSTANT` for the `majority` learner's, others if they were stored. Empty without
             such a run.
     """
 
@@ -76,79 +76,75 @@ class Adaptation:
 
     @property
     def method(self) -> str:
-        """Return fine-tuning or prompt tuning; other learners by their names."""
+        """Fine-tuning or prompt tuning; other learners by their names."""
         return METHODS.get(self.learner, self.learner)
 
     @property
     def procedure(self) -> str:
-        """Return method and amount of data as Table 1 writes them: FFT, FPT, 32FT, 32PT."""
+        """Method and amount of data as Table 1 writes them: FFT, FPT, 32FT, 32PT."""
         short = SHORT.get(self.method, f" {self.method}")
         return f"{self.shots}{short}" if self.shots else f"F{short}"
 
     @property
     def separators(self) -> bool:
-        """Return whether the items of its sequences are separated by #."""
+        """True if the items of its sequences are separated by #."""
         return bool(self.conditions.get("recipe.sequences.separators"))
 
     @property
     def permuted(self) -> bool:
-        """Return whether its labels were shuffled across inputs."""
+        """True if its labels were shuffled across inputs."""
         return self.conditions.get("recipe.labels") == "permuted"
 
     @property
     def balanced(self) -> bool:
-        """Return whether it learned from a balanced mixture of two tasks."""
+        """True if it learned from a balanced mixture of two tasks."""
         return bool(self.conditions.get("recipe.balanced"))
 
     @property
     def pretrained(self) -> bool:
-        """Return whether the model was pre-trained."""
+        """True if the model was pre-trained."""
         return bool(self.conditions.get("learner.pretrained", True))
 
     @property
     def composition(self) -> str:
-        """Return the outermost composition of the task."""
+        """Outermost composition of the task."""
         return composition(_tree(self.task))
 
     @property
     def family(self) -> str:
-        """Return the families of the task's atoms."""
+        """Families of the task's atoms."""
         return family(_tree(self.task))
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the atomic tasks that it is composed of, each as often as it stands there."""
+        """Atomic tasks that it is composed of, each as often as it occurs."""
         return tuple(name(part) for part in _atomic(_tree(self.task)))
 
     @property
     def split(self) -> str:
-        """Return the split that shows generalisation: `test`, or `dev` where the run has no
-        other.
-        """
+        """The split that measures generalisation: `test`, or `dev` if the run has no other."""
         return "test" if "test" in self.scores or "dev" not in self.scores else "dev"
 
     def mean(self, split: str) -> float | None:
-        """Return the mean score over seeds on a split; None where it was not answered."""
+        """Mean score over seeds on a split; None if it was not answered."""
         known = list(self.scores.get(split, {}).values())
         return statistics.fmean(known) if known else None
 
     @property
     def adaptability(self) -> float | None:
-        """Return the mean generalisation score over seeds: adapt_gen of the paper."""
+        """Mean generalisation score over seeds: adapt_gen of the paper."""
         return self.mean(self.split)
 
     @property
     def reference_score(self) -> float | None:
-        """Return the generalisation score as the public code would compute it; the same for words
-        as ours.
-        """
+        """Generalisation score as the public code would compute it; for words the same as ours."""
         if self.composition in ("map", "filter", "map_filter"):
             return self.further.get(self.split, {}).get(REFERENCE)
         return self.adaptability
 
     @property
     def answers(self) -> float | None:
-        """Return the mean number of acceptable answers to an input (of an item of a sequence)."""
+        """Mean number of acceptable answers to an input (to an item of a sequence)."""
         return self.further.get(self.split, {}).get(ANSWERS)
 
     @property
@@ -184,7 +180,7 @@ def _atomic(tree: Expression) -> Iterator[Expression]:
 
 
 def adaptations(runs: Runs) -> list[Adaptation]:
-    """Return what was adapted to each task; refuse runs without a task of TaskBench500."""
+    """Adaptations to each task; an error if no run is on a task of TaskBench500."""
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
     constants = _constants(runs, known)
@@ -283,9 +279,7 @@ def _task(run: Run) -> str | None:
 
 
 def _answer_counts(runs: Runs) -> dict[tuple[str, str], float]:
-    """Return the mean number of acceptable answers by run and split, where predictions were
-    kept.
-    """
+    """Mean number of acceptable answers by run and split, if predictions were kept."""
     if SUITE_SCORE + ANSWERS in runs.table.column_names:
         return {}
     sums: dict[tuple[str, str], list[float]] = {}
@@ -300,7 +294,7 @@ PROCEDURES = ("FFT", "FPT", "32FT", "32PT")
 
 
 def procedures(chosen: Iterable[Adaptation]) -> list[str]:
-    """Return the procedures of some adaptations, those of the paper first and in its order."""
+    """Procedures of some adaptations, those of the paper first and in its order."""
     present = list(dict.fromkeys(one.procedure for one in chosen))
     return [
         *(p for p in PROCEDURES if p in present),
@@ -309,8 +303,8 @@ def procedures(chosen: Iterable[Adaptation]) -> list[str]:
 
 
 def generalising(runs: Runs) -> list[Adaptation]:
-    """Return the adaptations whose generalisation counts: pre-trained models, true labels, no
-    mixture, nothing learnt by heart.
+    """Adaptations whose generalisation counts: pre-trained models, true labels, no mixture, nothing
+    memorised.
     """
     chosen = [
         one
@@ -327,7 +321,7 @@ def generalising(runs: Runs) -> list[Adaptation]:
 
 
 def model_notes(chosen: Iterable[Adaptation]) -> list[str]:
-    """Return what every page says of the models and methods behind its numbers."""
+    """Notes of every page on the models and methods behind its numbers."""
     chosen = list(chosen)
     models = sorted({model_name(one.conditions) or one.learner for one in chosen})
     notes = [f"Model: {', '.join(models)} (the paper: T5-base, 220M parameters)."]

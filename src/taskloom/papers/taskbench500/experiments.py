@@ -84,15 +84,15 @@ FEW_SEEDS = 4
 
 
 def learners(model: str, **settings: Any) -> list[dict[str, Any]]:
-    """Return fine-tuning and prompt tuning of a model; LoRA for the former, so that many tasks
-    share its passes.
+    """Fine-tuning and prompt tuning of a model. Fine-tuning uses LoRA, so that many tasks share its
+    passes.
     """
     base = {"model": model or MODEL, **settings}
     return [{"learner": FINE, **base}, {"learner": PROMPT, **base}]
 
 
 def quick_learners(model: str, **settings: Any) -> list[dict[str, Any]]:
-    """Return both learners with so few steps and such short prompts that two cores manage."""
+    """Both learners with so few steps and such short prompts that two cores suffice."""
     loop: dict[str, Any] = {**QUICK_LOOP, "steps": QUICK_STEPS, **settings}
     if model not in ("", MODEL):
         loop["longest_answer"] *= OTHER_TOKENS
@@ -101,7 +101,7 @@ def quick_learners(model: str, **settings: Any) -> list[dict[str, Any]]:
 
 
 def quick_words(functions: tuple[str, ...], **fields: Any) -> dict[str, Any]:
-    """Return a recipe of functions over the packaged lexicon and invented facts."""
+    """A recipe of functions over the packaged lexicon and invented facts."""
     small = {
         "lexicon": "packaged",
         "pairs": "published",
@@ -116,8 +116,8 @@ def quick_words(functions: tuple[str, ...], **fields: Any) -> dict[str, Any]:
 
 
 def composition_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Tables 1 and 3 and Figures 3 and 5: atomic and composed tasks, on
-    all data and on 32 examples.
+    """Experiments of Tables 1 and 3 and Figures 3 and 5: atomic and composed tasks, on all data and
+    on 32 examples.
     """
     if scale == "quick":
         sequences = {"n": 200, "length": 2, "kept": 1}
@@ -169,9 +169,7 @@ def composition_experiments(scale: str, model: str) -> Experiments:
 
 
 def memorisation_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Figure 2: a few training examples of every atomic task, learnt by
-    heart.
-    """
+    """Experiments of Figure 2: a few training examples of every atomic task, memorised."""
     if scale == "quick":
         recipe = quick_words(FAMILIES, memorise=4)
         chosen = quick_learners(model, **QUICK_MEMORISATION)
@@ -191,8 +189,8 @@ def memorisation_experiments(scale: str, model: str) -> Experiments:
 
 
 def permutation_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Figure 6: own and permuted labels for the pre-trained model,
-    permuted ones for its random twin.
+    """Experiments of Figure 6: own and permuted labels for the pre-trained model, permuted ones for
+    its random twin.
     """
     if scale == "quick":
         own, permuted = (
@@ -218,8 +216,8 @@ def permutation_experiments(scale: str, model: str) -> Experiments:
 
 
 def balance_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Figure 4: balanced unions, and the atomic tasks that tell the
-    easier side from the harder.
+    """Experiments of Figure 4: balanced unions, and the atomic tasks that distinguish the easier
+    side from the harder.
     """
     keep = {"logprobs": "targets"}
     if scale == "quick":

@@ -78,8 +78,8 @@ EACH = 60
 
 
 def learner(scale: str, name: str) -> Block:
-    """Return a learner's block for a scale; a hub id or a folder of weights is fine-tuned as
-    SmolLM2 is.
+    """A learner's block for a scale. A hub id or a folder of weights is fine-tuned with the
+    settings of SmolLM2.
     """
     known = SMALL_LEARNERS if scale == "quick" else FULL_LEARNERS
     if name in known:
@@ -98,14 +98,14 @@ def learner(scale: str, name: str) -> Block:
 
 
 def small_sizes(data: str, part: str) -> dict[str, int]:
-    """Return the sizes of a training recipe at quick scale."""
+    """Sizes of a training recipe at quick scale."""
     n = EACH * SIZES[part]
     sizes = {"splits.train.n": n, "splits.dev.n": SIZES[part]}
     return sizes if data == "inject" else {**sizes, "splits.test.n": SIZES[part] * 8}
 
 
 def recipe_block(scale: str, data: str, part: str, trimmed: bool = False) -> Block:
-    """Return a training recipe; `trimmed` is concat as the paper's T5 was trained on it."""
+    """A training recipe; `trimmed` is concat as the paper's T5 was trained on it."""
     name = f"babi/{data}-{part}" + (
         "-trimmed" if trimmed and data == "concat" and part != "T2" else ""
     )
@@ -115,9 +115,7 @@ def recipe_block(scale: str, data: str, part: str, trimmed: bool = False) -> Blo
 
 
 def evaluated(scale: str, part: str, probes: bool = False) -> list[Any]:
-    """Return the splits to answer: the test of concat, the mix, and for T12 the probes where they
-    are wanted.
-    """
+    """The splits to answer: the test of concat, the mix, and for T12 the probes if they are wanted."""
     if scale == "quick":
         concat: Any = {
             "recipe": f"babi/concat-{part}",
@@ -145,7 +143,7 @@ def block(
     probes: bool = False,
     more: Mapping[str, Any] | None = None,
 ) -> Block:
-    """Return the experiment of one model on one training set."""
+    """Experiment of one model on one training set."""
     trimmed = learner(scale, name)["learner"] == "fine-tune"
     experiment: Block = {
         "recipes": [recipe_block(scale, data, part, trimmed)],
@@ -160,7 +158,7 @@ def block(
 
 
 def models(scale: str, model: str, default: Sequence[str]) -> list[str]:
-    """Return the chosen model, or the study's own."""
+    """The chosen model, or the study's own."""
     names = [model] if model else list(default)
     for name in names:
         learner(scale, name)
@@ -168,23 +166,23 @@ def models(scale: str, model: str, default: Sequence[str]) -> list[str]:
 
 
 def table3_experiments(scale: str, model: str) -> list[Block]:
-    """Return the experiments of Table 3."""
+    """Experiments of Table 3."""
     own = (
         ("entnet", "stm", "bidaf")
         if scale == "quick"
         else ("entnet", "stm", "bidaf", "roberta", "t5")
     )
     parts = ("T2", "T7") if scale == "quick" else PARTS
-    return [
-        block(scale, name, "concat", part)
-        for name in models(scale, model, own)
-        for part in parts
-        if not (name in EXTRACTIVE and part == "T12")
-    ]
+    blocks = []
+    for name in models(scale, model, own):
+        for part in parts:
+            if name not in EXTRACTIVE or part != "T12":
+                blocks.append(block(scale, name, "concat", part))
+    return blocks
 
 
 def enriched_experiments(scale: str, model: str) -> list[Block]:
-    """Return the experiments of Table 4: concat, inject and diverse, on T7 and T12."""
+    """Experiments of Table 4: concat, inject and diverse, on T7 and T12."""
     (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
     parts = ("T7",) if scale == "quick" else ("T7", "T12")
     return [
@@ -193,27 +191,27 @@ def enriched_experiments(scale: str, model: str) -> list[Block]:
 
 
 def gift_experiments(scale: str, model: str) -> list[Block]:
-    """Return the experiments of Table 9: models trained on concat(T7)."""
+    """Experiments of Table 9: models trained on concat(T7)."""
     own = ("entnet",) if scale == "quick" else ("bidaf", "roberta", "t5")
     return [block(scale, name, "concat", "T7") for name in models(scale, model, own)]
 
 
 def map_experiments(scale: str, model: str) -> list[Block]:
-    """Return the experiments of Figure 3."""
+    """Experiments of Figure 3."""
     (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
     return [block(scale, name, "diverse", "T7" if scale == "quick" else "T12")]
 
 
 def probe_experiments(scale: str, model: str) -> list[Block]:
-    """Return the experiments of Table 10 and Figures 4 and 8: a model trained on diverse(T12)
-    answers the probes.
+    """Experiments of Table 10 and Figures 4 and 8: a model trained on diverse(T12) answers the
+    probes.
     """
     (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
     return [block(scale, name, "diverse", "T12", probes=True)]
 
 
 def concurrence_experiments(scale: str, model: str) -> list[Block]:
-    """Return the experiments of Figure 2: several models on concat(T7)."""
+    """Experiments of Figure 2: several models on concat(T7)."""
     own = (
         ("entnet", "stm", "bidaf")
         if scale == "quick"
@@ -227,28 +225,26 @@ DOSES = {"quick": (10, 40), "full": (10, 50, 100, 250, 500)}
 
 
 def inoculation_experiments(scale: str, model: str) -> list[Block]:
-    """Return the first experiments of Figure 7: models that learn concat and are kept."""
+    """First experiments of Figure 7: models that learn concat and are kept."""
     (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
     parts = ("T7",) if scale == "quick" else ("T7", "T12")
     return [block(scale, name, "concat", part, more={"keep": {"model": True}}) for part in parts]
 
 
 def dose_learner(scale: str, model: str) -> Block:
-    """Return the learner that continues with a dose."""
+    """The learner that continues with a dose."""
     (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
     short = {"steps": 60} if scale == "quick" else {"epochs": 12}
     return {**learner(scale, name), **short}
 
 
 def continued(block: Block, folder: str) -> Block:
-    """Return a learner's block that starts from a saved model; what is chosen by dev needs none of
-    that here.
-    """
+    """A learner's block that starts from a saved model, without the settings for choosing by dev."""
     return {**block, "start_from": folder}
 
 
 def dose_blocks(scale: str, part: str, learner_block: Block, seed: int) -> list[Block]:
-    """Return an experiment for each dose, which a model of one seed continues with."""
+    """An experiment for each dose with which a model of one seed is continued."""
     kinds = {"T2": 1, "T7": 3, "T12": 6}[part]
     mix = 120 if scale == "quick" else None
     return [

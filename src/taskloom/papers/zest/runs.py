@@ -57,7 +57,7 @@ class DescriptionRuns:
 
     Attributes:
         model: What tables call the model.
-        part: What of an input it was given: `both`, `question` or `context`.
+        part: Part of the input that it was given: `both`, `question` or `context`.
         conditions: All settings of recipe and learner.
         reports: The evaluation of each split, by seed.
         answered: The share of instances to which something else than n/a was answered, by split and
@@ -77,7 +77,7 @@ class DescriptionRuns:
 
     @property
     def by_script(self) -> bool:
-        """Return whether the public script's evaluation was used; it stops at some answers."""
+        """True if the public script's evaluation was used. The script stops at some answers."""
         return any(
             report.mode == "official"
             for by_seed in self.reports.values()
@@ -85,27 +85,23 @@ class DescriptionRuns:
         )
 
     def values(self, split: str, measure: Measure) -> list[float]:
-        """Return a number of each seed on a split."""
+        """A number of each seed on a split."""
         values = [measure(report) for _, report in sorted(self.reports.get(split, {}).items())]
         return [value for value in values if value is not None]
 
 
 def overall(score: str) -> Measure:
-    """Return the measure of the row Overall: the mean over generalization types, as the public
-    script takes it.
-    """
+    """Measure of the row Overall: the mean over generalization types, as in the public script."""
     return lambda report: report.overall.get(score)
 
 
 def of_type(kind: str, score: str) -> Measure:
-    """Return the measure of one generalization type; paraphrases and flips count with their base
-    task.
-    """
+    """Measure of one generalization type; paraphrases and flips count with their base task."""
     return lambda report: report.by_type.get(kind, {}).get(score)
 
 
 def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
-    """Return a split with the number of its tasks, as captions say it: `the 114 tasks of dev`."""
+    """A split with the number of its tasks for captions: `the 114 tasks of dev`."""
     sizes = [
         int(group.conditions.get(f"recipe.tasks.{split}") or 0)
         for group in groups
@@ -115,7 +111,7 @@ def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
 
 
 def percent(values: Iterable[float]) -> str:
-    """Return mean ± standard deviation over seeds in percent, as the paper's tables have them.
+    """Mean ± standard deviation over seeds in percent, as in the paper's tables.
 
     >>> percent([0.5, 0.52]), percent([0.5]), percent([])
     ('51.0 ± 1.4', '50.0', '–')
@@ -130,13 +126,13 @@ def percent(values: Iterable[float]) -> str:
 def description_runs(
     runs: Runs, parts: Sequence[str] = ("both",), mode: Mode = "official", totals: bool = False
 ) -> list[DescriptionRuns]:
-    """Return the runs on ZEST, evaluated; refuse stores without any.
+    """Runs on ZEST, evaluated; an error if the store has none.
 
     Args:
         runs: Runs of any kind; those of other suites are left out.
         parts: Only runs on these parts of the input.
         mode: `official`, where the public script does not stop, or `corrected`.
-        totals: Whether the scores of whole splits will do. Then a run on data that an earlier
+        totals: True if the scores of whole splits suffice. Then a run on data that an earlier
             version of the suite made counts with the scores that were computed when it was made.
     """
     kinds: dict[str, list[str]] = {}
@@ -224,7 +220,7 @@ EARLIER = (
 
 
 def _constant(texts: Sequence[str]) -> bool:
-    """Return whether all answers are the same: several trainings may well end in n/a throughout."""
+    """True if all answers are the same: several trainings may well end in n/a throughout."""
     return len(set(texts)) == 1
 
 
@@ -249,7 +245,7 @@ def _answers(runs: Runs, run: str) -> dict[str, pa.Table]:
 def _examples(
     runs: Runs, run: str, split: str, known: dict[tuple[str, int, str], list[Example]]
 ) -> list[Example]:
-    """Return the examples of a split of the run's recipe; made once for all runs."""
+    """Examples of a split of the run's recipe; generated once for all runs."""
     recipe = recipe_of(runs, run)
     block = parse(runs.config(run))["recipes"][0]
     seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0
@@ -284,14 +280,14 @@ def _check(
 
 
 def _same(examples: Sequence[Example], answers: pa.Table) -> bool:
-    """Return whether a run answered these examples, by their right answers."""
+    """True if a run answered these examples, judged by their right answers."""
     return [targets[0] for targets in answers["targets"].to_pylist()] == [
         example.target for example in examples
     ]
 
 
 def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
-    """Return the totals of a split that were computed with the run, if it kept them."""
+    """Totals of a split that were computed with the run, if it kept them."""
     stored = runs[run].splits[split]
     prefix = "official " if mode == "official" else ""
     if stored.score is None or not all(prefix + head in stored.further for head in SCORES.values()):
@@ -362,7 +358,7 @@ def _same_tasks(a: Sequence[Example], b: Sequence[Example]) -> bool:
 def above_constant(
     groups: Sequence[DescriptionRuns], baselines: Sequence[DescriptionRuns], splits: Sequence[str]
 ) -> Iterator[ClaimedDirection]:
-    """Yield whether runs are above always saying yes, by each score.
+    """Yield the directions from always saying yes to the runs, by each score.
 
     Args:
         groups: The runs.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from taskloom.core.errors import ParameterError, nearest
-from taskloom.papers.ctlpp.trainings import MODELS
+from taskloom.papers.ctlpp.runs import MODELS
 
 Experiments = list[dict[str, Any]]
 
@@ -44,11 +44,11 @@ SMALL_LEARNERS: dict[str, dict[str, Any]] = {
 }
 
 PAPER_SEEDS = {"bilstm": 25, "transformer": 50, "ndr": 25}
-"""Of the Transformer 50 are trained, and the first 25 that converge are counted."""
+"""Seeds at full scale. The paper trains 50 Transformers and counts the first 25 that converge."""
 
 
 def models(model: str) -> list[str]:
-    """Return the chosen learner, or the paper's three."""
+    """The chosen learner, or the paper's three."""
     if model and model not in MODELS:
         raise ParameterError(
             "model", f"must be one of the paper's models, not '{model}'; {nearest(model, MODELS)}"
@@ -57,12 +57,12 @@ def models(model: str) -> list[str]:
 
 
 def small(name: str, **changes: Any) -> dict[str, Any]:
-    """Return a recipe in the small world."""
+    """A recipe in the small world."""
     return {"recipe": name, "set": {**SMALL, **changes}}
 
 
 def table_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Table 1."""
+    """Experiments of Table 1."""
     if scale == "quick":
         learners = [SMALL_LEARNERS[name] for name in models(model)]
         return [{"recipes": [small("ctl/A"), small("ctl/R")], "learners": learners, "seeds": 3}]
@@ -78,8 +78,8 @@ def table_experiments(scale: str, model: str) -> Experiments:
 
 
 def similarity_experiments(variant: str) -> Callable[[str, str], Experiments]:
-    """Return the experiments of the similarity figures on a variant: models are kept, so that their
-    states can be looked at.
+    """Experiments of the similarity figures on a variant. Models are kept, so that their states can
+    be inspected.
     """
 
     def experiments(scale: str, model: str) -> Experiments:
@@ -105,7 +105,7 @@ DRAWS = ("published", "chains", "independent")
 
 
 def draw_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments on the draw of the training data; everything else is as in Table 1."""
+    """Experiments on the draw of the training data; everything else is as in Table 1."""
     if scale == "quick":
         return [
             {
@@ -126,8 +126,8 @@ PROCESSES = (1, 8, 32)
 
 
 def process_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments on the number of processes of the published draw; everything else is
-    as in Table 1.
+    """Experiments on the number of processes of the published draw; everything else is as in Table
+    1.
     """
     if scale == "quick":
         return [
@@ -179,8 +179,8 @@ as the text says.
 
 
 def single_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments on what training always contains: all pairs of functions, or all
-    single functions.
+    """Experiments on what training always contains: all pairs of functions, or all single
+    functions.
     """
     if scale == "quick":
         return [
@@ -200,8 +200,8 @@ def single_experiments(scale: str, model: str) -> Experiments:
 
 
 def layer_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments on the number of layers at test: models whose shared layer can be
-    applied more or less often.
+    """Experiments on the number of layers at test: models whose shared layer can be applied more or
+    less often.
     """
     names = [name for name in models(model) if name != "bilstm"]
     if not names:
@@ -222,7 +222,7 @@ STAGED_SPLITS = {"train": {"n": 700}, "iid": {"n": 60}, "ood": {"n": 80}}
 
 
 def staged_experiments(learner: str) -> Callable[[str, str], Experiments]:
-    """Return the experiments of the heat maps of S for a model."""
+    """Experiments of the heat maps of S for a model."""
 
     def experiments(scale: str, model: str) -> Experiments:
         name = models(model or learner)[0]

@@ -1,4 +1,4 @@
-"""What the command line prints: tables for people, JSON for machines. Nothing here computes."""
+"""Printing: tables for people, JSON for machines. Nothing here computes."""
 
 from __future__ import annotations
 

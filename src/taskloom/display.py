@@ -1,4 +1,7 @@
-"""What there is and what it looks like: lists, examples, answers, resources."""
+"""Printing examples, answers and resources: `tl.show`, and the commands show, apply and data.
+
+It is not part of the command line, because `tl.show` has to work without one.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.cli.output import cell, console, emit, printable, table
 from taskloom.core.arguments import path_of, whole
 from taskloom.core.errors import ParameterError, TaskloomError
 from taskloom.core.example import Answer, Example
+from taskloom.core.output import cell, console, emit, printable, table
 
 if TYPE_CHECKING:
     from taskloom.data import Dataset, Examples
@@ -52,7 +55,7 @@ def views(
     for view in chosen:
         if view not in recipe.suite.views:
             owners = " and ".join(s.name for s in SUITES if view in s.views)
-            raise TaskloomError(f"--{view} is for {owners}, not for {name}")
+            raise ParameterError(view, f"is for {owners}, not for {name}")
         for title, text in recipe.suite.views[view].texts(recipe.fields).items():
             if as_json:
                 emit({"task": title, view: text})
@@ -157,10 +160,11 @@ def examples(
 
     if path_of(name).is_dir():
         if seed is not None or tuple(changes):
-            raise TaskloomError(f"{name} is made already: --seed and --set go with a recipe")
+            parameter = "set" if tuple(changes) else "seed"
+            raise ParameterError(parameter, f"goes with a recipe, and {name} is made already")
         shown = _of_dataset(load(name), name, n, split, start, task, not as_json)
     elif task is not None:
-        raise TaskloomError(f"--task goes with the folder of a dataset; {name} is a recipe")
+        raise ParameterError("task", f"goes with the folder of a dataset; {name} is a recipe")
     else:
         shown = _of_recipe(name, n, split, start, seed, tuple(changes))
     if not as_json:

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from taskloom.analysis.conditions import Conditions, conditions_of
 from taskloom.analysis.seed_scores import repeated_runs
-from taskloom.analysis.settings import check_choice
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, check_choice
 from taskloom.experiments.table import Runs
 from taskloom.suites.ctl.fields import CtlFields
 
@@ -51,18 +50,18 @@ class Trainings:
 
     @property
     def seeds(self) -> list[int]:
-        """Return the seeds, sorted."""
+        """The seeds, sorted."""
         return sorted(self.runs)
 
     @property
     def draw(self) -> str:
-        """Return how the training data were drawn."""
+        """How the training data were drawn."""
         return str(self.conditions.get("recipe.draw", ""))
 
     @property
     def processes(self) -> int | None:
-        """Return how many processes of the public code drew the training data; None where the draw
-        is not one of processes.
+        """Number of processes of the public code that drew the training data; None for other draws
+        than the published one.
         """
         return self.conditions.get("recipe.processes") if self.draw == "published" else None
 
@@ -90,7 +89,7 @@ class Trainings:
 
     @property
     def contents(self) -> str:
-        """Return what training always contains: all `pairs` of functions, all `singles`, `both` or
+        """What training always contains: all `pairs` of functions, all `singles`, `both` or
         `neither`.
         """
         singles, pairs = (
@@ -111,18 +110,18 @@ class Trainings:
 
     @property
     def label(self) -> str:
-        """Return the model's name as the paper writes it."""
+        """The model's name as the paper writes it."""
         return MODELS.get(self.model, self.model)
 
     def of(self, split: str, seeds: list[int] | None = None) -> list[float]:
-        """Return the scores on a split of some seeds, all by default."""
+        """Scores on a split of some seeds. Default: all seeds."""
         known = self.scores.get(split, {})
         return [known[seed] for seed in (self.seeds if seeds is None else seeds) if seed in known]
 
 
 def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") -> list[Trainings]:
-    """Return the trainings on some variants, by model, variant, draw, table and data seed; refuse
-    runs that have none.
+    """Trainings on some variants, by model, variant, draw, table and data seed; an error if there
+    are none.
 
     Args:
         runs: The runs.
@@ -141,7 +140,7 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
 
 
 def of_learner(runs: Runs, groups: list[Trainings], learner: str) -> list[Trainings]:
-    """Return those trainings that are of a learner; refuse one that none is of."""
+    """Trainings of one learner; an error if there are none."""
     check_choice(runs, "learner", learner, (g.model for g in groups))
     return [g for g in groups if g.model == learner]
 

@@ -1,0 +1,419 @@
+"""Planning and running experiments: run, power."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taskloom.cli.options import Engine, Json, OnlyPlan, Workers
+from taskloom.core.output import console, counted, emit, percent, table
+
+if TYPE_CHECKING:
+    from taskloom.experiments.api import DryRun, Outcome
+    from taskloom.experiments.record import Run
+    from taskloom.experiments.spec.cells import Cell
+    from taskloom.experiments.statistics import PowerQuestion
+
+
+def run(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="EXPERIMENT", help="A YAML file, or one that comes with Taskloom: ctlpp-small."
+        ),
+    ],
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            "--store", metavar="DIR", help="The folder of the runs [runs, or as the file says]."
+        ),
+    ] = None,
+    engine: Engine = "local",
+    workers: Workers = None,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="Address of a Ray cluster [a local one is started]."),
+    ] = None,
+    tracker: Annotated[
+        str | None,
+        typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow."),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            min=1,
+            help="Answer at most so many examples of each split [as the file says, or all].",
+        ),
+    ] = None,
+    dry_run: OnlyPlan = False,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: recipes x learners x seeds. Rerun the command to resume after an
+    interruption.
+
+    Exit status 1 when runs failed; rerun the command to retry just those.
+
+    \b
+    Examples:
+      $ printf 'recipes: [{recipe: babi/1, set: {splits.train.n: 500}}]\\nlearners: [majority]\\nseeds: 2\\n' | tee experiment.yaml
+      $ taskloom run experiment.yaml --dry-run
+      $ taskloom run experiment.yaml --store my-runs --workers 2
+    """
+    from taskloom.experiments import api
+    from taskloom.experiments.execute import progress
+    from taskloom.experiments.spec import experiment as spec
+
+    experiment = spec.read(file)
+    if limit is not None:
+        experiment = experiment.model_copy(update={"limit": limit})
+    if dry_run:
+        print_plan(api.dry_run(experiment, store), as_json)
+        return
+    if engine == "ray" and address:
+        # Said before, since Ray ends the program of a cluster whose head has died, without a chance
+        # for a last word.
+        typer.echo(
+            f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing"
+            " finished is lost; start a cluster again and rerun the command to resume.",
+            err=True,
+        )
+    with progress.display() as watch:
+        outcome = api.fill(
+            experiment,
+            store,
+            engine=engine,
+            workers=workers,
+            address=address,
+            tracker=tracker,
+            watch=watch,
+        )
+    command = f"taskloom run {file}"
+    if store:
+        command += f" --store {store}"
+    if limit:
+        command += f" --limit {limit}"
+    print_outcome(outcome, command, as_json)
+    if outcome.state.failed:
+        raise typer.Exit(1)
+
+
+def power(
+    gap: Annotated[
+        float, typer.Option("--gap", help="The difference in accuracy that should be found.")
+    ],
+    accuracy: Annotated[
+        float,
+        typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap."),
+    ],
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")
+    ] = None,
+    seed_sd: Annotated[
+        float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")
+    ] = 0.0,
+    paired_correlation: Annotated[
+        float,
+        typer.Option(
+            "--paired-correlation",
+            help="Correlation of the learners' answers to an item; 0 if their items differ.",
+        ),
+    ] = 0.0,
+    seed_correlation: Annotated[
+        float | None,
+        typer.Option(
+            "--seed-correlation",
+            help="Correlation of two seeds' answers to an item [(1 + paired) / 2].",
+        ),
+    ] = None,
+    wanted: Annotated[
+        float, typer.Option("--power", help="How often a gap should be found.")
+    ] = 0.8,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            "--alpha", help="Significance level: how often a gap that is not there may be found."
+        ),
+    ] = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Compute how many examples and seeds it takes to see a gap between two learners.
+
+    \b
+    Examples:
+      $ taskloom power --gap 0.02 --accuracy 0.8
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --paired-correlation 0.4
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --seeds 5 --examples 1000 --json
+    """
+    from taskloom.experiments.statistics import PowerQuestion
+
+    question = PowerQuestion(
+        gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted
+    )
+    print_power(question, examples, seeds, as_json)
+
+
+MOST_REASONS = 20
+"""Reasons of failures that are printed."""
+
+
+def print_plan(plan: DryRun, as_json: bool) -> None:
+    """Print the plan of `taskloom run --dry-run`."""
+    if as_json:
+        rows = [
+            {
+                "run": c.run,
+                **_row(c),
+                "present": c.run in plan.present,
+                "failed": plan.failed.get(c.run),
+            }
+            for c in plan.cells
+        ]
+        emit({"cells": rows, "estimate": asdict(plan.estimate)})
+        return
+    from taskloom.experiments.execute.progress import duration
+
+    console().print(table("runs", *_plan_table(plan)), "")
+    estimate = plan.estimate
+    costs = []
+    if estimate.known:
+        costs.append(f"about {duration(estimate.seconds)} of work for {estimate.known:,} of them")
+    if estimate.unknown:
+        costs.append(f"unknown for {estimate.unknown:,} (the store has no finished run like them)")
+    cost = ", ".join(costs) or "nothing"
+    runs = counted(len(plan.cells), "run")
+    missing = len(plan.cells) - len(plan.present)
+    print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {cost}")
+
+
+TASK = "recipe.task"
+"""The field of a run on one of the tasks of a recipe. A plan counts them: a line for each of a
+hundred tasks hides the others.
+"""
+
+LISTED = 2
+"""Values of a list that a plan names; of a longer one it names the first."""
+
+
+PLAN_HEADS = (
+    "recipe",
+    "learner",
+    "fields that differ",
+    "tasks",
+    "seeds",
+    "present",
+    "failed before",
+)
+
+_Repeated = tuple[str | None, list["Cell"]]
+"""The repetitions of one run, with its task if there are several."""
+
+
+def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
+    """Heads and lines of a plan. Tasks have a column if there are several."""
+    kinds: dict[str, list[Cell]] = {}
+    for cell in plan.cells:
+        kinds.setdefault(cell.kind, []).append(cell)
+    repeated = list(kinds.values())
+    firsts = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in repeated]
+    differing = _differing(firsts)
+    groups: dict[tuple[str, str, str], list[_Repeated]] = {}
+    for (recipe, learner, fields), names, same in zip(firsts, differing, repeated, strict=True):
+        others = {name: fields[name] for name in names if name != TASK}
+        task = fields[TASK] if TASK in names else None
+        groups.setdefault((recipe, learner, json.dumps(others)), []).append((task, same))
+    lines = [
+        [recipe, learner, *_plan_cells(plan, json.loads(text), tasks)]
+        for (recipe, learner, text), tasks in groups.items()
+    ]
+    heads = list(PLAN_HEADS)
+    tasks_column = heads.index("tasks")
+    if not any(line[tasks_column] for line in lines):
+        for row in (heads, *lines):
+            del row[tasks_column]
+    return heads, lines
+
+
+def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
+    """A line of a plan, from its third column on, for tasks that differ in nothing else."""
+    cells = [cell for _, same in tasks for cell in same]
+    shown = {name: _first_values(value) for name, value in fields.items()}
+    if len(tasks) == 1 and tasks[0][0] is not None:
+        shown[TASK] = tasks[0][0]
+    seeds = " or ".join(str(n) for n in sorted({len(same) for _, same in tasks}))
+    present = sum(cell.run in plan.present for cell in cells)
+    failed = sum(cell.run in plan.failed for cell in cells)
+    several = len(tasks) if len(tasks) > 1 else ""
+    return _as_text(shown), several, seeds, present, failed
+
+
+def _first_values(value: Any) -> Any:
+    if isinstance(value, list) and len(value) > LISTED:
+        return f"{value[0]} and {len(value) - 1} more"
+    return value
+
+
+def _differing(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
+    """The fields in which each row differs from others of its recipe and learner."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for recipe, learner, fields in rows:
+        groups.setdefault((recipe, learner), []).append(fields)
+    differing = {key: _names_that_differ(group) for key, group in groups.items()}
+    return [
+        sorted(differing[recipe, learner].intersection(fields)) for recipe, learner, fields in rows
+    ]
+
+
+def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
+    """Fields that have several values in a group, or that some of it lacks."""
+    values: dict[str, list[str]] = {}
+    for fields in group:
+        for name, value in fields.items():
+            values.setdefault(name, []).append(json.dumps(value))
+    return {
+        name for name, given in values.items() if len(set(given)) > 1 or len(given) < len(group)
+    }
+
+
+def _telling(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+    """The fields in which rows of one recipe and learner differ, as text."""
+    differing = _differing(rows)
+    return [
+        _as_text({name: row[2][name] for name in names})
+        for row, names in zip(rows, differing, strict=True)
+    ]
+
+
+def _as_text(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.split('.', 1)[1]}={fields[name]}" for name in sorted(fields))
+
+
+def _mean(runs: list[Run], split: str, name: str = "") -> str:
+    answered = [run.splits[split] for run in runs if split in run.splits]
+    entries = [one.further.get(name) if name else one.score for one in answered]
+    scores = [score for score in entries if score is not None]
+    return percent(sum(scores) / len(scores)) if scores else "-"
+
+
+def _row(cell: Any) -> dict[str, Any]:
+    return {
+        "recipe": cell.data.name,
+        "learner": cell.learner_name,
+        "fields": cell.fields,
+        "seed": cell.seed,
+    }
+
+
+def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
+    """Print the end of `taskloom run`: the scores, mean over seeds, and the reasons of what
+    failed.
+    """
+    state = result.state
+    table_of_runs = result.table
+    runs = [table_of_runs[name] for name in result.runs]  # in the order of the experiment
+    if as_json:
+        rows = [
+            {
+                "run": run.name,
+                "recipe": run.recipe,
+                "learner": run.learner,
+                "fields": run.fields,
+                "seed": run.seed,
+                "splits": {split: scores.to_dict() for split, scores in run.splits.items()},
+            }
+            for run in runs
+        ]
+        emit({"store": str(result.store.path), "runs": rows, "failed": state.failed})
+        return
+    splits = list(dict.fromkeys(split for run in runs for split in run.splits))
+    telling = _telling([(run.recipe, run.learner, run.fields) for run in runs])
+    groups: dict[tuple[str, str, str], list[Run]] = {}
+    for run, fields in zip(runs, telling, strict=True):
+        groups.setdefault((run.recipe, run.learner, fields), []).append(run)
+    answered = [item for run in runs for item in run.splits.items()]
+    suite = sorted({(split, name) for split, scores in answered for name in scores.further})
+    shown = [(split, "") for split in splits] + suite
+    lines = [
+        (*key, len(same), *(_mean(same, *column) for column in shown))
+        for key, same in groups.items()
+    ]
+    if lines:
+        heads = (
+            "recipe",
+            "learner",
+            "fields that differ",
+            "seeds",
+            *(f"{split} {name}".strip() for split, name in shown),
+        )
+        console().print(table("mean scores", heads, lines), "")
+    print(f"{state.before:,} runs were there, {state.done:,} are new, in {result.store.path}")
+    if state.failed:
+        print(f"{len(state.failed):,} failed; '{command}' retries just those:")
+        for line in _reasons(result):
+            print(f"  {line}")
+
+
+def _reasons(result: Outcome) -> Iterator[str]:
+    """Yield a line for each reason of failures: once, however many runs it stopped."""
+    cells = {cell.run: cell for cell in result.cells}
+    by_reason: dict[str, list[Cell]] = {}
+    for run, why in result.state.failed.items():
+        by_reason.setdefault(why, []).append(cells[run])
+    for why, stopped in itertools.islice(by_reason.items(), MOST_REASONS):
+        if len(stopped) == 1:
+            yield f"{stopped[0]} ({stopped[0].run[:8]}…): {why}"
+        else:
+            kinds = list(
+                dict.fromkeys(f"{cell.learner_name} on {cell.data.name}" for cell in stopped)
+            )
+            more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""
+            yield f"{len(stopped):,} runs ({', '.join(kinds[:4])}{more}): {why}"
+    if len(by_reason) > MOST_REASONS:
+        yield (
+            f"and {len(by_reason) - MOST_REASONS} other reasons, in {result.store.failed_folder}"
+        )
+
+
+def print_power(
+    question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool
+) -> None:
+    """Print the answer of `taskloom power`."""
+    from taskloom.experiments.statistics.power import plan
+
+    rows = plan(question, examples, seeds)
+    if as_json:
+        emit({**asdict(question), "seed_correlation": question.within, "plans": rows})
+        return
+    heads = ["seeds of each", "examples", "power"]
+    if "smallest_gap" in rows[0]:
+        heads.append("smallest gap found")
+    shown = [_power_cells(row) for row in rows]
+    out = console()
+    other = question.accuracy + question.gap
+    out.print(
+        f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]"
+    )
+    out.print(table("", heads, shown))
+    if any(row["seeds"] == 1 for row in rows):
+        out.print(
+            "\nOne seed each compares two trained models; whether the two learners differ takes"
+            " several seeds."
+        )
+
+
+def _power_cells(row: Mapping[str, Any]) -> list[Any]:
+    cells = ["none is enough" if row[size] is None else row[size] for size in ("seeds", "examples")]
+    cells.append("-" if row["power"] is None else percent(row["power"]))
+    if "smallest_gap" in row:
+        gap = row["smallest_gap"]
+        cells.append("none" if gap is None else f"{gap:+.4f}")
+    return cells
