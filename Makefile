@@ -68,9 +68,9 @@ CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/data/test_ma
 	tests/core/test_seeding.py tests/core/test_scoring.py tests/core/test_example.py tests/core/test_arrow.py
 .PHONY: test-lowest test-newest
 test-lowest: ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
-	uv venv --quiet --clear --python 3.11 .venv-lowest
+	uv venv --quiet --clear --seed --python 3.11 .venv-lowest
 	uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e . \
-		'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100'
+		'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' hatchling
 	.venv-lowest/bin/python -m pytest $(PARALLEL) $(CORE_TESTS)
 
 test-newest: ## the test suite with the newest version of every dependency (in .venv-newest)
@@ -107,6 +107,13 @@ audit-pins: $(VENV)/.ready ## the pinned versions, against known advisories; PAG
 FUZZ ?= --inputs 100000 --seconds 3600 --seed $(shell date +%Y%m%d)
 fuzz: $(VENV)/.ready ## random inputs of every kind; a failure becomes a file in tests/regressions
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# atheris has no wheel for every system, so it is not among the pinned versions. Needs uv.
+.PHONY: fuzz-guided
+fuzz-guided: ## coverage-guided fuzzing of the parsers (in .venv-guided)
+	uv venv --quiet --clear --python 3.11 .venv-guided
+	uv pip install --quiet --python .venv-guided/bin/python -e . atheris 'hypothesis>=6.100'
+	for target in expressions stories yaml zest-files; do .venv-guided/bin/python -m tests.fuzz.guided $$target || exit 1; done
 
 types: $(VENV)/.ready ## mypy, strict
 	$(BIN)/mypy
@@ -158,4 +165,4 @@ test-interop: .venv-interop/.ready ## tests with the real packages of other tool
 		'tests/analysis/test_quick_scale.py::test_a_study_runs_at_quick_scale[reinforcement]'
 
 clean: ## remove everything that is generated
-	rm -rf $(VENV) .venv-interop .venv-lowest .venv-newest demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-interop .venv-lowest .venv-newest .venv-guided demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

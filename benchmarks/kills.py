@@ -1,13 +1,20 @@
-"""Training under fire: SIGKILL at random moments, resume, and compare with a run that was left alone.
+"""Work under fire: SIGKILL at random moments, resume, and compare with work that was left alone.
 
-    python benchmarks/kills.py [--kills 20] [--seed 0] [--longest 3] [--folder FOLDER]
+    python benchmarks/kills.py [--part make|run|train|ray …] [--kills 20] [--longest 3] [--folder FOLDER]
 
-The experiment trains a stack of small bi-LSTMs, a bi-LSTM that starts from a saved one, and a tiny
-language model, each as the best of two tries (`best_of`), with a checkpoint every few steps. It is
-filled once without a kill. Then it is filled again in another store: every time that a new checkpoint
-has been written, the driver, its worker or both are killed after a random time, and the same command
-is started again, until that many kills have hit. The last command runs to its end. Scores,
-predictions and learning curves of both stores must be the same bytes. Exits with 1 if they are not.
+Each part is a command that fills a folder:
+
+- `make` makes a dataset in small shards with two workers,
+- `run` fills a store with baselines, in two workers,
+- `train` trains a stack of small bi-LSTMs, a bi-LSTM that starts from a saved one, and a tiny language
+  model, each as the best of two tries (`best_of`), with a checkpoint every few steps,
+- `ray` fills the store of `run` on a Ray cluster of its own, whose head is killed as well.
+
+The folder is filled once without a kill. Then it is filled again elsewhere: every time that new work
+has been written, the driver, its workers or both are killed after a random time, and the same command
+is started again. Whenever a filling ends, it must have the same bytes as the first: of a dataset all
+files, of a store the score table, scores, predictions and learning curves. The next filling begins
+until that many kills have hit. Exits with 1 if anything is different.
 """
 
 from __future__ import annotations
@@ -23,6 +30,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +58,34 @@ LEARNERS: list[dict[str, Any]] = [
     },
 ]
 
+PATIENCE = 300.0
+"""Seconds to wait for new work before the kill comes without any."""
+
+HEAD_PATIENCE = 120.0
+"""Seconds in which a driver must notice that its Ray head is gone."""
+
 TARGETS = ("driver", "worker", "both")
 
-PATIENCE = 300.0
-"""Seconds to wait for a checkpoint before the kill comes without one."""
+Contents = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A command that fills a folder.
+
+    Attributes:
+        command: The words after `taskloom`, from the folder to fill.
+        work: A pattern of the files whose writing shows that work is being done.
+        contents: What must be the same in every filling.
+        targets: What is killed, chosen at random.
+        shares: Number of runs over which the kills are spread.
+    """
+
+    command: Callable[[Path], list[str]]
+    work: str
+    contents: Callable[[Path], Contents]
+    targets: tuple[str, ...] = TARGETS
+    shares: int = 1
 
 
 def write_experiment(folder: Path) -> Path:
@@ -87,25 +120,64 @@ def write_experiment(folder: Path) -> Path:
     return file
 
 
-def start(file: Path, store: Path) -> subprocess.Popen[bytes]:
+def write_baselines(folder: Path) -> Path:
+    """Write an experiment of baselines."""
+    sizes = {"train": {"n": 400}, "iid": {"n": 200}}
+    experiment = {
+        "recipes": [{"recipe": "ctl/A-independent", "set": {"splits": sizes}}],
+        "learners": ["majority", "nearest-neighbour"],
+        "seeds": 12,
+    }
+    folder.mkdir(parents=True)
+    file = folder / "experiment.yaml"
+    file.write_text(json.dumps(experiment, indent=1), encoding="utf-8")
+    return file
+
+
+def prepare(name: str, folder: Path) -> Part:
+    """Write what a part needs."""
+    if name == "make":
+        words = ["make", "ctl/A-independent", "--set", "splits.train.n=300000"]
+        words += ["--shard-rows", "2000", "--workers", "2"]
+        folder.mkdir(parents=True)
+        return Part(lambda out: [*words, "-o", str(out)], "*.parquet", files_of)
+    trains = name == "train"
+    file = write_experiment(folder) if trains else write_baselines(folder)
+    words = ["run", str(file), "--workers", "1" if trains else "2"]
+    targets = TARGETS
+    if name == "ray":
+        words += ["--engine", "ray"]
+        targets = ("driver", "worker", "head")
+    return Part(
+        lambda out: [*words, "--store", str(out)],
+        NAME if trains else "scores.json",
+        results,
+        targets,
+        len(LEARNERS) if trains else 1,
+    )
+
+
+def start(part: Part, out: Path) -> subprocess.Popen[bytes]:
     """Start the driver in a process group of its own."""
-    command = [sys.executable, "-m", "taskloom", "run", str(file), "--store", str(store)]
-    with (store.parent / f"{store.name}.log").open("ab") as log:
+    command = [sys.executable, "-m", "taskloom", *part.command(out)]
+    # A driver should notice within seconds, not a minute, that a Ray head is gone.
+    environment = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
+    with (out.parent / f"{out.name}.log").open("ab") as log:
         return subprocess.Popen(
-            [*command, "--workers", "1"], stdout=log, stderr=log, start_new_session=True
+            command, stdout=log, stderr=log, start_new_session=True, env=environment
         )
 
 
-def finish(process: subprocess.Popen[bytes], store: Path) -> None:
+def finish(process: subprocess.Popen[bytes], out: Path) -> None:
     """Wait for a driver's own end."""
     if process.wait() != 0:
-        raise SystemExit(f"the driver failed: {store.parent / f'{store.name}.log'}")
+        raise SystemExit(f"the driver failed: {out.parent / f'{out.name}.log'}")
 
 
-def checkpoints(store: Path) -> dict[Path, int]:
-    """Every checkpoint in a store, with the time at which it was written."""
+def work_of(part: Part, out: Path) -> dict[Path, int]:
+    """Every file that shows work, with the time at which it was written."""
     times = {}
-    for path in store.rglob(NAME):
+    for path in out.rglob(part.work):
         try:
             times[path] = path.stat().st_mtime_ns
         except FileNotFoundError:  # the run finished in between
@@ -113,17 +185,17 @@ def checkpoints(store: Path) -> dict[Path, int]:
     return times
 
 
-def finished(store: Path) -> int:
+def finished(out: Path) -> int:
     """Number of finished runs."""
-    return len(list(store.glob("*/*/scores.json")))
+    return len(list(out.glob("*/*/scores.json")))
 
 
-def wait_for_checkpoint(process: subprocess.Popen[bytes], store: Path) -> bool:
-    """Wait until the driver's worker has written a checkpoint; False if the driver ended first."""
-    before = checkpoints(store)
+def wait_for_work(process: subprocess.Popen[bytes], part: Part, out: Path) -> bool:
+    """Wait until the driver's workers have written something; False if the driver ended first."""
+    before = work_of(part, out)
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
-        now = checkpoints(store)
+        now = work_of(part, out)
         if any(before.get(path) != written for path, written in now.items()):
             return True
         time.sleep(0.02)
@@ -134,24 +206,39 @@ def children(pid: int) -> list[int]:
     """Processes that a process has started, directly or not."""
     try:
         listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
     direct = [int(child) for child in listed]
     return [*direct, *(deeper for child in direct for deeper in children(child))]
 
 
+def is_head(pid: int) -> bool:
+    """True for the processes of a Ray head."""
+    try:
+        program = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return program.endswith((b"gcs_server", b"raylet"))
+
+
 def kill(process: subprocess.Popen[bytes], target: str) -> None:
-    """Kill the driver, its workers, or the whole group."""
-    victims = children(process.pid) if target == "worker" else [process.pid]
-    if target == "both":
-        victims += children(process.pid)
+    """Kill the driver, its workers, both, or its Ray head, and wait for the driver's end."""
+    below = children(process.pid)
+    victims = {
+        "driver": [process.pid],
+        "worker": [pid for pid in below if not is_head(pid)],
+        "both": [process.pid, *below],
+        "head": [pid for pid in below if is_head(pid)],
+    }[target]
     for victim in victims:
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:
             continue
+    if target == "head":
+        process.wait(HEAD_PATIENCE)
     # A driver whose worker was killed starts it again by itself or reports the failure; either
-    # way the next command must find the store as good as new.
+    # way the next command must find the folder as good as new.
     if target == "worker":
         time.sleep(0.5)
         if process.poll() is None:
@@ -159,34 +246,65 @@ def kill(process: subprocess.Popen[bytes], target: str) -> None:
     process.wait()
 
 
-def fill_under_fire(
-    file: Path, store: Path, kills: int, longest: float, chance: random.Random
-) -> Counter[str]:
-    """Fill a store with kills on the way, at most `longest` seconds after a checkpoint, and count
-    them by what was killed.
+def strike(
+    process: subprocess.Popen[bytes], part: Part, out: Path, longest: float, chance: random.Random
+) -> str | None:
+    """Kill something at most `longest` seconds after new work was written, and name it; None if the
+    driver ended first.
     """
+    if not wait_for_work(process, part, out):
+        return None
+    time.sleep(chance.uniform(0.0, longest))
+    if process.poll() is not None:
+        return None
+    target = chance.choice(part.targets)
+    kill(process, target)
+    return target
+
+
+def torment(
+    part: Part, folder: Path, expected: Contents, kills: int, longest: float, chance: random.Random
+) -> tuple[Counter[str], list[str]]:
+    """Fill folders with kills on the way. Return the kills by what was killed, and what differs."""
     hit: Counter[str] = Counter()
-    share = math.ceil(kills / len(LEARNERS))
-    process = start(file, store)
-    while sum(hit.values()) < kills:
-        # Every learner gets its share of the kills.
-        while sum(hit.values()) >= share * (finished(store) + 1) and process.poll() is None:
+    different: list[str] = []
+    fillings = 0
+    share = math.ceil(kills / part.shares)
+    while True:
+        out = folder / f"fire-{fillings}"
+        process = start(part, out)
+        # Every run gets its share of the kills.
+        while (
+            part.shares > 1
+            and hit.total() >= share * (finished(out) + 1)
+            and process.poll() is None
+        ):
             time.sleep(0.1)
-        if not wait_for_checkpoint(process, store):
-            break
-        time.sleep(chance.uniform(0.0, longest))
-        if process.poll() is not None:
-            break
-        target = chance.choice(TARGETS)
-        kill(process, target)
-        hit[target] += 1
-        print(f"kill {sum(hit.values())}: {target}, {finished(store)} runs finished", flush=True)
-        process = start(file, store)
-    finish(process, store)
-    return hit
+        if hit.total() < kills:
+            target = strike(process, part, out, longest, chance)
+            if target is not None:
+                hit[target] += 1
+                print(f"kill {hit.total()}: {target}, filling {fillings}", flush=True)
+                continue
+        finish(process, out)
+        got = part.contents(out)
+        differing = [name for name in {**expected, **got} if expected.get(name) != got.get(name)]
+        different += [f"{out.name}: {name}" for name in differing]
+        fillings += 1
+        if hit.total() >= kills:
+            return hit, different
 
 
-def results(store: Path) -> dict[str, bytes]:
+def files_of(folder: Path) -> Contents:
+    """All files of a dataset."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def results(store: Path) -> Contents:
     """The score table of a store; scores, predictions and learning curves of each run."""
     rows = sorted(json.dumps(row) for row in tl.runs(store).table.to_pylist())
     found = {"score table": "\n".join(rows).encode()}
@@ -195,34 +313,40 @@ def results(store: Path) -> dict[str, bytes]:
     return found
 
 
+PARTS = ("make", "run", "train", "ray")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
+    parser.add_argument("--kills", type=int, default=20, help="of each part")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and the victims")
     parser.add_argument(
-        "--longest", type=float, default=3.0, help="seconds between a checkpoint and the kill"
+        "--longest", type=float, default=3.0, help="seconds between new work and the kill"
     )
-    parser.add_argument("--folder", type=Path, help="where the stores are kept; default: nowhere")
+    parser.add_argument("--folder", type=Path, help="where results are kept; default: nowhere")
     options = parser.parse_args()
+    failed = False
     with tempfile.TemporaryDirectory() as temporary:
-        folder = (options.folder or Path(temporary) / "kills").resolve()
-        file = write_experiment(folder)
-        calm, fire = folder / "calm", folder / "fire"
-        began = time.monotonic()
-        finish(start(file, calm), calm)
-        print(f"left alone: {time.monotonic() - began:.0f} s", flush=True)
-        chance = random.Random(options.seed)
-        hit = fill_under_fire(file, fire, options.kills, options.longest, chance)
-        expected, got = results(calm), results(fire)
-        different = [name for name in {**expected, **got} if expected.get(name) != got.get(name)]
-        print(f"{sum(hit.values())} kills {dict(hit)}; {len(expected)} tables and files compared")
-        for name in different:
-            print(f"different: {name}")
-        if not different:
-            print("all equal")
-        return int(bool(different))
+        base = (options.folder or Path(temporary) / "kills").resolve()
+        for name in options.part or PARTS:
+            folder = base / name
+            part = prepare(name, folder)
+            calm = folder / "calm"
+            began = time.monotonic()
+            finish(start(part, calm), calm)
+            print(f"{name}: left alone {time.monotonic() - began:.0f} s", flush=True)
+            expected = part.contents(calm)
+            chance = random.Random(options.seed)
+            hit, different = torment(part, folder, expected, options.kills, options.longest, chance)
+            print(f"{name}: {hit.total()} kills {dict(hit)}; {len(expected)} files compared")
+            for difference in different:
+                print(f"different: {difference}")
+            print(f"{name}: {'different' if different else 'all equal'}", flush=True)
+            failed = failed or bool(different)
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ def extractions() -> str:
         (
             "Thinking is never the answer. Before any extraction, `whole` included, thoughts are"
             f" removed: {marks}, and all channels of gpt-oss but `final`. A reply that ends in a"
-            " thought has no answer. The learner `endpoint` has the setting `thinking` for other"
-            " marks, and takes no thought for an answer that the API states apart"
+            " thought has no answer. The learners `endpoint` and `model` have the setting `thinking`"
+            " for other marks, and take no thought for an answer that the API states apart"
             " (`reasoning_content`, `reasoning`). `taskloom score` removes thoughts from the"
             " predictions in a file."
         ),

@@ -13,7 +13,8 @@ from typing import Any
 import verifiers.v1 as vf
 from pydantic import Field
 
-from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
+from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 
 __all__ = ["RecipeTaskset"]
 
@@ -33,9 +34,10 @@ class RecipeConfig(vf.TasksetConfig):  # type: ignore[misc]
     n: int | None = None
     seed: int | None = None
     set: dict[str, Any] = Field(default_factory=dict)
-    described: bool = True
-    extract: str = DEFAULT_EXTRACT
+    described: bool = DESCRIBED
+    extract: str = EXTRACT
     role: str = "train"
+    answer_format: str = ANSWER_FORMAT
 
     def open(self) -> GradedSplit:
         """Open the split that the settings name, once for all who ask for the same."""
@@ -46,7 +48,17 @@ class RecipeConfig(vf.TasksetConfig):  # type: ignore[misc]
         return _opened[key]
 
 
-_OPENED = {"recipe", "split", "n", "seed", "set", "described", "extract", "role"}
+_OPENED = {
+    "recipe",
+    "split",
+    "n",
+    "seed",
+    "set",
+    "described",
+    "extract",
+    "role",
+    "answer_format",
+}
 _opened: dict[str, GradedSplit] = {}
 
 
@@ -78,7 +90,7 @@ class RecipeTaskset(vf.Taskset[RecipeTask, RecipeConfig]):  # type: ignore[misc]
             data = RecipeData(
                 id=f"{graded.name}/{graded.split}/{graded.seed}/{index}",
                 name=example.task or graded.name,
-                prompt=example.input,
+                prompt=graded.prompt(example),
                 record=to_record(example),
                 answer=example.target,
             )

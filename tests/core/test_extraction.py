@@ -64,7 +64,7 @@ def test_an_extraction_is_written_as_it_is_read() -> None:
 @given(st.text(st.sampled_from("a.<>{}/\\ *\n-`'1é\ud800") | st.characters(), max_size=60))
 def test_every_reply_has_an_answer_or_none(reply: str) -> None:
     for kind in KINDS:
-        argument = {"tag": ":answer", "regex": ":.+"}.get(kind, "")
+        argument = {"tag": ":answer", "regex": ":.+", "json": ":answer"}.get(kind, "")
         assert isinstance(Extraction.read(kind + argument)(reply), str)
 
 

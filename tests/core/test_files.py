@@ -7,7 +7,6 @@ import re
 import resource
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -208,10 +207,18 @@ def test_special_files_and_large_ones_are_one_sentence(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(RecipeError, match=said):
             read_bytes(tmp_path / name, RecipeError, most=10)
-    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("piped",))
-    writer.start()
-    assert read_bytes(tmp_path / "pipe", pipes=True) == b"piped"
-    writer.join()
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="the shell has no paths for pipes")
+def test_pipes_of_a_shell_are_read_and_named_pipes_are_not(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="pipe is a pipe"):
+        read_bytes(tmp_path / "pipe", pipes=True)
+    reading, writing = os.pipe()
+    os.write(writing, b"piped")
+    os.close(writing)
+    assert read_bytes(Path(f"/dev/fd/{reading}"), pipes=True) == b"piped"
+    os.close(reading)
 
 
 @pytest.mark.parametrize(

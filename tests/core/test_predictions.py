@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from taskloom.cli.app import run
 from taskloom.core.errors import InputError
-from taskloom.core.predictions import predictions_for
+from taskloom.core.predictions import predictions_for, some_predictions_for
 
 Records = list[dict[str, Any]]
 
@@ -304,3 +304,12 @@ def test_thoughts_in_a_file_of_replies_are_no_predictions(tmp_path: Path) -> Non
     records.write_text("\n".join(json.dumps({"prediction": text}) for text in replies))
     for file in (lines, records):
         assert [row.text for row in predictions_for(file, 3)] == ["kitchen", "", "kitchen"]
+
+
+def test_sample_files_of_lm_eval_are_records(tmp_path: Path) -> None:
+    file = tmp_path / "samples_stories.jsonl"
+    rows = [{"doc_id": 2, "resps": [["garden"]]}, {"doc_id": 0, "resps": [["<think>a</think>b"]]}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    numbers, found = some_predictions_for(file, 5)
+    assert list(numbers) == [0, 2]
+    assert [one.text for one in found] == ["b", "garden"]

@@ -21,7 +21,7 @@ import pytest
 import taskloom as tl
 from taskloom.cli import run
 from taskloom.core import shards
-from taskloom.core.errors import DataError, TaskloomError
+from taskloom.core.errors import DataError, ParameterError, TaskloomError
 from taskloom.data import workers
 from taskloom.data.workers import MakeProgress, can_fork
 from tests.slow import slow_except
@@ -465,3 +465,9 @@ def test_numbers_of_processes_and_rows_are_whole_numbers(tmp_path: Path) -> None
 def test_a_recipe_file_may_be_a_path(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("extends: ctl/A\nsplits: {train: {n: 500}}\n")
     assert tl.make(tmp_path / "r.yaml").digest == tl.make(str(tmp_path / "r.yaml")).digest
+
+
+@pytest.mark.parametrize("workers", [0, 10_001, 10**26])
+def test_numbers_of_workers_have_limits(tmp_path: Path, workers: int) -> None:
+    with pytest.raises(ParameterError, match="workers must be at"):
+        tl.make("ctl/A", tmp_path / "d", workers=workers)

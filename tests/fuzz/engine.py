@@ -42,7 +42,12 @@ Failure = Literal[
 REGRESSIONS = Path(__file__).parent.parent / "regressions"
 
 TIME_LIMIT = 20.0
-"""Seconds for one input: a third of the minute from which an input counts as a hang."""
+"""CPU seconds for one input: a third of the minute from which an input counts as a hang. Not seconds
+of the clock, because on a busy machine a quick input would count as a hang.
+"""
+
+WAIT_LIMIT = 180.0
+"""Seconds for one input by the clock, for those that wait instead of compute."""
 
 MEMORY_LIMIT = 3 << 30
 """Bytes of address space that one input may ask for beyond what the process has."""
@@ -201,19 +206,21 @@ def _limits() -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise _OverTime
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGALRM, ring), signal.signal(signal.SIGPROF, ring)
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm") as pages:
         used = int(pages.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, hard))
-    signal.setitimer(
-        signal.ITIMER_REAL, TIME_LIMIT, 1.0
-    )  # again, should the first be raised where it is ignored
+    # Each rings again, should the first be raised where it is ignored.
+    signal.setitimer(signal.ITIMER_PROF, TIME_LIMIT, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, WAIT_LIMIT, 1.0)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGPROF, before[1])
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
@@ -243,7 +250,7 @@ def campaign(
             value, outcome = failure
             known.add(outcome.place)
             if regressions is not None:
-                tally.failures.append(_write(regressions, target, value, outcome))
+                tally.failures.append(write_failure(regressions, target, value, outcome))
         elif tally.inputs == before:
             break  # the strategy has no more
         gc.collect()
@@ -312,7 +319,8 @@ def _shortened(
     return value, outcome
 
 
-def _write(regressions: Path, target: Target, value: Any, outcome: Outcome) -> Path:
+def write_failure(regressions: Path, target: Target, value: Any, outcome: Outcome) -> Path:
+    """Write an input that failed to a file, which the tests replay."""
     entry = {
         "target": target.name,
         "failure": outcome.verdict,

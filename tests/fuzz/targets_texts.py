@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from taskloom.core.plan import Plan
 from taskloom.experiments import api
 from taskloom.experiments.spec import experiment as spec
 from taskloom.recipe import read
+from taskloom.recipe.yaml_files import load
 from taskloom.suites.babi.reasoner import second_solver
 from taskloom.suites.babi.solve_file import places_of, solve_story, solve_text
 from taskloom.suites.babi.story import text_format
@@ -28,6 +30,7 @@ from taskloom.suites.taskbench.language import name as normal_name
 from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.language import show as printed
 from taskloom.suites.zest.synthetic.domain_files import domain_names, load_domain
+from taskloom.suites.zest.task_files import read_tasks, write_tasks
 from taskloom.verbs import answerer
 from tests.fuzz.engine import Refuted, Verdict, target
 from tests.fuzz.strategies import (
@@ -451,6 +454,79 @@ def stories(text: str, folder: Path) -> Verdict:
                 raise Refuted(f"{placed.question.text!r}: {solved.answer!r} against {again!r}")
             checked = True
     return "checked" if checked else "accepted"
+
+
+# YAML and ZEST files
+
+YAML_SEEDS = [
+    "a: 1\nb: [x, 'y', \"z\"]\n",
+    "splits: {train: {n: 400}, iid: {n: 4}}\n",
+    "a: &x {b: 1}\nc: *x\n",
+    "text: |\n  one\n  two\nother: >-\n  folded\n",
+    "%YAML 1.1\n---\n? key\n: value\n",
+    "n: 1_000\nyes: off\nwhen: 2001-01-01\nhex: 0x1f\nnothing: ~\n",
+    "- !!int 3\n- !!python/object:os.system x\n",
+]
+yaml_texts = mutated_text(
+    YAML_SEEDS, [": ", "- ", "\n", "  ", "[", "{", "&a", "*a", "<<: ", "!!", "|", ">", "#", "'"]
+)
+
+
+@target("yaml", yaml_texts, weight=20)
+def yaml_files(text: str, folder: Path) -> Verdict:
+    """Read a YAML file; what was read, written as JSON, reads the same."""
+    path = folder / "file.yaml"
+    path.write_bytes(as_text(text))
+    value = load(path, RecipeError)
+    again = folder / "again.yaml"
+    try:
+        again.write_text(json.dumps(value), encoding="utf-8")
+    except (TypeError, ValueError):
+        return "accepted"  # dates and keys of other types have no JSON
+    if "NaN" in again.read_text() or "Infinity" in again.read_text():
+        return "accepted"
+    reread = load(again, RecipeError)
+    if json.dumps(reread) != again.read_text(encoding="utf-8"):
+        raise Refuted(f"{text!r} reads as {value!r}, which reads as {reread!r}")
+    return "checked"
+
+
+ZEST_SEEDS = [
+    json.dumps(
+        {
+            "id": "t1",
+            "type": {"generalization_type": "normal", "derives_from": [], "domain": "parks"},
+            "question": "Are dogs allowed?",
+            "examples": [
+                {"context": "Dogs may come.", "answer": "yes", "all_answers": ["yes"]},
+                {"context": "It is a park.", "answer": ["n/a", "no"], "all_answers": ["n/a", "no"]},
+            ],
+        }
+    ),
+    json.dumps(
+        {
+            "id": "t2",
+            "type": {"generalization_type": "structure", "derives_from": ["t1"]},
+            "question": "Which animals, and when?",
+            "examples": [{"context": "Owls in May.", "answer": '[{"animal": "owl"}]'}],
+        }
+    ),
+]
+
+
+@target(
+    "zest-files", mutated_text(ZEST_SEEDS, ['"', "{", "[", "n/a", "\n", "null", "9"]), weight=10
+)
+def zest_files(text: str, folder: Path) -> Verdict:
+    """Read a file of ZEST tasks; what is written again reads the same."""
+    path = folder / "tasks.jsonl"
+    path.write_bytes(as_text(text))
+    tasks = read_tasks(path)
+    write_tasks(folder / "again.jsonl", tasks)
+    again = read_tasks(folder / "again.jsonl")
+    if [replace(task, line=0) for task in again] != [replace(task, line=0) for task in tasks]:
+        raise Refuted(f"{text!r} reads as {tasks!r}, which reads as {again!r}")
+    return "checked"
 
 
 # ZEST domains

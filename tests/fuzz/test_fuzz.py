@@ -70,6 +70,8 @@ BASES: list[tuple[str, Any]] = [
     *(("changes", [change]) for change in targets_texts.CHANGES),
     *(("expressions", text) for text in [*targets_texts.ATOMS, *targets_texts.EXPRESSIONS]),
     *(("stories", text) for text in targets_texts.SEEDS),
+    *(("yaml", text) for text in targets_texts.YAML_SEEDS[:-1]),  # the last one is an attack
+    *(("zest-files", text) for text in targets_texts.ZEST_SEEDS),
 ]
 
 
@@ -109,13 +111,21 @@ def test_verdicts(tmp_path: Path) -> None:
 def test_an_input_that_takes_too_long_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.fuzz.engine.TIME_LIMIT", 0.05)
-
     def sleeps(value: object, folder: Path) -> Verdict:
         time.sleep(5)
         return "accepted"
 
+    def computes(value: object, folder: Path) -> Verdict:
+        end = time.process_time() + 5
+        while time.process_time() < end:
+            pass
+        return "accepted"
+
+    monkeypatch.setattr("tests.fuzz.engine.WAIT_LIMIT", 0.05)
     assert judge(one(sleeps), 0, tmp_path).verdict == "over-time"
+    monkeypatch.setattr("tests.fuzz.engine.WAIT_LIMIT", 600)
+    monkeypatch.setattr("tests.fuzz.engine.TIME_LIMIT", 0.05)
+    assert judge(one(computes), 0, tmp_path).verdict == "over-time"
 
 
 def test_the_sentinel_sees_paths_code_processes_and_connections(tmp_path: Path) -> None:

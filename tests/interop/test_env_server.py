@@ -56,7 +56,7 @@ def test_an_episode_is_an_example_and_its_score(server: EnvironmentServer) -> No
     assert ask(server, "/info")[1]["scorer"] == "set"
     for index in [0, 1, 2, 3, 4, 0]:
         _, begun = ask(server, "/reset", {})
-        assert begun["observation"]["prompt"] == SPLIT[index].input
+        assert begun["observation"]["prompt"] == SPLIT.prompt(SPLIT[index])
         assert not begun["done"]
         _, ended = ask(
             server,

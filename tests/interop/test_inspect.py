@@ -44,14 +44,20 @@ def test_scores_are_those_of_taskloom(recipe: str, tmp_path: Path) -> None:
     task = recipe_to_task(recipe, RECIPES[recipe], MANY, seed=2)
     graded = open_split(recipe, RECIPES[recipe], MANY, seed=2, described=True)
     examples = list(graded)
-    assert [sample.input for sample in task.dataset] == [example.input for example in examples]
+    assert [sample.input for sample in task.dataset] == [
+        graded.prompt(example) for example in examples
+    ]
     texts = dict(
-        zip([e.input for e in examples], replies(examples, graded.plan.scorer), strict=True)
+        zip(
+            [graded.prompt(e) for e in examples], replies(examples, graded.plan.scorer), strict=True
+        )
     )
     log = evaluate(task, texts, tmp_path)
     scores = {sample.input: sample.scores["taskloom"].value for sample in log.samples}
-    wanted = expected([texts[e.input] for e in examples], examples, graded.plan.scorer, "final")
-    assert scores == dict(zip([e.input for e in examples], wanted, strict=True))
+    wanted = expected(
+        [texts[graded.prompt(e)] for e in examples], examples, graded.plan.scorer, "final"
+    )
+    assert scores == dict(zip([graded.prompt(e) for e in examples], wanted, strict=True))
     metrics = log.results.scores[0].metrics
     values = [scores[s.input] for s in log.samples]
     assert metrics["mean"].value == pytest.approx(sum(values) / MANY)

@@ -21,6 +21,9 @@ from taskloom.learners.config import read
 from taskloom.learners.models.client import BudgetSpent, EndpointError, Gate, Limits, ModelClient
 from taskloom.learners.pretrained.in_context import Prompt
 
+BARE = {"answer_format": "", "join": " |", "extract": "line", "longest_answer": 32}
+"""Settings under which a prompt is the input alone and the answer a reply's first line."""
+
 
 class Faulty(ThreadingHTTPServer):
     """Answers with the last word of the question, upper-cased; faults come from `plan`, then
@@ -153,7 +156,7 @@ def server() -> Iterator[Faulty]:
 
 def endpoint(server: Faulty, **more: Any) -> Any:
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    quick = {"url": url, "model": "m", "pause": 0.01, "timeout": 0.3, **more}
+    quick = {**BARE, "url": url, "model": "m", "pause": 0.01, "timeout": 0.3, **more}
     return read({"learner": "endpoint", **quick}).fit([("one", "ONE"), ("two", "TWO")])
 
 
@@ -249,12 +252,12 @@ def test_answers_are_asked_once(server: Faulty, tmp_path: Path) -> None:
 def test_connections_stay_open_and_a_closed_one_is_opened_again(server: Faulty) -> None:
     client = endpoint(server, at_once=1).asker
     for _ in range(3):
-        assert client._send("a word", 5).status == 200
+        assert client._request("a word", 5)[0].text
     assert len(server.callers) == 1
     server.plan = ["cut"]
     with pytest.raises(TryLater, match=r"sent 20 of \d+ bytes"):
-        client._send("a word", 5)
-    assert client._send("a word", 5).status == 200
+        client._request("a word", 5)
+    assert client._request("a word", 5)[0].text
     assert len(server.callers) == 2
 
 
@@ -270,7 +273,8 @@ def test_requests_go_through_the_proxy_of_the_environment(
     monkeypatch.setenv("http_proxy", f"http://me:pass@127.0.0.1:{server.server_address[1]}")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    block = {"learner": "endpoint", "url": "http://far.example/v1", "model": "m", "timeout": 5}
+    here = {"url": "http://far.example/v1", "model": "m", "timeout": 5}
+    block = {"learner": "endpoint", **BARE, **here}
     assert read(block).fit([("one", "ONE")]).answer(["alpha"]) == ["ALPHA"]
     assert server.paths == ["http://far.example/v1/chat/completions"]
 
@@ -452,7 +456,7 @@ def test_known_answers_come_from_training_and_are_saved(server: Faulty, tmp_path
     again: Any = load(tmp_path)
     assert again.prompt == fitted.prompt
     with pytest.raises(
-        LearnerError, match="extract is 'first'; known: boxed, final, known, last-line"
+        LearnerError, match="extract is 'first'; known: boxed, final, json, known, last-line"
     ):
         endpoint(server, extract="first")
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 import pytest
+from tests.learners.test_endpoint import BARE
 
 from taskloom.cli.app import run
 from taskloom.core.http import AnswerCache
@@ -97,14 +98,15 @@ def server() -> Iterator[Server]:
 
 
 def endpoint(server: Server, **more: Any) -> Any:
-    quick = {"url": server.url, "model": "m", "pause": 0.01, "timeout": 5, **more}
+    quick = {**BARE, "url": server.url, "model": "m", "pause": 0.01, "timeout": 5, **more}
     return read({"learner": "endpoint", **quick}).fit([("one", "ONE"), ("two", "TWO")])
 
 
 def experiment(server: Server, folder: Path, **settings: Any) -> list[str]:
     """Write an experiment of four questions; return the command that runs it."""
     small = {"splits": {"train": {"n": 300}, "iid": {"n": 4}}}
-    learner = {"learner": "endpoint", "url": server.url, "model": "m", "attempts": 2, "pause": 0.01}
+    quick = {"model": "m", "attempts": 2, "pause": 0.01}
+    learner = {"learner": "endpoint", **BARE, "url": server.url, **quick}
     content = {
         "recipes": [{"recipe": "ctl/A-independent", "set": small}],
         "learners": [{**learner, **settings}],
@@ -416,7 +418,7 @@ def test_other_parameters_are_other_questions(server: Server, tmp_path: Path) ->
 def test_settings_that_were_added_leave_digests_as_they_were() -> None:
     entry = find_learner("endpoint")
     plain = entry.identity(entry(model="m"))
-    added = {"request", "limit_name", "system", "headers", "thinking"}
+    added = {"request", "limit_name", "system", "headers", "thinking", "prices", "protocol"}
     assert not added & set(plain[2])
     assert plain[1] == 1
     changed = entry.identity(entry(model="m", request={"temperature": 0}))
@@ -429,7 +431,10 @@ def test_settings_that_were_added_leave_digests_as_they_were() -> None:
         ({"request": {"messages": []}}, "request has 'messages'"),
         ({"request": {"stream": True}}, "request has 'stream'"),
         ({"headers": {"api-key": "abc"}}, "write an environment variable for 'api-key'"),
-        ({"limit_name": ""}, "limit_name is empty"),
+        ({"protocol": "smtp"}, "protocol is 'smtp'"),
+        ({"guided": "tightly"}, "guided is 'tightly'"),
+        ({"shots_as": "songs"}, "shots_as is 'songs'"),
+        ({"prices": {"in": 1}}, "prices: write the price"),
         ({"thinking": "<plan>"}, "thinking is '<plan>'"),
         ({"headers": {"api-key": "$NO_SUCH_VARIABLE"}}, "variable NO_SUCH_VARIABLE is not set"),
     ],
@@ -510,24 +515,3 @@ def test_a_wait_is_announced(
     assert (
         "the endpoint asks to wait 90 seconds; trying again in 60 to 90" in capsys.readouterr().err
     )
-
-
-def test_the_experiment_of_the_how_to_page_runs(server: Server, tmp_path: Path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "evaluate-an-api-model.md"
-    block = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
-    file = tmp_path / "api.yaml"
-    file.write_text(
-        block.replace("http://localhost:8000/v1", server.url).replace("limit: 200", "limit: 5")
-    )
-    server.answer = lambda request: (
-        200,
-        {},
-        completion("<think>Answer: garden</think>She is there.\nAnswer: kitchen"),
-    )
-    assert run(["run", str(file), "--store", str(tmp_path / "runs"), "--workers", "1"]) == 0
-    (replies,) = (tmp_path / "runs").glob("??/*/replies.parquet")
-    predictions = pq.read_table(replies.with_name("predictions.parquet"))
-    assert predictions["prediction"].to_pylist() == ["kitchen"] * 5
-    first = server.seen[0].body["messages"]
-    assert [message["role"] for message in first] == ["system", "user"]
-    assert not first[1]["content"].endswith("|")

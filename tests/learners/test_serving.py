@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.learners.test_endpoint import BARE
 
 from taskloom.learners.config import read
 from taskloom.learners.models.client import EndpointError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-for _needed in ("fastapi", "uvicorn"):
+for _needed in ("fastapi", "uvicorn", "openai"):  # what `transformers serve` asks for
     pytest.importorskip(_needed)
 if importlib.util.find_spec("transformers.cli.serve") is None:
     pytest.skip("this version of transformers has no 'serve'", allow_module_level=True)
@@ -100,6 +101,8 @@ def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
     inputs = [x for x, _ in COLOURS]
     with serving(model, tmp_path / "log") as url:
         common = {
+            **BARE,
+            "shots_as": "prompt",
             "url": url,
             "model": str(model),
             "longest_answer": 3,
@@ -142,8 +145,7 @@ def test_smollm2_served(tmp_path: Path) -> None:
     inputs = ["hot", "big", "fast"]
     train = [("up", "down"), ("left", "right"), ("open", "closed"), ("wet", "dry")]
 
-    def by_hand(prompt: str) -> str:
-        talk = [{"role": "user", "content": prompt}]
+    def by_hand(talk: list[Any]) -> str:
         ids = base.tokeniser.apply_chat_template(
             talk, add_generation_prompt=True, return_tensors="pt"
         )
@@ -169,7 +171,8 @@ def test_smollm2_served(tmp_path: Path) -> None:
                 **more,
             }
             remote: Any = read(block).fit(train, seed=0)
-            expected = [remote.prompt.extract(by_hand(remote.prompt.fill(text))) for text in inputs]
+            assert len(remote.messages("hot")) == 2 * shots + 1
+            expected = [remote.prompt.extract(by_hand(remote.messages(text))) for text in inputs]
             remote.answer(inputs)
             # Eight tokens cut most sentences off, so what was written is compared, not the answers.
             written = [remote.prompt.extract(kept["reply"]) for kept in remote.replies]

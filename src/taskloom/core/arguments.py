@@ -12,7 +12,7 @@ from typing import Any
 from taskloom.core.errors import ParameterError, TaskloomError, echo
 
 
-def whole(value: Any, parameter: str, least: int | None = None) -> int:
+def whole(value: Any, parameter: str, least: int | None = None, most: int | None = None) -> int:
     """Return a whole number as an `int`: digests of `1`, `np.int64(1)` and `"1"` are then those of
     one number.
 
@@ -20,12 +20,15 @@ def whole(value: Any, parameter: str, least: int | None = None) -> int:
         value: A whole number of any library, or its digits as text.
         parameter: Its name, for the error.
         least: The smallest that it may be.
+        most: The largest that it may be.
     """
     number = _integer(value)
     if number is None:
         raise ParameterError(parameter, f"must be a whole number, not {echo(value)}")
     if least is not None and number < least:
         raise ParameterError(parameter, f"must be at least {least}, not {number}")
+    if most is not None and number > most:
+        raise ParameterError(parameter, f"must be at most {most:,}, not {number:,}")
     return number
 
 

@@ -199,6 +199,12 @@ class Describer:
             )
         return with_trait(table, UNSEEN, marks)
 
+    def described(self, example: Example) -> Example:
+        """Return the example with the description of its task before the input."""
+        description = self.tell(self._task(example))
+        text = f"{description}{BETWEEN}{example.input}" if description else example.input
+        return replace(example, input=text)
+
     def bare(self, example: Example) -> Example:
         """Return the example without its description, which must be that of its task."""
         description = self.tell(self._task(example))

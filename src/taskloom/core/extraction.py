@@ -10,6 +10,7 @@ thought that does not end is no answer.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ KINDS = {
     "boxed": r"the last \boxed{…}",
     "tag": "tag:NAME, what stands between the last <NAME> and </NAME>",
     "regex": "regex:PATTERN, the last match, or its first group where it has one",
+    "json": "json:KEY, the value of a key of the last JSON object",
     "final": (
         "a box, a tag <answer>, what follows 'the answer is' or 'Answer:', a closing list, or else"
         " the last line"
@@ -31,10 +33,16 @@ KINDS = {
 }
 """The kinds of extraction, by the word that chooses them, with what each cuts out."""
 
+WITH_ARGUMENT = ("tag", "regex", "json")
+"""Kinds that need an argument."""
+
 LONGEST_REPLY = 100_000
 """Characters of a reply that are looked at, from its end: an answer stands there, and a model that
 loops writes without end.
 """
+
+MOST_OBJECTS = 100
+"""Maximum opening braces that are tried, from the end, in search of a JSON object."""
 
 THOUGHTS = (
     ("<think>", "</think>"),
@@ -199,10 +207,10 @@ class Extraction:
         kind, _, argument = text.partition(":") if isinstance(text, str) else (echo(text), "", "")
         if kind not in KINDS:
             raise ParameterError("extract", f"is {echo(text)}; {nearest(kind, KINDS)}")
-        if (kind in ("tag", "regex")) != bool(argument):
+        if (kind in WITH_ARGUMENT) != bool(argument):
             needs = (
                 f"needs an argument: {KINDS[kind]}"
-                if kind in ("tag", "regex")
+                if kind in WITH_ARGUMENT
                 else f"takes no argument: {kind}"
             )
             raise ParameterError("extract", f"is {echo(text)}, which {needs}")
@@ -225,13 +233,24 @@ class Extraction:
 
     def __call__(self, reply: str) -> str:
         """Return the answer; empty if the reply has none of that kind, or ends in a thought."""
+        return self.cut(reply)[0]
+
+    def cut(self, reply: str) -> tuple[str, str]:
+        """Return the answer and the rule that found it: the kind, and for `final` which of its
+        rules (`box`, `tag`, `words`, `block`, `list` or `last line`).
+        """
         # First, since the end of a long thought does not show that it is one.
         reply = without_thinking(reply, self.marks)[-LONGEST_REPLY:]
         if self.kind == "whole":
-            return reply
-        return unwrapped(self._cut(reply))
+            return reply, "whole"
+        if self.kind == "final":
+            answer, rule = final_rule(reply)
+            return unwrapped(answer), rule
+        return unwrapped(self._cut(reply)), str(self)
 
     def _cut(self, reply: str) -> str:
+        if self.kind == "json":
+            return json_value(reply, self.argument)
         if self.kind == "regex":
             matches = list(re.finditer(self.argument, reply))
             if not matches:
@@ -244,8 +263,6 @@ class Extraction:
             return tagged(reply, self.argument) or ""
         if self.kind == "boxed":
             return boxed(reply) or ""
-        if self.kind == "final":
-            return final(reply)
         lines = [line for line in reply.splitlines() if line.strip()]
         if not lines:
             return ""
@@ -275,26 +292,58 @@ def tagged(reply: str, name: str) -> str | None:
     return reply[start + len(begin) : close].strip() if start >= 0 else None
 
 
+def json_value(reply: str, key: str) -> str:
+    """The value of a key of the last JSON object in a reply, in a fence or not; empty if there is
+    none.
+
+    >>> json_value('It is {"answer": "kitchen"}.', "answer")
+    'kitchen'
+    """
+    decoder = json.JSONDecoder()
+    end = len(reply)
+    for _ in range(MOST_OBJECTS):
+        start = reply.rfind("{", 0, end)
+        if start < 0:
+            break
+        try:
+            value = decoder.raw_decode(reply, start)[0]
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and key in value:
+            found = value[key]
+            return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+        end = start
+    return ""
+
+
 def final(reply: str) -> str:
     """Return the answer that a reply ends with: boxed, tagged, marked by words, as a list, or as
     the last line.
     """
-    for marked in (boxed(reply), tagged(reply, "answer")):
+    return final_rule(reply)[0]
+
+
+def final_rule(reply: str) -> tuple[str, str]:
+    """Return the answer that a reply ends with, and the rule that found it; see `final`."""
+    for rule, marked in (("box", boxed(reply)), ("tag", tagged(reply, "answer"))):
         if marked is not None:
-            return marked
+            return marked, rule
     marks = list(_MARK.finditer(reply))
     tail = reply[marks[-1].end() :] if marks else ""
-    text = tail if tail.strip(" \n\t*_.:`'\"") else reply
-    fence = _FENCE.match(text if text is tail else _last_block(text))
+    is_marked = bool(tail.strip(" \n\t*_.:`'\""))
+    text = tail if is_marked else reply
+    fence = _FENCE.match(text if is_marked else _last_block(text))
     if fence:
-        return fence["body"].strip()
+        return fence["body"].strip(), "words" if is_marked else "block"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        return ""
+        return "", "last line"
     bullets = _closing_list(lines)
     if bullets:
-        return ", ".join(bullets)
-    return lines[0] if text is tail else _unlabelled(lines[-1])
+        return ", ".join(bullets), "words" if is_marked else "list"
+    if is_marked:
+        return lines[0], "words"
+    return _unlabelled(lines[-1]), "last line"
 
 
 def _unlabelled(line: str) -> str:

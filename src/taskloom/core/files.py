@@ -68,6 +68,9 @@ _SPECIAL = (
 )
 """Tests for the kinds of paths that are not files, with their names."""
 
+_OPEN_FILES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Paths of the files that the process was started with."""
+
 
 def refuse_special(
     path: Path | str, error: type[TaskloomError] = DataError, *, pipes: bool = False
@@ -79,14 +82,16 @@ def refuse_special(
     Args:
         path: A path from a person or from data.
         error: The error to raise.
-        pipes: Accept pipes, for commands to which shells connect other programs.
+        pipes: Accept the pipes by which a shell connects another program, as in `<(command)`. Pipes
+            with a name of their own are refused all the same: nobody may ever write to them.
     """
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return
     kind = next((name for test, name in _SPECIAL if test(mode)), "file")
-    if kind != "file" and not (pipes and kind == "pipe"):
+    of_a_shell = kind == "pipe" and os.path.abspath(path).startswith(_OPEN_FILES)
+    if kind != "file" and not (pipes and of_a_shell):
         raise error(f"{path} is a {kind}; name a file")
 
 
@@ -103,7 +108,7 @@ def read_bytes(
         path: The file.
         error: The error to raise.
         most: Maximum size in bytes.
-        pipes: Accept pipes.
+        pipes: Accept the pipes of a shell.
     """
     refuse_special(path, error, pipes=pipes)
     content = bytearray()

@@ -2,7 +2,8 @@
 Parquet) with the ids of examples.
 
 A record has the text in `prediction` and the example's number in its split, counted from 0, in
-`id`, `index` or `idx`, in any case. Other columns are ignored, but of rows that name a `split` only
+`id`, `index` or `idx`, in any case. Sample files of lm-evaluation-harness have `doc_id` and
+`resps` in their place. Other columns are ignored, but of rows that name a `split` only
 those of the split that is scored are taken. Records without ids are in the order of the examples,
 as lines are.
 """
@@ -27,6 +28,9 @@ from taskloom.core.extraction import without_thinking
 TEXT = "prediction"
 IDS = ("id", "index", "idx")
 """Columns with ids, best first. Case and blanks around a name do not matter."""
+
+HARNESS = frozenset(("doc_id", "resps"))
+"""Keys of a row in a sample file of lm-evaluation-harness."""
 
 LIKE_AN_ID = re.compile(r"(.*[\s_.-])?(id|index|idx|number|row)|unnamed: 0|")
 """Other names, in lower case, of columns that may hold ids. pandas writes row numbers into a column
@@ -239,12 +243,22 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
                 " you have ids"
             )
         return None
+    if first.keys() >= HARNESS:
+        return [(line, _harness_record(row)) for line, row in _json_rows(source)]
     if TEXT not in first:
         has_id = any(_plain(name) in IDS for name in first)
         if objects and not has_id and source.suffix not in (".jsonl", ".ndjson"):
             return None
         raise _without_text(source.name, first)
     return list(_json_rows(source))
+
+
+def _harness_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of lm-evaluation-harness as a record: the whole reply, before its filters."""
+    reply: Any = row.get("resps", "")
+    while isinstance(reply, list) and reply:
+        reply = reply[0]
+    return {IDS[0]: row.get("doc_id"), TEXT: reply if isinstance(reply, str) else ""}
 
 
 def _is_header(line: str) -> bool:

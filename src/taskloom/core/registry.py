@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Evaluator,
         Exporter,
         Option,
+        PlanScorer,
         PredictionReader,
         RunScores,
         Solver,
@@ -229,6 +230,8 @@ class Suite:
             are scored task by task.
         run_scores: Scores a whole split in the suite's own way; runs have them as columns beside
             the mean score.
+        plan_scorers: Other scorers of its examples, by name, each made from a recipe's plan:
+            `taskloom runs rescore`.
         task_form: The form of a task, without its constants; the audit names test tasks that have
             the form of a training task.
         options: Options that the suite adds to commands.
@@ -237,6 +240,7 @@ class Suite:
             option.
         picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites
             without one show the derivation.
+        trait_words: What its traits are, in a few words, for people who read a report.
         predictions: Reads files of predictions that programs for this suite write: `taskloom
             study`; lines or records by default.
     """
@@ -255,9 +259,11 @@ class Suite:
     options: Sequence[Option] = ()
     resources: Sequence[Resource] = ()
     run_scores: RunScores | None = None
+    plan_scorers: Mapping[str, PlanScorer] = MappingProxyType({})
     task_form: TaskForm | None = None
     views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None
+    trait_words: Mapping[str, str] = MappingProxyType({})
     predictions: PredictionReader | None = None
 
     def weave(self, fields: Any, key: Key, /) -> Plan:

@@ -31,6 +31,7 @@ from taskloom.core.plan import Plan
 from taskloom.data import Dataset, dataset
 from taskloom.data.dataset import origin_of, write_beside
 from taskloom.data.workers import (
+    MOST_WORKERS,
     Piece,
     RowCounter,
     Where,
@@ -100,7 +101,7 @@ def make(
     elif changes:
         raise ParameterError("changes", "go with a recipe's name, not with a checked recipe")
     seed = recipe.seed if seed is None else whole(seed, "seed")
-    workers = whole(workers, "workers", least=1)
+    workers = whole(workers, "workers", least=1, most=MOST_WORKERS)
     plan = recipe.plan(seed)
     _check_splits(plan)
     pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))

@@ -44,6 +44,9 @@ FORKABLE_THREADS = ("rich.live",)
 lock that a worker takes.
 """
 
+MOST_WORKERS = 10_000
+"""Maximum number of worker processes: more than any machine has cores."""
+
 WATCH = 0.5
 """Seconds between two looks at whether the parent still lives."""
 

@@ -75,17 +75,23 @@ REPLY_COLUMNS = pa.schema(
     [
         ("split", pa.string()),
         ("index", pa.int64()),
+        ("messages", pa.string()),
         ("reply", pa.string()),
         ("thinking", pa.string()),
         ("finish", pa.string()),
         ("outcome", pa.string()),
+        ("answer", pa.string()),
+        ("rule", pa.string()),
+        ("in_form", pa.bool_()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
+        ("tokens_thinking", pa.int64()),
         ("seconds", pa.float64()),
+        ("cost", pa.float64()),
     ]
 )
-"""Columns of replies.parquet, with a row for each row of predictions.parquet: whole replies of a
-model behind an API. `outcome` is `answered`, or why there is no answer.
+"""Of replies.parquet, one row for each of predictions.parquet: what a model behind an API was sent
+(`messages`, as JSON) and sent back. `outcome` is `answered`, or why there is no answer.
 """
 
 COLUMNS = {PREDICTIONS: PREDICTION_COLUMNS, CURVES: CURVE_COLUMNS, REPLIES: REPLY_COLUMNS}
@@ -131,6 +137,8 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         source = pa.BufferReader(path.read_bytes()) if small else path
         with pq.ParquetFile(source, memory_map=not small, pre_buffer=False) as file:
             table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        if path.name == REPLIES:
+            table = _with_later_columns(table, columns)
         table = table if columns is None else table.select(list(columns))
         # Otherwise a text that is not UTF-8 would be an error only when it is looked at.
         table.validate(full=True)
@@ -145,6 +153,16 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         return table if table.schema == schema else table.cast(schema)
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
         raise damaged(path, str(error).splitlines()[0]) from error
+
+
+def _with_later_columns(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    """Replies with empty columns for those that earlier versions did not keep."""
+    wanted = REPLY_COLUMNS.names if columns is None else columns
+    for name in wanted:
+        if name not in table.column_names:
+            kind = REPLY_COLUMNS.field(name).type
+            table = table.append_column(name, pa.nulls(table.num_rows, kind))
+    return table.select(list(wanted))
 
 
 def parquet_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:

@@ -52,6 +52,11 @@ anything.
 
 REQUIRED_KEYS = frozenset((*KINDS, "data"))
 
+REPLY_MEASURES = ("in_form", "tokens_in", "tokens_out", "tokens_thinking", "cost")
+"""Measures of a chat model's replies to a split, in the order of tables: the share of answers in
+form, mean tokens of a reply, and the cost of all replies.
+"""
+
 PLAIN_KEYS = frozenset(("n", "score", "items"))
 """Keys of a split whose values need no look inside."""
 
@@ -66,6 +71,7 @@ class SplitScores:
         further: Scores that the suite computes for the whole split: `C@90`.
         by_task: Number of examples and mean score of each task, if there are several.
         items: Digest of the examples, however they are written; None in runs of older versions.
+        replies: Measures of a chat model's replies: `in_form`, mean `tokens_out`, `cost`.
     """
 
     n: int
@@ -73,10 +79,16 @@ class SplitScores:
     further: Mapping[str, float] = field(default_factory=dict)
     by_task: Mapping[str, Any] = field(default_factory=dict)
     items: str | None = None
+    replies: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of the split in scores.json."""
-        optional = {"scores": self.further, "by_task": self.by_task, "items": self.items}
+        optional = {
+            "scores": self.further,
+            "by_task": self.by_task,
+            "items": self.items,
+            "replies": self.replies,
+        }
         known = {key: value for key, value in optional.items() if value}
         return {"n": self.n, "score": self.score, **known}
 
@@ -164,7 +176,8 @@ def _split_scores(entry: Mapping[str, Any]) -> SplitScores:
     if entry.keys() <= PLAIN_KEYS:  # nearly all: 10,000 runs have 20,000 of them
         return SplitScores(entry["n"], entry["score"], items=entry.get("items"))
     further, by_task = entry.get("scores", {}), entry.get("by_task", {})
-    return SplitScores(entry["n"], entry["score"], further, by_task, entry.get("items"))
+    items, replies = entry.get("items"), entry.get("replies", {})
+    return SplitScores(entry["n"], entry["score"], further, by_task, items, replies)
 
 
 def _split_problem(entry: Any) -> str:
@@ -180,11 +193,12 @@ def _split_problem(entry: Any) -> str:
         return f"has the score {str(score)[:60]!r}"
     if entry.keys() <= PLAIN_KEYS:
         return ""
-    further = entry.get("scores", {})
-    if not isinstance(further, dict) or not all(
-        isinstance(value, int | float) for value in further.values()
-    ):
-        return "has scores that are not numbers"
+    for key in ("scores", "replies"):
+        measures = entry.get(key, {})
+        if not isinstance(measures, dict) or not all(
+            isinstance(value, int | float) for value in measures.values()
+        ):
+            return f"has {key} that are not numbers"
     if not isinstance(entry.get("by_task", {}), dict):
         return "has scores by task that are not a mapping"
     return ""
@@ -235,8 +249,11 @@ def _score_columns(scored: Sequence[SplitScores]) -> dict[str, pa.Array]:
         "n": column([scores.n for scores in scored], pa.int64()),
         "score": column([scores.score for scores in scored], pa.float64()),
     }
-    for name in sorted({name for scores in scored for name in scores.further}):
-        values = [scores.further.get(name) for scores in scored]
+    measured = [{**scores.further, **scores.replies} for scores in scored]
+    of_suites = {name for scores in scored for name in scores.further}
+    of_replies = [name for name in REPLY_MEASURES if any(name in s.replies for s in scored)]
+    for name in dict.fromkeys([*sorted(of_suites), *of_replies]):
+        values = [measures.get(name) for measures in measured]
         columns[SUITE_SCORE + name] = column(values, pa.float64())
     return columns
 

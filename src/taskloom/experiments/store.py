@@ -50,6 +50,7 @@ from taskloom.experiments.files import (
     MODEL,
     PREDICTION_COLUMNS,
     PREDICTIONS,
+    REPLIES,
     SCHEMA,
     SCORES,
     STORE,
@@ -124,6 +125,12 @@ class RunSource(ABC):
     def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the learning curve of one run; None if it has none."""
         return self.rows(run, CURVES, columns)
+
+    def replies(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of a chat model's whole replies, one row for each prediction; None if the run
+        has none.
+        """
+        return self.rows(run, REPLIES, columns)
 
     def model(self, run: str) -> Path | None:
         """The folder of the trained model that a run kept; None if it kept none."""

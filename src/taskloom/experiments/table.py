@@ -25,9 +25,10 @@ from taskloom.core.errors import nearest
 from taskloom.core.tables import paragraph
 from taskloom.experiments.accuracy import accuracy, check_splits
 from taskloom.experiments.compare import Selection, compare
-from taskloom.experiments.files import StoreError
+from taskloom.experiments.files import REPLY_COLUMNS, StoreError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
+from taskloom.experiments.samples import samples
 from taskloom.experiments.store import FailedRun, RunSource
 from taskloom.recipe.yaml_files import YamlError, parse
 
@@ -341,6 +342,46 @@ class Runs:
     def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the predictions of one run; None if it kept none."""
         return self.source.answers(run, columns)
+
+    def reply_columns(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of a chat model's whole replies; None if the run has none."""
+        return self.source.replies(run, columns)
+
+    def replies(self, split: str | Sequence[str] | None = None) -> ResultTable:
+        """What chat models were sent and sent back, a row for each answer: `learner`, `seed`,
+        `split`, `index`, `targets`, `prediction`, `score`, then the columns of replies.parquet.
+
+        Args:
+            split: Only these splits.
+        """
+        wanted = _listed(split)
+        own = ("split", "index", "targets", "prediction", "score")
+        kept = [name for name in REPLY_COLUMNS.names if name not in own]
+        rows: list[dict[str, Any]] = []
+        for run in self:
+            replies = self.reply_columns(run.name, REPLY_COLUMNS.names)
+            answers = self.answers(run.name, own)
+            if replies is None or answers is None:
+                continue
+            about = {"learner": run.learner, "seed": run.seed}
+            by_item = {(row["split"], row["index"]): row for row in replies.to_pylist()}
+            for answer in answers.to_pylist():
+                reply = by_item.get((answer["split"], answer["index"]))
+                if reply is not None:
+                    rows.append({**about, **reply, **answer})
+        chosen = [row for row in rows if not wanted or row["split"] in wanted]
+        return ResultTable(["learner", "seed", *own, *kept], chosen)
+
+    def samples(
+        self, split: str | Sequence[str] | None = None, *, level: float = 0.95
+    ) -> ResultTable:
+        """Mean, majority vote and pass@k of models with several samples (seeds).
+
+        Args:
+            split: Only these splits.
+            level: The confidence level of the interval.
+        """
+        return samples(self, _listed(split), level)
 
     def answer_batches(
         self, run: str, columns: Sequence[str], size: int

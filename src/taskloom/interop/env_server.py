@@ -103,7 +103,7 @@ class RecipeEnvironment:
             if len(asking.open) > MOST_EPISODES:
                 asking.open.popitem(last=False)
         observation = {
-            "prompt": example.input,
+            "prompt": self.graded.prompt(example),
             "task": example.task,
             "traits": dict(example.traits),
             "index": number,

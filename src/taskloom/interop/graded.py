@@ -13,6 +13,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from taskloom.core.descriptions import Describer
 from taskloom.core.errors import (
     CapacityError,
     InputError,
@@ -24,6 +25,7 @@ from taskloom.core.errors import (
 from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.plan import Plan, Split
+from taskloom.core.prompting import ANSWER_FORMAT, EXTRACT, chat_prompt
 from taskloom.core.scoring import Scorer
 from taskloom.core.shards import to_examples
 from taskloom.data.dataset import MANIFEST, Dataset, load
@@ -41,8 +43,6 @@ BLOCK = 50
 """Rows that are made at once when one is asked for: rows are asked for in order more often than
 not.
 """
-
-DEFAULT_EXTRACT = "final"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,8 @@ class GradedSplit:
         size: How many examples there are.
         data: The dataset that rows come from; None: they are made by the plan.
         curriculum: What the recipe declares of its curriculum.
+        answer_format: The sentence of a prompt that asks for a form.
+        describer: Puts descriptions before the inputs of a dataset that was made without them.
     """
 
     name: str
@@ -109,6 +111,8 @@ class GradedSplit:
     size: int
     data: Dataset | None = None
     curriculum: CurriculumFields | None = None
+    answer_format: str = ANSWER_FORMAT
+    describer: Describer | None = None
     _block: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -133,8 +137,13 @@ class GradedSplit:
     def _rows(self, block: int) -> list[Example]:
         start, stop = block * BLOCK, min((block + 1) * BLOCK, self.size)
         if self.data is not None:
-            return list(to_examples(self.data.table(self.split).slice(start, stop - start)))
+            rows = to_examples(self.data.table(self.split).slice(start, stop - start))
+            return list(map(self.describer.described, rows) if self.describer else rows)
         return list(to_examples(table_of(self.plan, self.plan.split(self.split), start, stop)))
+
+    def prompt(self, example: Example) -> str:
+        """The message that asks a model for the answer; see `taskloom.core.prompting`."""
+        return chat_prompt(example.input, self.answer_format)
 
     def grade(self, reply: object, example: Example) -> Grade:
         """Score what a model wrote for an example."""
@@ -150,8 +159,9 @@ def open_split(
     changes: Changes = None,
     set: Changes = None,
     described: bool = False,
-    extract: str = DEFAULT_EXTRACT,
+    extract: str = EXTRACT,
     role: str = "test",
+    answer_format: str = ANSWER_FORMAT,
 ) -> GradedSplit:
     """Open a split of a recipe, or of a dataset that was made.
 
@@ -167,17 +177,14 @@ def open_split(
             trained on it.
         extract: How answers are cut out of replies: see `taskloom.core.extraction.KINDS`.
         role: `train` or `test`: what the split is for, where none is named.
+        answer_format: The sentence after each input that asks for a form; empty: none.
     """
     extraction, name = Extraction.read(extract), fspath(recipe)
     changes = changed_fields(given_changes(changes, set))
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise ParameterError("n", f"must be a whole number of at least 1, not {echo(n)}")
     if (Path(name) / MANIFEST).is_file():
-        for parameter, value in (
-            ("changes", changes),
-            ("described", described),
-            ("seed", seed is not None),
-        ):
+        for parameter, value in (("changes", changes), ("seed", seed is not None)):
             if value:
                 raise ParameterError(parameter, f"is for a recipe; {name} is made already")
         data = load(name)
@@ -197,6 +204,8 @@ def open_split(
             n or chosen.n,
             data,
             declared,
+            answer_format,
+            Describer(plan, "instruction") if described and not data.recipe.described else None,
         )
     if described:
         changes = {**changes, "described": True}
@@ -207,7 +216,14 @@ def open_split(
         plan = _larger(name, changes, chosen, n, seed)
     used = checked.seed if seed is None else seed
     return GradedSplit(
-        name, chosen.name, used, plan, extraction, n or chosen.n, curriculum=checked.curriculum
+        name,
+        chosen.name,
+        used,
+        plan,
+        extraction,
+        n or chosen.n,
+        curriculum=checked.curriculum,
+        answer_format=answer_format,
     )
 
 

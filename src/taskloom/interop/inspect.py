@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
+from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT, chat_prompt
+from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 from taskloom.recipe.recipe import names as recipe_names
@@ -52,13 +53,15 @@ def _task_of(default: str) -> Callable[..., Any]:
         n: int | None = None,
         seed: int | None = None,
         set: str | list[str] | dict[str, Any] | None = None,
-        described: bool = True,
-        extract: str = DEFAULT_EXTRACT,
+        described: bool = DESCRIBED,
+        extract: str = EXTRACT,
         by: str | list[str] | None = None,
         epochs: int = 1,
         changes: str | list[str] | dict[str, Any] | None = None,
+        answer_format: str = ANSWER_FORMAT,
     ) -> Any:
-        return recipe_to_task(recipe, split, n, seed, set, described, extract, by, epochs, changes)
+        asked = (set, described, extract, by, epochs, changes, answer_format)
+        return recipe_to_task(recipe, split, n, seed, *asked)
 
     return recipe_task
 
@@ -69,11 +72,12 @@ def recipe_to_task(
     n: int | None = None,
     seed: int | None = None,
     set: str | list[str] | Mapping[str, Any] | None = None,
-    described: bool = True,
-    extract: str = DEFAULT_EXTRACT,
+    described: bool = DESCRIBED,
+    extract: str = EXTRACT,
     by: str | list[str] | None = None,
     epochs: int = 1,
     changes: str | list[str] | Mapping[str, Any] | None = None,
+    answer_format: str = ANSWER_FORMAT,
 ) -> Any:
     """Return the `Task` of a recipe.
 
@@ -88,6 +92,7 @@ def recipe_to_task(
         by: Traits that metrics are grouped by; by default every trait with two to a dozen values.
         epochs: How often each sample is answered.
         changes: Changes of the recipe's fields, as `--set` takes them.
+        answer_format: The sentence after each input that asks for a form; empty: none.
     """
     need("inspect-ai", "inspect_ai", "Task")
     from inspect_ai import Epochs, Task
@@ -105,7 +110,7 @@ def recipe_to_task(
     graded = _opened(**where, extract=extract)
     samples = [
         Sample(
-            input=example.input,
+            input=chat_prompt(example.input, answer_format),
             target=list(example.targets),
             id=f"{graded.split}-{index}",
             metadata={**example.traits, RECORD: to_record(example)},
@@ -167,8 +172,8 @@ def build_scorer() -> Callable[..., Any]:
         n: int | None = None,
         seed: int | None = None,
         set: dict[str, Any] | None = None,
-        described: bool = True,
-        extract: str = DEFAULT_EXTRACT,
+        described: bool = DESCRIBED,
+        extract: str = EXTRACT,
     ) -> Any:
         graded = _opened(recipe, split, n, seed, set or {}, described, extract)
 

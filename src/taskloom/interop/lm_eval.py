@@ -5,8 +5,9 @@ by the recipe's scorer.
     lm_eval --include_path tasks --tasks taskloom_my_data --model hf --model_args pretrained=…
 
 Answers that are few and known (`Yes`, eight symbols) make a multiple-choice task, all others a
-generation task. Every split is a task; the splits of the dataset are a group, and so are, for each
-trait with few values, the parts of a split by that trait.
+generation task; `--extract final` makes a generation task of both, for chat models. Every split is
+a task; the splits of the dataset are a group, and so are, for each trait with few values, the parts
+of a split by that trait.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.extraction import Extraction
 from taskloom.core.files import atomic_folder
+from taskloom.core.prompting import chat_prompt
 from taskloom.data.dataset import MANIFEST, Dataset, load
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
@@ -40,6 +42,9 @@ MOST_VALUES = 12
 """Values of a trait up to which its parts are tasks of their own."""
 
 METRIC = "score"
+
+LINE = "line"
+"""The extraction for models that continue a prompt; all others are for chat models."""
 
 MODULE = '''"""Rows and scores of {name}, by Taskloom: pip install taskloom."""
 
@@ -80,7 +85,7 @@ class LmEvalTasks:
 
 
 def export_lm_eval(
-    folder: str | PathLike[str], out: str | PathLike[str], *, extract: str = "line"
+    folder: str | PathLike[str], out: str | PathLike[str], *, extract: str = LINE
 ) -> LmEvalTasks:
     """Write the tasks of a dataset.
 
@@ -88,7 +93,9 @@ def export_lm_eval(
         folder: A dataset that Taskloom made; its rows are copied.
         out: Where the tasks go; a folder that may hold those of other datasets.
         extract: How answers are cut out of what a model generates: see
-            `taskloom.core.extraction.KINDS`.
+            `taskloom.core.extraction.KINDS`. `line`: the answer continues the prompt, and few
+            known answers make a multiple-choice task; others: a generation task for chat models,
+            with the prompt of all bridges.
     """
     Extraction.read(extract)
     if not (path_of(folder) / MANIFEST).is_file():
@@ -104,7 +111,7 @@ def export_lm_eval(
     tested = [
         s for s in data.splits if data.role(s) == "test" and data.manifest["splits"][s]["n"]
     ] or data.splits[:1]
-    choices = closed_answers(data)
+    choices = closed_answers(data) if extract == LINE else ()
     files: dict[str, Any] = {}
     names = {split: f"{group}_{_word(split)}" for split in tested}
     for split, name in names.items():
@@ -193,7 +200,7 @@ def _task(
         "test_split": "test",
         **({"fewshot_split": "train"} if train else {}),
         "output_type": "multiple_choice" if choices else "generate_until",
-        "doc_to_text": "{{input}}\nAnswer:",
+        "doc_to_text": "{{input}}\nAnswer:" if extract == LINE else chat_prompt("{{input}}"),
         "doc_to_target": "{{choice}}" if choices else "{{target}}",
         **(
             {"doc_to_choice": list(choices)}
@@ -213,7 +220,7 @@ def _task(
 
 def _generation(extract: str) -> dict[str, Any]:
     """Return when generation ends: a line is enough where the first line is the answer."""
-    line = extract == "line"
+    line = extract == LINE
     return {
         "until": ["\n"] if line else [],
         "max_gen_toks": 64 if line else 1024,
@@ -287,10 +294,11 @@ def documents(
 
 
 def score(
-    folder: Path, doc: Mapping[str, Any], results: Sequence[Any], *, extract: str = "line"
+    folder: Path, doc: Mapping[str, Any], results: Sequence[Any], *, extract: str = LINE
 ) -> dict[str, float]:
     """Return the score of what a model generated, or of the choice that it finds most likely."""
-    graded, choices = _opened(folder, extract), closed_answers_of(folder)
+    graded = _opened(folder, extract)
+    choices = closed_answers_of(folder) if extract == LINE else ()
     example = from_record(json.loads(doc["record"]))
     if not choices:
         return {METRIC: graded.grade(results[0] if results else None, example).score}

@@ -19,7 +19,8 @@ from functools import cached_property
 from typing import Any
 
 from taskloom.core.errors import InputError, ParameterError, echo
-from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
+from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 __all__ = ["GymConfig", "GymDataset", "create_dataset"]
@@ -37,6 +38,7 @@ class GymConfig:
         changes: Changes of the recipe's fields.
         described: Whether questions begin with the description of their task.
         extract: How answers are cut out of replies.
+        answer_format: The sentence after each question that asks for a form; empty: none.
     """
 
     recipe: str
@@ -44,8 +46,9 @@ class GymConfig:
     seed: int = 0
     size: int = 500
     changes: Mapping[str, Any] = field(default_factory=dict)
-    described: bool = True
-    extract: str = DEFAULT_EXTRACT
+    described: bool = DESCRIBED
+    extract: str = EXTRACT
+    answer_format: str = ANSWER_FORMAT
     set: InitVar[Changes] = None
 
     def __post_init__(self, set: Changes) -> None:
@@ -89,6 +92,7 @@ class GymDataset:
             changes=how.changes,
             described=how.described,
             extract=how.extract,
+            answer_format=how.answer_format,
         )
 
     def __len__(self) -> int:
@@ -100,7 +104,6 @@ class GymDataset:
     def __getitem__(self, idx: int) -> dict[str, Any]:
         example = self.examples[idx]
         record = to_record(example)
-        del record["input"]
         metadata = {
             "source_dataset": self.examples.name,
             "source_index": idx,
@@ -109,14 +112,18 @@ class GymDataset:
             "difficulty": dict(example.traits),
             **record,
         }
-        return {"question": example.input, "answer": example.target, "metadata": metadata}
+        return {
+            "question": self.examples.prompt(example),
+            "answer": example.target,
+            "metadata": metadata,
+        }
 
     def score_answer(self, answer: str | None, entry: Mapping[str, Any]) -> float:
         """Return the score of an answer by the recipe's scorer: 0 for what is not text, never an
         error.
         """
         try:
-            example = from_record({**entry["metadata"], "input": entry["question"]})
+            example = from_record(entry["metadata"])
         except (KeyError, TypeError) as error:
             raise InputError(
                 "an entry has 'question', 'answer' and 'metadata', as this dataset gives it"

@@ -15,8 +15,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
 from taskloom.interop.curriculum import Curriculum, Levels, levels_of
-from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
+from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, given_changes
 
@@ -73,9 +74,10 @@ def recipe_rewards(
     seed: int | None = None,
     changes: Changes = None,
     set: Changes = None,
-    described: bool = True,
-    extract: str = DEFAULT_EXTRACT,
+    described: bool = DESCRIBED,
+    extract: str = EXTRACT,
     chat: bool = True,
+    answer_format: str = ANSWER_FORMAT,
 ) -> tuple[Any, RecipeReward]:
     """Return the training prompts of a recipe as a `Dataset`, and the reward for completions of
     them.
@@ -91,11 +93,12 @@ def recipe_rewards(
         extract: How answers are cut out of completions.
         chat: Whether a prompt is a message of a conversation, for models with a chat template, or a
             bare text.
+        answer_format: The sentence after each input that asks for a form; empty: none.
     """
     datasets = need("datasets", "datasets", "Dataset")
     changes = given_changes(changes, set)
-    graded = _open(recipe, split, n, seed, changes, described, extract)
-    rows = [row_of(example.input, to_record(example), chat) for example in graded]
+    graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
+    rows = [row_of(graded.prompt(example), to_record(example), chat) for example in graded]
     return datasets.Dataset.from_list(rows), RecipeReward(graded)
 
 
@@ -108,9 +111,10 @@ def curriculum_rewards(
     seed: int | None = None,
     changes: Changes = None,
     set: Changes = None,
-    described: bool = True,
-    extract: str = DEFAULT_EXTRACT,
+    described: bool = DESCRIBED,
+    extract: str = EXTRACT,
     chat: bool = True,
+    answer_format: str = ANSWER_FORMAT,
 ) -> tuple[Any, RecipeReward, Any]:
     """Return a stream of prompts that rises with the rewards, the reward, and the callback that
     checkpoints the state.
@@ -130,15 +134,16 @@ def curriculum_rewards(
         described: As for `recipe_rewards`.
         extract: As for `recipe_rewards`.
         chat: As for `recipe_rewards`.
+        answer_format: As for `recipe_rewards`.
     """
     datasets = need("datasets", "datasets", "IterableDataset")
     changes = given_changes(changes, set)
-    graded = _open(recipe, split, n, seed, changes, described, extract)
+    graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
     curriculum = Curriculum(graded, levels or levels_of(graded), graded.seed)
 
     def rows() -> Iterator[dict[str, Any]]:
         for example in curriculum:
-            yield row_of(example.input, to_record(example), chat)
+            yield row_of(graded.prompt(example), to_record(example), chat)
 
     # The stream must stay in this process: the rewards of its prompts decide what comes next.
     return (
@@ -156,6 +161,7 @@ def _open(
     changes: Changes,
     described: bool,
     extract: str,
+    answer_format: str,
 ) -> GradedSplit:
     return open_split(
         recipe,
@@ -166,6 +172,7 @@ def _open(
         described=described,
         extract=extract,
         role="train",
+        answer_format=answer_format,
     )
 
 

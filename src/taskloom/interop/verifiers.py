@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taskloom.interop.graded import DEFAULT_EXTRACT
+from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
 from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
@@ -28,9 +28,10 @@ def load_taskset(
     seed: int | None = None,
     changes: Changes = None,
     set: Changes = None,
-    described: bool = True,
-    extract: str = DEFAULT_EXTRACT,
+    described: bool = DESCRIBED,
+    extract: str = EXTRACT,
     role: str = "train",
+    answer_format: str = ANSWER_FORMAT,
 ) -> Any:
     """Return the taskset of a recipe; a wrong name or setting raises here, before any rollout.
 
@@ -44,6 +45,7 @@ def load_taskset(
         described: Whether prompts begin with the description of their task.
         extract: How answers are cut out of replies.
         role: `train` or `test`: what the split is for, where none is named.
+        answer_format: The sentence after each input that asks for a form; empty: none.
     """
     _check()
     from taskloom_recipes import RecipeConfig, RecipeTaskset
@@ -58,6 +60,7 @@ def load_taskset(
         described=described,
         extract=extract,
         role=role,
+        answer_format=answer_format,
     )
     config.open()
     return RecipeTaskset(config)

@@ -105,6 +105,16 @@ def test_a_whole_database_is_rebuilt_as_it_was(project: Path) -> None:
     assert (records(project), saved.lost, saved.problems) == (before, (), ())
 
 
+def test_a_database_that_claims_more_events_than_it_can_hold_is_read_to_its_end(
+    project: Path,
+) -> None:
+    before = records(project)
+    with sqlite3.connect(project / "collect.sqlite") as connection:
+        connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'events'", (2**62,))
+    saved = recover(project)
+    assert (records(project), saved.lost) == (before, ())
+
+
 def test_an_exported_log_is_enough(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute import jobs as planning
 from taskloom.experiments.execute import predictions, worker
 from taskloom.experiments.execute.engines.local import LocalEngine, exit_reason, visible_gpus
@@ -224,3 +225,9 @@ def test_a_learner_without_steps_has_unknown_costs_on_other_data(
     block = {"recipes": ["ctl/A"], "learners": ["majority"], "seeds": [0], "evaluate": ["iid"]}
     cost = planning.estimate(lasting(store, {run: 10.0}, monkeypatch), expand(check(block, "x")))
     assert (cost.known, cost.unknown) == (0, 1)
+
+
+@pytest.mark.parametrize("workers", [0, 10_001, 10**26])
+def test_numbers_of_workers_have_limits(workers: int) -> None:
+    with pytest.raises(TaskloomError, match="workers must be at"):
+        LocalEngine(workers)

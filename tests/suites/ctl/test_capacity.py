@@ -122,3 +122,8 @@ def test_a_published_draw_of_everything_ends() -> None:
     plan = read("ctl/A", [*changes, f"splits.train.n={caught.value.capacity}"]).plan(0)
     rows = inputs(plan.split("train"))
     assert len(set(rows)) == caught.value.capacity
+
+
+def test_test_splits_that_would_take_minutes_to_choose_are_refused() -> None:
+    with pytest.raises(RecipeError, match=r"splits\.all\.n is 1,000,000,000.*at most 20,000,000"):
+        read("ctl/A-independent", changes={"splits.all.n": 10**9}).plan(0)

@@ -31,8 +31,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from taskloom.core.errors import TaskloomError, nearest
-from taskloom.core.example import Example
-from taskloom.core.scoring import any_of
+from taskloom.core.scoring import any_of, form_of
 from taskloom.experiments.statistics import Estimate, over_items, two_way
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.experiments.statistics.intervals import LEVEL
@@ -186,9 +185,6 @@ def packaged_panel() -> TaskPanel:
 
 SMALL = 0.1
 """Maximum loss of accuracy that counts as holding."""
-
-CLOSED = 32
-"""Maximum number of different answers that form an answer set."""
 
 HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "inconclusive"
 CLEAN, ABOVE = "clean", "above guessing"
@@ -368,10 +364,9 @@ def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -
     >>> formed_share([["a"], ["b"]], ["B.", "The answer may be b", "a", "c"])
     0.5
     """
-    answers = {target for row in targets for target in row}
-    if not answers or len(answers) > CLOSED:
+    anything = form_of(targets)
+    if anything is None:
         return None
-    anything = Example("", sorted(answers))
     return sum(any_of.score(prediction, anything) for prediction in predictions) / len(predictions)
 
 

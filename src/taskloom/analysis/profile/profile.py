@@ -105,7 +105,9 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
             "random", f"is for language models that are opened here, and {model} is not"
         )
     if endpoint:
-        return ProfiledModel(model, {"learner": "endpoint", "url": endpoint, "model": model})
+        return ProfiledModel(
+            model, {"learner": "endpoint", "url": endpoint, "model": model, **PANEL_PROMPT}
+        )
     if saved:
         folder = path_of(model).resolve()
         card = read_card(folder)
@@ -132,6 +134,18 @@ def folder_digest(folder: Path) -> str:
                 hashed.update(block)
     return hashed.hexdigest()
 
+
+PANEL_PROMPT = {
+    "described": False,
+    "answer_format": "",
+    "shots_as": "prompt",
+    "join": " |",
+    "extract": "line",
+    "longest_answer": 32,
+}
+"""Settings of an endpoint under which it is asked as local models are: the panel describes tasks and
+shows examples itself.
+"""
 
 FORMAT, SCHEMA = "taskloom profile", 1
 PROFILE, PAGE = "profile.json", "profile.html"

@@ -22,7 +22,6 @@ from taskloom.analysis.profile.panel import (
     ABSENT,
     BREAKS,
     CLEAN,
-    CLOSED,
     HOLDS,
     OPEN,
     SMALL,
@@ -39,6 +38,7 @@ from taskloom.analysis.report import page
 from taskloom.analysis.report.page import Sentences
 from taskloom.analysis.seed_scores import count_range
 from taskloom.core.errors import DataError
+from taskloom.core.scoring import CLOSED
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks
 

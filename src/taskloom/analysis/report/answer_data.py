@@ -85,7 +85,7 @@ def explorer(
         splits = _by_items(runs, list(chosen))
         for (split, _), tables in splits.items():
             name = f"examples-{len(page.data)}"
-            page.data[name] = _pack(_split_data(tables))
+            page.data[name] = _pack(_split_data(tables, _replies(runs, tables, split)))
             for cell in own:
                 mine = [run for run in cell.runs[:seeds] if run in tables]
                 if mine:
@@ -99,6 +99,7 @@ def explorer(
                         "split": split,
                         "data": name,
                         "runs": mine,
+                        "mean": _mean_score(tables, mine),
                     }
                     left = len(cell.runs) - len(cell.runs[:seeds])
                     index.append(
@@ -122,6 +123,56 @@ def _seeds_that_fit(cells: Sequence[AnsweredCell], sizes: Mapping[str, int]) -> 
         if sum(sizes[run] for cell in cells for run in cell.runs[:seeds]) <= MOST_ANSWERS:
             return seeds
     return 1
+
+
+def _mean_score(tables: Mapping[str, pa.Table], runs: Sequence[str]) -> float:
+    """Mean score of some runs: the page opens on the lowest."""
+    means = [float(np.nan_to_num(whole_array(tables[run]["score"])).mean()) for run in runs]
+    return sum(means) / len(means)
+
+
+REPLY_FACTS = ("outcome", "finish", "rule", "tokens_in", "tokens_out", "tokens_thinking", "cost")
+"""Columns of replies.parquet that stand in one line below a reply."""
+
+MOST_REPLY_BYTES = 20_000_000
+"""Characters of the replies of one split; of further runs only the answers are on the page."""
+
+
+def _replies(
+    runs: Runs, tables: Mapping[str, pa.Table], split: str
+) -> dict[str, list[dict[str, Any] | None]]:
+    """Prompts and whole replies of chat models, by run, in the order of its answers."""
+    found: dict[str, list[dict[str, Any] | None]] = {}
+    size = 0
+    columns = ["split", "index", "messages", "reply", "thinking", "seconds", *REPLY_FACTS]
+    for run, answers in tables.items():
+        table = runs.reply_columns(run, columns)
+        if table is None or size > MOST_REPLY_BYTES:
+            continue
+        rows = {
+            row["index"]: _shown_reply(row) for row in table.to_pylist() if row["split"] == split
+        }
+        found[run] = [rows.get(index) for index in answers["index"].to_pylist()]
+        size += sum(len(str(row)) for row in rows.values())
+    return found
+
+
+def _shown_reply(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows of a reply."""
+    try:
+        messages = json.loads(row["messages"] or "[]")
+    except ValueError:
+        messages = []
+    turns = [f"{one.get('role')}: {one.get('content')}" for one in messages]
+    facts = [f"{name.replace('_', ' ')} {row[name]}" for name in REPLY_FACTS if row[name]]
+    if row["seconds"] is not None:
+        facts.append(f"{row['seconds']:.2f} seconds")
+    return {
+        "prompt": "\n\n".join(turns)[:LONGEST],
+        "reply": (row["reply"] or "")[:LONGEST],
+        "thinking": (row["thinking"] or "")[:LONGEST],
+        "facts": ", ".join(facts),
+    }
 
 
 Group = tuple[str, tuple[str, ...]]
@@ -160,8 +211,10 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         )
 
 
-def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """Items of a split and the answers of each run to them."""
+def _split_data(
+    tables: Mapping[str, pa.Table], replies: Mapping[str, list[dict[str, Any] | None]]
+) -> dict[str, Any]:
+    """Return the items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
     texts = pc.utf8_slice_codeunits(
         pc.coalesce(_joined(tables, "prediction"), strings([""])[0]), 0, LONGEST
@@ -180,6 +233,7 @@ def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
         "traits": _traits(first["traits"].to_pylist()),
         "texts": encoded.dictionary.to_pylist(),
         "runs": runs,
+        **({"replies": replies} if replies else {}),
     }
 
 

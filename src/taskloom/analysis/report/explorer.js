@@ -31,7 +31,8 @@
     return loaded.get(name);
   }
 
-  const state = { recipe: cells[0].recipe, split: cells[0].split, a: cells[0].learner, b: "", trait: "", value: "", show: "wrong" };
+  const lowest = cells.reduce((low, cell) => (cell.mean < low.mean ? cell : low));
+  const state = { recipe: lowest.recipe, split: lowest.split, a: lowest.learner, b: "", trait: "", value: "", show: "wrong" };
   const unique = (values) => [...new Set(values)];
   const fits = (cell, keys) => keys.every((key) => cell[key] === state[key]);
 
@@ -95,7 +96,22 @@
       const line = element("div", (text === "" ? "(nothing)" : text) + partial + seeds, score >= 1 ? "good" : "bad");
       box.append(line);
     }
+    for (const run of cell.runs) {
+      const reply = ((data.replies || {})[run] || [])[i];
+      if (reply) box.append(wholeReply(reply));
+    }
     return box;
+  }
+
+  function wholeReply(reply) {
+    const details = element("details");
+    details.append(element("summary", "prompt and reply"));
+    const parts = [["prompt", reply.prompt], ["thinking", reply.thinking], ["reply", reply.reply || "(nothing)"]];
+    for (const [name, text] of parts) {
+      if (text) details.append(element("b", name), element("pre", text));
+    }
+    details.append(element("div", reply.facts, "traits"));
+    return details;
   }
 
   function item(data, i, chosen) {

@@ -137,6 +137,20 @@ COMPARISONS = (
     Column("test", itemgetter("test"), wraps=True),
 )
 
+REPLIES = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("replies", _whole("n"), number=True),
+    Column("in form", lambda row: f"{row['in_form']:.1%}", number=True),
+    Column("without an answer", itemgetter("missing"), wraps=True),
+    Column("tokens in", itemgetter("tokens_in"), number=True),
+    Column("tokens out", itemgetter("tokens_out"), number=True),
+    Column("of these thinking", itemgetter("tokens_thinking"), number=True),
+    Column("seconds a reply", itemgetter("seconds"), number=True),
+    Column("cost", itemgetter("cost"), number=True),
+)
+"""Of the replies of chat models."""
+
 FOLDERS = (
     *CELL,
     Column("seed", itemgetter("seed"), number=True),
@@ -316,6 +330,40 @@ class RunNumbers:
             if all(len(each) == 1 for each in by_task.values()) and 1 < len(kinds) < len(by_task):
                 traits.append(name)
         return sorted(traits)
+
+
+def reply_rows(runs: Runs, names: Sequence[str]) -> list[Row]:
+    """How chat models replied on each split, over some runs: numbers, outcomes, tokens, cost."""
+    columns = ["split", "outcome", "in_form", *REPLY_MEANS, "cost"]
+    replies: dict[str, list[Row]] = {}
+    for run in names:
+        table = runs.reply_columns(run, columns)
+        for row in table.to_pylist() if table is not None else ():
+            replies.setdefault(row["split"], []).append(row)
+    rows: list[Row] = []
+    for split, own in replies.items():
+        missing = Counter(row["outcome"] for row in own if row["outcome"] != "answered")
+        costs = [row["cost"] for row in own]
+        rows.append(
+            {
+                "split": split,
+                "n": len(own),
+                "in_form": sum(bool(row["in_form"]) for row in own) / len(own),
+                "missing": ", ".join(f"{n} {why}" for why, n in missing.most_common()) or "none",
+                **{name: _mean_text(own, name) for name in REPLY_MEANS},
+                "cost": "" if None in costs else f"{sum(costs):.4f}",
+            }
+        )
+    return rows
+
+
+REPLY_MEANS = ("tokens_in", "tokens_out", "tokens_thinking", "seconds")
+"""Columns of replies.parquet whose means are shown."""
+
+
+def _mean_text(rows: Sequence[Row], name: str) -> str:
+    known = [row[name] for row in rows if row[name] is not None]
+    return f"{sum(known) / len(known):,.1f}" if known else ""
 
 
 def _guess(targets: pa.ChunkedArray) -> float:

@@ -101,6 +101,7 @@ def _sections(
     if parts is not None:
         yield parts.findings(failed)
         yield parts.scores()
+        yield parts.replies()
         yield parts.learning()
         yield from parts.by_trait()
         yield parts.comparisons()

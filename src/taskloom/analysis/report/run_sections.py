@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -33,20 +34,26 @@ from taskloom.analysis.report.run_numbers import (
     MOST_PAIRS,
     OVER_TASKS,
     OVERVIEW,
+    REPLIES,
     SCORES,
     TASKS,
     Row,
     RunNumbers,
     known,
+    reply_rows,
     share,
 )
 from taskloom.analysis.report.run_sentences import (
     comparison_sentences,
+    form_sentences,
     gap_sentence,
+    has_gap,
     say,
     score_sentences,
+    weakness_sentences,
 )
 from taskloom.core.arrow import numbers, whole_array
+from taskloom.core.registry import SUITES
 from taskloom.core.scoring import competence_at
 from taskloom.core.tables import Column, table_of
 from taskloom.data.competence import THRESHOLDS
@@ -97,7 +104,12 @@ class RunSections:
         return max(days, default="")
 
     def headline(self) -> str:
-        """The one finding that a reader should remember."""
+        """Return the one finding that a reader should take along: a fall from iid to ood or, of
+        runs without both, the condition that a learner's score depends on most.
+        """
+        if not has_gap(self.numbers.means):
+            for sentence in weakness_sentences(self._trait_rows, self._words):
+                return sentence
         return gap_sentence(self.numbers.means)
 
     def findings(self, failed: Collection[str]) -> Section:
@@ -106,6 +118,8 @@ class RunSections:
         sentences = score_sentences(
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
         )
+        sentences += form_sentences(self.numbers.means)
+        sentences += weakness_sentences(self._trait_rows, self._words)
         sentences += comparison_sentences(self.numbers.comparisons.rows)
         if failed:
             sentences.append(say("failed", count=len(failed)))
@@ -186,6 +200,21 @@ class RunSections:
             guessed=guessed,
             on_screen=opens,
         )
+
+    def replies(self) -> Section | None:
+        """Show how chat models replied: the share in form, replies without an answer, tokens and
+        cost.
+        """
+        rows: list[Row] = []
+        for recipe, own in self.numbers.cells.items():
+            for learner, names in own.items():
+                rows += [
+                    {"recipe": recipe, "learner": learner, **row}
+                    for row in reply_rows(self.runs, names)
+                ]
+        if not rows:
+            return None
+        return Section("Replies", say("replies"), table_of(REPLIES, rows))
 
     def by_task(self) -> Iterator[Section]:
         """Yield the scores of single tasks, and their mean and standard error over all tasks and
@@ -273,32 +302,50 @@ class RunSections:
         Traits that divide the examples in the same way, such as a composition and its list of
         concepts, share a section.
         """
-        if not self.predicted:
-            return
-        own = {*self.runs.table.column_names, "task"}
         alike: dict[tuple[Any, ...], list[tuple[str, list[Row]]]] = {}
-        for name in [t for t in known_traits(self.runs) if t not in own]:
+        for name, rows in self._trait_rows.items():
+            groups = sorted(
+                (r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"]) for r in rows
+            )
+            alike.setdefault(tuple(groups), []).append((name, rows))
+        for (name, rows), *others in alike.values():
+            section = self._trait(name, rows)
+            text = f"{name}: {self._words[name]}." if name in self._words else ""
+            same = " and ".join(other for other, _ in others)
+            if same:
+                text = f"{text} By {same} the examples are divided in the same way.".strip()
+            yield replace(section, text=text)
+
+    @cached_property
+    def _trait_rows(self) -> dict[str, list[Row]]:
+        """Means by each trait that is a condition of several examples."""
+        if not self.predicted:
+            return {}
+        own = {*self.runs.table.column_names, "task"}
+        found: dict[str, list[Row]] = {}
+        known = [t for t in known_traits(self.runs) if t not in own]
+        # Traits that the suite has words for come first, and name those that divide alike.
+        order = {name: place for place, name in enumerate(self._words)}
+        for name in sorted(known, key=lambda t: order.get(t, len(order))):
             try:
                 rows = self.numbers.accuracy(["recipe", "learner", "split", name], "seeds+items")
             except RunsError:
                 continue
-            rows = [
-                row for row in rows if row[name] is not None
-            ]  # recipes that lack the trait say nothing about it
+            # Recipes that lack the trait say nothing about it.
+            rows = [row for row in rows if row[name] is not None]
             if self._is_condition(name, rows):
-                groups = sorted(
-                    (r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"])
-                    for r in rows
-                )
-                alike.setdefault(tuple(groups), []).append((name, rows))
-        for (name, rows), *others in alike.values():
-            section = self._trait(name, rows)
-            same = " and ".join(other for other, _ in others)
-            yield (
-                replace(section, text=f"By {same} the examples are divided in the same way.")
-                if same
-                else section
-            )
+                found[name] = rows
+        return found
+
+    @cached_property
+    def _words(self) -> dict[str, str]:
+        """What traits are, in the words of the suites."""
+        words: dict[str, str] = {}
+        for recipe in self.runs.table["recipe"].unique().to_pylist():
+            suite = recipe.partition("/")[0]
+            if suite in SUITES.names():
+                words |= SUITES.get(suite).trait_words
+        return words
 
     def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
         """True if a trait is a condition that several examples share, not the name of one."""

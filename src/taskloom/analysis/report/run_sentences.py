@@ -99,6 +99,67 @@ def _part(
     return {"row": row, "guess": guess, "seeds": len(seeds), "above": above}
 
 
+LOOSE = 0.9
+"""Share of answers in form below which a score may measure the form."""
+
+
+FEWEST = 10
+"""Minimum examples of a value that is named as the best or the worst."""
+
+
+def form_sentences(rows: Sequence[Row]) -> list[str]:
+    """Warn of scores of chat models that may be a matter of form."""
+    known = [row for row in rows if row.get("in_form") is not None]
+    loose = [row for row in known if row["in_form"] < LOOSE]
+    return [say("form", row=row) for row in loose[:MOST]]
+
+
+def weakness_sentences(
+    by_trait: Mapping[str, Sequence[Row]], words: Mapping[str, str]
+) -> list[str]:
+    """Say where each learner fails: the trait whose values divide its scores most, if the intervals
+    of the best and the worst value do not overlap.
+
+    Args:
+        by_trait: Means with intervals by recipe, learner, split and the trait.
+        words: What traits are, in a few words.
+    """
+    cells: dict[tuple[str, str, str], list[tuple[float, str, Row, Row]]] = {}
+    for name, rows in by_trait.items():
+        groups: dict[tuple[str, str, str], list[Row]] = {}
+        for row in rows:
+            groups.setdefault((row["recipe"], row["learner"], row["split"]), []).append(row)
+        for cell, own in groups.items():
+            ends = [row for row in own if row["n"] >= FEWEST]
+            if len(ends) < 2:
+                continue
+            low, high = (pick(ends, key=lambda row: row["mean"]) for pick in (min, max))
+            if low["high"] < high["low"]:
+                cells.setdefault(cell, []).append((_explained(own), name, low, high))
+    sentences = []
+    for found in list(cells.values())[:MOST]:
+        _, name, low, high = max(found, key=lambda one: one[0])
+        what = f"{name} ({words[name]})" if name in words else name
+        sentences.append(say("weakness", what=what, name=name, low=low, high=high))
+    return sentences
+
+
+def _explained(rows: Sequence[Row]) -> float:
+    """Share of the variance of right and wrong answers that lies between groups of items, adjusted
+    for the number of groups (epsilon squared): many values explain something by chance.
+    """
+    items = sum(row["n"] for row in rows)
+    mean = sum(row["n"] * row["mean"] for row in rows) / items
+    between = sum(row["n"] * (row["mean"] - mean) ** 2 for row in rows) / items
+    share = between / (mean * (1 - mean)) if 0 < mean < 1 else 0.0
+    return float(1 - (1 - share) * (items - 1) / max(1, items - len(rows)))
+
+
+def has_gap(rows: Sequence[Row]) -> bool:
+    """True if some learner has scores on iid and on held-out items."""
+    return bool(_iid_ood_pairs(rows))
+
+
 def gap_sentence(rows: Sequence[Row]) -> str:
     """The headline: the largest fall from iid to ood that the intervals show, or that they show
     none.

@@ -4,7 +4,9 @@ memory.
 
 from __future__ import annotations
 
+import json
 import secrets
+import sqlite3
 import threading
 import unicodedata
 from dataclasses import replace
@@ -60,8 +62,12 @@ class Collection:
         try:
             self.secret = self._read_secret()
             self._read_file()
-        except BaseException:
+        except BaseException as error:
             self.store.close()
+            # SQLite finds most damage when it opens a database; that inside a text shows only when
+            # the text is read.
+            if isinstance(error, sqlite3.DatabaseError | json.JSONDecodeError):
+                raise self.store.damaged(error) from error
             raise
 
     def close(self) -> None:

@@ -35,6 +35,11 @@ MOST_MISSES = 10_000
 how many events it has is taken to end.
 """
 
+SMALLEST_EVENT = 32
+"""Minimum bytes of an event in the database, which has a time, a person and a change. A damaged
+database may claim any number of events, but no more than its file can hold.
+"""
+
 UNREADABLE = (sqlite3.Error, ValueError, TypeError, KeyError)
 """What damaged pages raise: by SQLite, by the JSON reader, or by an event of the wrong shape."""
 
@@ -77,8 +82,9 @@ def recover(folder: str | Path, log: str | Path | None = None) -> Recovery:
         if log is not None:
             events = list(_exported(Path(log)))
         elif old.exists():
+            most = old.stat().st_size // SMALLEST_EVENT
             with closing(sqlite3.connect(f"file:{old}?mode=ro", uri=True)) as connection:
-                events = list(_readable(connection, lost))
+                events = list(_readable(connection, most, lost))
         else:
             raise CollectError(phrase("no_database", path=old))
         if not events:
@@ -104,13 +110,20 @@ def recover(folder: str | Path, log: str | Path | None = None) -> Recovery:
     return Recovery(len(events), tuple(lost), missing, kept, problems)
 
 
-def _readable(connection: sqlite3.Connection, lost: list[int]) -> Iterator[LogEvent]:
-    """Yield the events of a damaged database in order; add the numbers of others to `lost`."""
+def _readable(connection: sqlite3.Connection, most: int, lost: list[int]) -> Iterator[LogEvent]:
+    """Yield the events of a damaged database in order; add the numbers of others to `lost`.
+
+    Args:
+        connection: The damaged database.
+        most: Maximum number of events that its file can hold.
+        lost: Where the numbers of unreadable events are added.
+    """
     last = _last_number(connection)
-    number = 0
+    if last is not None and last > most:
+        last = None  # the number itself is damaged
+    end = most if last is None else last
     misses: list[int] = []
-    while last is None or number < last:
-        number += 1
+    for number in range(1, end + 1):
         try:
             row = connection.execute(
                 f"SELECT {EVENT_COLUMNS} FROM events WHERE number = ?",  # noqa: S608 - a constant
@@ -127,7 +140,8 @@ def _readable(connection: sqlite3.Connection, lost: list[int]) -> Iterator[LogEv
         lost += misses
         misses.clear()
         yield event
-    lost += misses
+    if last is not None:
+        lost += misses
 
 
 def _last_number(connection: sqlite3.Connection) -> int | None:

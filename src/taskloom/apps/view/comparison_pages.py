@@ -93,7 +93,7 @@ def compare(request: Request) -> Response:
         runs=whole[:SIDES],
         split=split,
         splits=[s for s in a.splits if s in b.splits],
-        pairs=_pairs(rows, joined, order[start : start + PAGE]),
+        pairs=_pairs(rows, joined, order[start : start + PAGE], split),
         counts=joined.counts(),
         outcomes=OUTCOMES,
         show=show,
@@ -163,9 +163,9 @@ def _joined(of_a: ScoreColumns, of_b: ScoreColumns) -> JoinedAnswers:
 
 
 def _pairs(
-    rows: Sequence[PredictionRows], joined: JoinedAnswers, places: NDArray[np.int64]
+    rows: Sequence[PredictionRows], joined: JoinedAnswers, places: NDArray[np.int64], split: str
 ) -> list[AnswerPair]:
-    a, b = (rows[side].take(joined.rows[side][places]) for side in (0, 1))
+    a, b = (rows[side].take(joined.rows[side][places], split) for side in (0, 1))
     return [AnswerPair(one, other) for one, other in zip(a, b, strict=True)]
 
 

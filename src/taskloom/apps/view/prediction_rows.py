@@ -4,8 +4,9 @@ whole run are in memory.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.apps.view.split_rows import BATCH, TASK
+from taskloom.experiments.files import REPLY_COLUMNS
 from taskloom.experiments.groups import trait
 from taskloom.experiments.store import RunSource
 
@@ -31,7 +33,7 @@ SHOWN = ("index", "task", "input", "targets", "prediction", "score", "traits")
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
-    """An example with the answer of a run."""
+    """A row of predictions.parquet and, of a chat model, that of replies.parquet."""
 
     index: int
     task: str
@@ -40,6 +42,7 @@ class ScoredAnswer:
     prediction: str
     score: float | None
     traits: Mapping[str, str]
+    reply: Mapping[str, Any] | None = None
 
     @property
     def right(self) -> bool:
@@ -120,8 +123,13 @@ class PredictionRows:
             columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(np.float64)
         )
 
-    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> list[ScoredAnswer]:
-        """Read rows by their numbers in the file, in the given order."""
+    def take(self, rows: Sequence[int] | NDArray[np.int64], split: str = "") -> list[ScoredAnswer]:
+        """Read rows by their numbers in the file, in the given order.
+
+        Args:
+            rows: The numbers.
+            split: The split that they are of, for whole replies; empty: without these.
+        """
         wanted = np.asarray(rows, dtype=np.int64)
         answers: dict[int, ScoredAnswer] = {}
         if not len(wanted):
@@ -134,7 +142,18 @@ class PredictionRows:
                     answers[place] = _answer(row)
             if len(answers) == len(set(wanted.tolist())):
                 break
-        return [answers[row] for row in wanted.tolist() if row in answers]
+        chosen = [answers[row] for row in wanted.tolist() if row in answers]
+        return self._with_replies(chosen, split)
+
+    def _with_replies(self, answers: list[ScoredAnswer], split: str) -> list[ScoredAnswer]:
+        """The answers with the whole replies that a chat model sent, if the run kept them."""
+        table = self.source.replies(self.run, REPLY_COLUMNS.names) if split else None
+        if table is None:
+            return answers
+        wanted = pa.array([answer.index for answer in answers], pa.int64())
+        mine = pc.and_(pc.equal(table["split"], split), pc.is_in(table["index"], wanted))
+        replies = {row["index"]: _reply(row) for row in table.filter(mine).to_pylist()}
+        return [replace(answer, reply=replies.get(answer.index)) for answer in answers]
 
     def traits(self) -> dict[str, list[str]]:
         """Return the traits that the first rows have, each with its values, sorted."""
@@ -197,6 +216,15 @@ def _answer(row: Mapping[str, Any]) -> ScoredAnswer:
         row["score"],
         dict(row["traits"] or ()),
     )
+
+
+def _reply(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of replies.parquet with its messages read."""
+    try:
+        messages = json.loads(row["messages"] or "[]")
+    except (ValueError, RecursionError):
+        messages = []
+    return {**row, "messages": [one for one in messages if isinstance(one, dict)]}
 
 
 def _spread(column: Sequence[str], scores: NDArray[np.float64]) -> float:

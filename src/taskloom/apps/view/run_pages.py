@@ -179,7 +179,7 @@ def predictions(request: Request) -> Response:
         folder=folder,
         run=chosen,
         split=split,
-        answers=rows.take(columns.rows[order[start : start + ANSWERS]]),
+        answers=rows.take(columns.rows[order[start : start + ANSWERS]], split),
         n=len(columns.rows),
         wrong=int((~columns.right).sum()),
         listed=len(order),

@@ -20,16 +20,17 @@ import pyarrow.parquet as pq
 
 from taskloom.core import shards
 from taskloom.core.arrow import column
-from taskloom.core.descriptions import task_column
+from taskloom.core.descriptions import Describer, task_column
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
+from taskloom.core.scoring import any_of, form_of
 from taskloom.data import Dataset, Examples, dataset
 from taskloom.experiments import files as run_files
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell, EvaluatedSplit
 from taskloom.experiments.store import Store
-from taskloom.learners.interface import Fitted, report_answers
+from taskloom.learners.interface import Fitted, Learner, report_answers
 from taskloom.recipe import Fields
 
 MOST_CANDIDATES = 200
@@ -131,6 +132,19 @@ def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
     return [parts[part][row] for part, row in cell.data.order([len(rows) for rows in parts])]
 
 
+def asked_as(
+    model: Fitted | Learner, data: CellData, examples: Iterable[Example]
+) -> Iterable[Example]:
+    """The examples as a model is asked: a chat model that wants the description of the task
+    (`described`) has it before each input, unless the recipe put it there.
+    """
+    settings = getattr(model, "learner", model)
+    if not getattr(settings, "described", False) or data.recipe.described is not None:
+        return examples
+    describer = Describer(data.plan, "instruction")
+    return [describer.described(example) for example in examples]
+
+
 def choosing_rows(store: Store, cell: Cell) -> list[Example]:
     """Return the rows of the split that tries are chosen by; of a mix, those of all parts that have
     it.
@@ -151,7 +165,7 @@ def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
         if split not in (s.name for s in part.plan.splits):
             continue
         examples = read_examples(part_of(store, cell, part, split))
-        predictions = model.answer([e.input for e in examples])
+        predictions = model.answer([e.input for e in asked_as(model, part, examples)])
         scores = [part.plan.scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
         if scores:
             means.append(sum(scores) / len(scores))
@@ -195,7 +209,7 @@ def score_split(
     part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
     examples = read_examples(part)
     if predictions is None:
-        inputs = [e.input for e in examples]
+        inputs = [e.input for e in asked_as(model, test.data, examples)]
         report_answers(0, len(inputs))
         predictions = model.answer(inputs)
         report_answers(len(inputs), len(inputs))
@@ -224,10 +238,24 @@ def reply_rows(split: str, part: pa.Table, model: Fitted) -> list[dict[str, Any]
     records = getattr(model, "replies", ())
     if len(records) != part.num_rows:
         return []
-    return [
-        {"split": split, "index": index, **record}
-        for index, record in zip(part["index"].to_pylist(), records, strict=True)
-    ]
+    form = form_of(part["targets"].to_pylist())
+    rows = []
+    for index, record in zip(part["index"].to_pylist(), records, strict=True):
+        row = {"split": split, "index": index, **record}
+        rows.append({**row, "in_form": _is_in_form(record, form)})
+    return rows
+
+
+def _is_in_form(record: Mapping[str, Any], form: Example | None) -> bool:
+    """True if an answer is in form: an answer of some item or, if they have too many different
+    ones, where the reply was asked to put it.
+    """
+    if record["outcome"] != "answered":
+        return False
+    if form is not None:
+        return any_of.score(record["answer"], form) == 1
+    one_line = len(record["reply"].strip().splitlines()) == 1
+    return record["rule"] != "last line" or one_line
 
 
 def write_replies(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -236,6 +264,23 @@ def write_replies(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist(list(rows), run_files.REPLY_COLUMNS)
         pq.write_table(table, folder / run_files.REPLIES, compression="zstd")
+
+
+def reply_measures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Measures of the replies to a split: the share in form, mean tokens of a reply, and the cost
+    of all of them.
+    """
+    if not rows:
+        return {}
+    measures: dict[str, float] = {"in_form": sum(row["in_form"] for row in rows) / len(rows)}
+    for name in ("tokens_in", "tokens_out", "tokens_thinking"):
+        known = [row[name] for row in rows if row[name] is not None]
+        if known:
+            measures[name] = sum(known) / len(known)
+    costs = [row["cost"] for row in rows]
+    if None not in costs:
+        measures["cost"] = sum(costs)
+    return measures
 
 
 def reply_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:

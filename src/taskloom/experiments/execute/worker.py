@@ -32,6 +32,7 @@ from taskloom.data import dataset
 from taskloom.data import make as making
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.predictions import (
+    asked_as,
     choosing_rows,
     data_folder,
     dataset_in,
@@ -40,6 +41,7 @@ from taskloom.experiments.execute.predictions import (
     read_examples,
     read_part,
     reply_counts,
+    reply_measures,
     reply_rows,
     score_split,
     scorer_name,
@@ -47,6 +49,7 @@ from taskloom.experiments.execute.predictions import (
     write_replies,
 )
 from taskloom.experiments.files import StoreError, environment
+from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
@@ -386,6 +389,8 @@ def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
     """
     train, tests = _splits(store, cell)
     learner: Any = _with_cache(store, cell)
+    if getattr(learner, "shots", 0) and isinstance(cell.data, CellData):
+        train = asked_as(learner, cell.data, train)
     if cell.best_of.seeds == 1:
         return Chosen(learner.fit(train, tests, cell.seed, folder=folder))
     scores: list[float] = []
@@ -427,7 +432,7 @@ def _with_cache(store: Store, cell: Cell) -> Learner:
     Not where the model is kept: its card would name a file of this machine.
     """
     learner: Any = cell.learner
-    if cell.learner_name != "endpoint" or learner.cache or cell.keep.model:
+    if getattr(learner, "cache", None) != "" or cell.keep.model:
         return cell.learner
     replaced: Learner = dataclasses.replace(
         learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve())
@@ -497,11 +502,19 @@ def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
         test.name: read_part(part_of(store, cell, test.data, test.split, test.limit))
         for test in cell.tests
     }
-    choosing = {cell.best_of.split: choosing_rows(store, cell)} if cell.best_of.seeds > 1 else {}
-    return training_rows(store, cell), {
-        **choosing,
-        **{name: rows for name, rows in tests.items() if len(rows)},
-    }
+    evaluated: dict[str, Any] = {name: rows for name, rows in tests.items() if len(rows)}
+    split = cell.best_of.split
+    # The splits of a mix are called RECIPE:dev, so patience would not find its `dev` among them.
+    stops_early = bool(_patience(cell)) and split not in evaluated
+    if cell.best_of.seeds > 1 or stops_early:
+        choosing = choosing_rows(store, cell)
+        if choosing:
+            evaluated = {split: choosing, **evaluated}
+    return training_rows(store, cell), evaluated
+
+
+def _patience(cell: Cell) -> int:
+    return int((cell.settings.get("training") or {}).get("patience") or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,7 +555,10 @@ def _finish(
                 store, cell, model, test, (answers or {}).get(test.name)
             )
             parts.append(part)
-            replies += reply_rows(test.name, part, model)
+            own = reply_rows(test.name, part, model)
+            replies += own
+            if measures := reply_measures(own):
+                scores[test.name]["replies"] = measures
         if cell.keep.model:
             with run_files.writing(beside):
                 beside.mkdir(parents=True, exist_ok=True)
@@ -583,9 +599,10 @@ def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
     """Return the step whose weights a model has, where they were chosen among several points of its
     training by `dev`.
     """
-    patience = (cell.settings.get("training") or {}).get("patience")
     step = getattr(model, "step", None)
-    return {"by": cell.best_of.split, "step": step} if patience and step is not None else {}
+    if not _patience(cell) or step is None:
+        return {}
+    return {"by": cell.best_of.split, "step": step}
 
 
 def _curves(model: Fitted) -> pa.Table:
@@ -604,7 +621,7 @@ def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str
         "run": cell.run,
         "kind": cell.kind,
         "recipe": cell.data.name,
-        "learner": cell.learner_name,
+        "learner": cell.label,
         "seed": cell.seed,
         "fields": cell.fields,
         "scorer": scorer_name(test.data for test in cell.tests),

@@ -149,6 +149,11 @@ class Cell:
         return json_digest(determined_by)
 
     @property
+    def label(self) -> str:
+        """What tables and pages call the learner: its name, or that of the model that it asks."""
+        return str(getattr(self.learner, "label", self.learner_name))
+
+    @property
     def tries(self) -> list[int]:
         """The seeds of the tries that the run is chosen from; its own seed alone if there is no
         choice.
@@ -200,8 +205,9 @@ class Cell:
         }
 
     def __str__(self) -> str:
-        fields = "".join(f" {k.split('.', 1)[1]}={v}" for k, v in self.fields.items())
-        return f"{self.data.name} {self.learner_name}{fields} seed {self.seed}"
+        shown = {k.split(".", 1)[1]: v for k, v in self.fields.items() if v != self.label}
+        fields = "".join(f" {name}={value}" for name, value in shown.items())
+        return f"{self.data.name} {self.label}{fields} seed {self.seed}"
 
 
 def expand(experiment: Experiment) -> list[Cell]:

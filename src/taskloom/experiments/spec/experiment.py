@@ -106,7 +106,8 @@ class Experiment(Fields):
             one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or
             blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
-        seeds: How many, or which.
+        seeds: How many, or which. Written `samples`, it is the same: each seed of a model behind an
+            API is another sample of its replies.
         tasks: How recipes of several tasks are run: `each` task by a model of its own, all
             `together` by one model that is given the description of the task, `mixed` without it,
             or the names of tasks that each get a model. By default a recipe whose inputs do not
@@ -142,6 +143,15 @@ class Experiment(Fields):
     resources: Resources = Resources()
     store: str = "runs"
     track: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _samples(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "samples" not in data:
+            return data
+        if "seeds" in data:
+            raise ValueError("'samples' and 'seeds' are the same; give one of them")
+        return {("seeds" if key == "samples" else key): value for key, value in data.items()}
 
     @field_validator("track")
     @classmethod

@@ -1,3 +1,4 @@
-"""Models behind an API: any server that speaks the OpenAI protocol."""
+"""Models behind an API: any OpenAI-compatible server, and every provider that Inspect knows."""
 
 from taskloom.learners.models import learner as learner
+from taskloom.learners.models import providers as providers

@@ -1,5 +1,5 @@
-"""Asking a model behind an OpenAI-compatible endpoint: many questions at once, politely, within a
-budget, and never twice.
+"""Asking a model behind an OpenAI-compatible endpoint, by chat completions or the Responses API: many
+questions at once, politely, within a budget, and never twice.
 
 Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and
 is halved when the endpoint says that it is too much (429). Replies are kept by the content of the
@@ -104,7 +104,8 @@ class ModelReply:
         finish: Why the model stopped, as the endpoint says (`stop`, `length`, `content_filter`);
             `refusal` for a refusal that was sent in place of a text; may be empty.
         tokens_in: Tokens of the question; None if the endpoint does not say.
-        tokens_out: Tokens of the reply.
+        tokens_out: Tokens of the reply, thinking included.
+        tokens_thinking: Tokens of the thoughts alone.
         seconds: Time that the request took.
     """
 
@@ -113,6 +114,7 @@ class ModelReply:
     finish: str = ""
     tokens_in: int | None = None
     tokens_out: int | None = None
+    tokens_thinking: int | None = None
     seconds: float | None = None
 
     @property
@@ -127,7 +129,7 @@ class ModelReply:
         """
         try:
             if not kept.startswith(_KEPT):
-                return cls(_repaired(kept.decode("utf-8", "surrogatepass")))
+                return cls(repaired(kept.decode("utf-8", "surrogatepass")))
             return cls(**json.loads(kept.removeprefix(_KEPT)))
         except (ValueError, TypeError):
             return None
@@ -141,29 +143,52 @@ _KEPT = b"\0taskloom reply\n"
 """Begins the replies in a cache that are JSON."""
 
 
+Message = Mapping[str, str]
+"""One turn of a conversation: its `role` and `content`."""
+
+Question = str | Sequence[Message]
+"""A prompt, or the messages of a conversation."""
+
+PROTOCOLS = {"chat": "chat/completions", "responses": "responses"}
+"""Where questions are sent, by the name of the protocol."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestForm:
     """What is sent with every question.
 
     Attributes:
         parameters: Parameters of the request; None leaves out one that would be sent.
-        limit_name: What the endpoint calls the longest answer.
-        system: The system message; empty: none.
+        limit_name: What the endpoint calls the longest answer; empty: as the protocol does.
+        protocol: One of `PROTOCOLS`.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    limit_name: str = "max_tokens"
-    system: str = ""
+    limit_name: str = ""
+    protocol: str = "chat"
+
+    @property
+    def limit(self) -> str:
+        """Name of the parameter with the longest answer."""
+        usual = "max_output_tokens" if self.protocol == "responses" else "max_tokens"
+        return self.limit_name or usual
 
     def settings(self, most_tokens: int) -> dict[str, Any]:
         """All parameters but the model and the messages."""
-        given = {self.limit_name: most_tokens, **self.parameters}
+        given = {self.limit: most_tokens, **self.parameters}
         return {name: value for name, value in given.items() if value is not None}
 
-    def messages(self, question: str) -> list[dict[str, str]]:
-        """The messages that ask a question."""
-        head = [{"role": "system", "content": self.system}] if self.system else []
-        return [*head, {"role": "user", "content": question}]
+    def body(self, model: str, question: Question, most_tokens: int) -> dict[str, Any]:
+        """The whole request."""
+        turns = "input" if self.protocol == "responses" else "messages"
+        return {"model": model, turns: messages_of(question), **self.settings(most_tokens)}
+
+
+def messages_of(question: Question) -> list[dict[str, str]]:
+    """The messages that ask a question."""
+    if isinstance(question, str):
+        return [{"role": "user", "content": question}]
+    return [dict(message) for message in question]
 
 
 class Gate:
@@ -258,24 +283,26 @@ class ModelClient:
 
     def ask(
         self,
-        questions: Sequence[str],
+        questions: Sequence[Question],
         most_tokens: int,
         progress: Callable[[int, int], None] | None = None,
         note: Callable[[str], None] | None = None,
+        sample: int = 0,
     ) -> list[ModelReply]:
         """Return the replies to some questions, each asked at most once.
 
         Args:
-            questions: Whole prompts.
+            questions: Whole prompts, or conversations.
             most_tokens: The longest answer.
             progress: Called with how many are answered, and of how many.
             note: Called with a sentence, from any thread, when there is a wait.
+            sample: Which of several independent replies to the same questions is wanted.
         """
         self._stop.clear()
         self._note = note
-        digests = [self._digest(q, most_tokens) for q in questions]
+        digests = [self._digest(q, most_tokens, sample) for q in questions]
         answers: dict[str, ModelReply] = {}
-        open_: dict[str, str] = {}
+        open_: dict[str, Question] = {}
         for digest, question in zip(digests, questions, strict=True):
             kept = self.cache.get(digest)
             known = None if kept is None else ModelReply.of_cache(kept)
@@ -323,17 +350,25 @@ class ModelClient:
             )
         return [answers[d] for d in digests]
 
-    def _digest(self, question: str, most_tokens: int) -> str:
-        parts: list[Any] = [self.url, self.model, question, most_tokens]
+    def _digest(self, question: Question, most_tokens: int, sample: int = 0) -> str:
         settings = self.form.settings(most_tokens)
+        messages = messages_of(question)
+        asked: Any = messages
+        if [message["role"] for message in messages] == ["user"]:
+            asked = messages[0]["content"]
+        parts: list[Any] = [self.url, self.model, asked, most_tokens]
         # What all requests of earlier versions had is not part of the digest, so that their answers
         # are found.
-        if self.form.system or settings != {"max_tokens": most_tokens, "temperature": 0}:
-            parts += [self.form.system, sorted(settings.items())]
+        if settings != {"max_tokens": most_tokens, "temperature": 0}:
+            parts.append(sorted(settings.items()))
+        if self.form.protocol != "chat":
+            parts.append(self.form.protocol)
+        if sample:
+            parts.append({"sample": sample})
         text = json.dumps(parts, ensure_ascii=False)
         return text_digest(text.encode("utf-8", "surrogatepass"), 20)
 
-    def _one(self, digest: str, question: str, most_tokens: int) -> ModelReply:
+    def _one(self, digest: str, question: Question, most_tokens: int) -> ModelReply:
         """Ask until there is a reply, and keep it."""
 
         def once() -> ModelReply:
@@ -357,20 +392,20 @@ class ModelClient:
             ) from error
         except Refused as error:
             self._stop.set()  # every other request would be refused, too
-            remedy = self._remedy(error, most_tokens)
+            remedy = self._remedy(error, question, most_tokens)
             raise EndpointError(f"the endpoint {error}; {remedy}") from error
         self.gate.went_well()
         self._keep(digest, reply)
         return reply
 
-    def _remedy(self, error: Refused, most_tokens: int) -> str:
+    def _remedy(self, error: Refused, question: Question, most_tokens: int) -> str:
         """What a person can do about a refusal: change the parameter that it names."""
         if error.status not in (400, 422):
             return "check url, model and key"
         sent = self.form.settings(most_tokens)
         named = [name for name in sent if name == error.parameter]
         named = named or [name for name in sent if _names(str(error), name)]
-        if named and named[0] == self.form.limit_name:
+        if named and named[0] == self.form.limit:
             other = "max_completion_tokens" if named[0] == "max_tokens" else "max_tokens"
             return (
                 f"it does not accept the parameter {named[0]}: rename it by the setting"
@@ -381,7 +416,8 @@ class ModelClient:
                 f"it does not accept the parameter {named[0]} as it is: change or remove it in the"
                 " setting 'request'"
             )
-        if self.form.system and _names(str(error), "system"):
+        has_system = any(message["role"] == "system" for message in messages_of(question))
+        if has_system and _names(str(error), "system"):
             return (
                 "it does not accept a system message: use the setting 'describe' in place of"
                 " 'system'"
@@ -398,16 +434,16 @@ class ModelClient:
             self._stop.set()
             raise
 
-    def _try(self, question: str, most_tokens: int) -> ModelReply:
+    def _try(self, question: Question, most_tokens: int) -> ModelReply:
         """Ask once, within the budget: return the reply, or raise `TryLater` or `Refused`."""
         # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
-        asked = self.form.system + question
+        asked = "".join(message["content"] for message in messages_of(question))
         worst = len(asked.encode("utf-8", "surrogatepass")) // 3 + 16 + most_tokens
         self._reserve(worst)
         used = worst
         began = time.monotonic()
         try:
-            reply, total = _read(self._send(question, most_tokens))
+            reply, total = self._request(question, most_tokens)
             if total is not None:
                 used = total
             if not (reply.text or reply.thinking or reply.finish):
@@ -445,16 +481,13 @@ class ModelClient:
             reply, text=hide(reply.text), thinking=hide(reply.thinking), finish=hide(reply.finish)
         )
 
-    def _send(self, question: str, most_tokens: int) -> Reply:
-        """Send a request and return its reply."""
-        request = {
-            "model": self.model,
-            "messages": self.form.messages(question),
-            **self.form.settings(most_tokens),
-        }
-        return self._http.post(
-            f"{self.url.rstrip('/')}/chat/completions", json.dumps(request).encode()
-        )
+    def _request(self, question: Question, most_tokens: int) -> tuple[ModelReply, int | None]:
+        """Send a request; return the reply and the tokens that it took unless it does not state
+        them.
+        """
+        request = self.form.body(self.model, question, most_tokens)
+        address = f"{self.url.rstrip('/')}/{PROTOCOLS[self.form.protocol]}"
+        return READERS[self.form.protocol](self._http.post(address, json.dumps(request).encode()))
 
     def _reserve(self, tokens: int) -> None:
         limits = self.limits
@@ -484,9 +517,13 @@ def _names(text: str, word: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _read(reply: Reply) -> tuple[ModelReply, int | None]:
-    """Return what a reply says, and the tokens that it took unless the reply does not state
-    them.
+NOT_A_REPLY = (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError)
+"""What reading truncated JSON, another encoding or another shape raises."""
+
+
+def _read_chat(reply: Reply) -> tuple[ModelReply, int | None]:
+    """Return what a reply of the chat completions protocol says, and the tokens that it took unless
+    the reply does not state them.
     """
     try:
         content = json.loads(reply.body)
@@ -497,20 +534,81 @@ def _read(reply: Reply) -> tuple[ModelReply, int | None]:
         refusal = message.get("refusal")
         finish = choice.get("finish_reason")
         usage = content.get("usage") or {}
-        counts = [usage.get(f"{name}_tokens") for name in ("prompt", "completion", "total")]
-    except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError) as error:
-        # Truncated JSON, another encoding or another shape.
+        counts = _counts(usage, "prompt", "completion")
+    except NOT_A_REPLY as error:
         raise TryLater(f"sent an unreadable reply ({type(error).__name__})") from error
     if isinstance(apart, str):
         thinking = f"{thinking}{apart}"
     reason = finish if isinstance(finish, str) else ""
     if isinstance(refusal, str) and refusal.strip():
         text, reason = text or refusal, "refusal"
-    tokens_in, tokens_out, total = (_count(value) for value in counts)
-    read = ModelReply(
-        _repaired(text), _repaired(thinking), _repaired(reason[:100]), tokens_in, tokens_out
+    return _reply(text, thinking, reason, counts), counts.total
+
+
+def _read_response(reply: Reply) -> tuple[ModelReply, int | None]:
+    """Return what a reply of the Responses protocol says, and the tokens that it took."""
+    try:
+        content = json.loads(reply.body)
+        said: list[str] = []
+        thought: list[str] = []
+        refusals: list[str] = []
+        for item in content["output"]:
+            parts = [*(item.get("content") or ()), *(item.get("summary") or ())]
+            if item.get("type") == "reasoning":
+                thought += [str(part.get("text") or "") for part in parts]
+            elif item.get("type") == "message":
+                said += [str(part["text"]) for part in parts if _kind(part) in TEXT_PARTS]
+                refusals += [str(part["refusal"]) for part in parts if _kind(part) == "refusal"]
+        cut = (content.get("incomplete_details") or {}).get("reason")
+        counts = _counts(content.get("usage") or {}, "input", "output")
+        status = str(content.get("status") or "")
+    except NOT_A_REPLY as error:
+        raise TryLater(f"sent an unreadable reply ({type(error).__name__})") from error
+    reason = "stop" if status == "completed" else status
+    if isinstance(cut, str):
+        reason = "length" if cut == "max_output_tokens" else cut
+    text = "".join(said)
+    if refusals:
+        text, reason = text or "".join(refusals), "refusal"
+    return _reply(text, "\n".join(thought), reason, counts), counts.total
+
+
+READERS: Mapping[str, Callable[[Reply], tuple[ModelReply, int | None]]] = {
+    "chat": _read_chat,
+    "responses": _read_response,
+}
+"""What reads the replies of each protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenCounts:
+    asked: int | None
+    replied: int | None
+    thought: int | None
+    total: int | None
+
+
+def _counts(usage: Mapping[str, Any], asked: str, replied: str) -> _TokenCounts:
+    """The numbers of tokens of a reply, under the names that a protocol has for them."""
+    details = usage.get(f"{replied}_tokens_details")
+    thought = details.get("reasoning_tokens") if isinstance(details, dict) else None
+    return _TokenCounts(
+        _count(usage.get(f"{asked}_tokens")),
+        _count(usage.get(f"{replied}_tokens")),
+        _count(thought),
+        _count(usage.get("total_tokens")),
     )
-    return read, total
+
+
+def _reply(text: str, thinking: str, reason: str, counts: _TokenCounts) -> ModelReply:
+    return ModelReply(
+        repaired(text),
+        repaired(thinking),
+        repaired(reason[:100]),
+        counts.asked,
+        counts.replied,
+        counts.thought,
+    )
 
 
 def _parts(content: object) -> tuple[str, str]:
@@ -542,7 +640,7 @@ def _count(value: object) -> int | None:
     return value if is_count and isinstance(value, int) else None
 
 
-def _repaired(text: str) -> str:
+def repaired(text: str) -> str:
     """Return a text that can be written: half a surrogate pair, as of a cut emoji, is replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -87,8 +87,15 @@ class Prompt:
         `line` and `known` take its first non-empty line, without a repeated label, quotes or full
         stop.
         """
+        return self.cut(reply)[0]
+
+    def cut(self, reply: str) -> tuple[str, str]:
+        """Extract the answer, and name the rule that found it."""
         if self.how not in ("line", KNOWN):
-            return Extraction.read(self.how)(reply)
+            return Extraction.read(self.how).cut(reply)
+        return self._first_line(reply), self.how
+
+    def _first_line(self, reply: str) -> str:
         spoken = without_thinking(reply)
         lines = [line.strip() for line in spoken.splitlines() if line.strip()]
         if not lines:
@@ -128,9 +135,8 @@ def read_prompt(folder: Path) -> tuple[Any, Prompt]:
     """Read a learner that only prompts, and its prompt."""
     card, learner = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])
-    return learner, Prompt(
-        learner.describe, examples, learner.join, tuple(card["answers"]), learner.extract
-    )
+    how = "json:answer" if getattr(learner, "guided", "") == "schema" else learner.extract
+    return learner, Prompt(learner.describe, examples, learner.join, tuple(card["answers"]), how)
 
 
 def known_answers(targets: Sequence[str]) -> tuple[str, ...]:

@@ -46,6 +46,17 @@ def _export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -
     return export(kind, examples, fields)
 
 
+TRAIT_WORDS = {
+    "question": "the kind of question",
+    "support": "the number of supporting facts, which is the depth of reasoning",
+    "minimal": "the number of facts in the smallest support",
+    "supports": "the number of different supports",
+    "group": "kind of question and support",
+    "composition": "the events and wording that the answer depends on",
+    "concepts": "the events and wording of the whole story",
+    "sentences": "the length of the story in sentences",
+}
+
 EXPORTERS = {kind: partial(_export, kind) for kind in FORMATS}
 
 URL = "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz"
@@ -102,6 +113,7 @@ class BabiSuite(Suite):
     )
     version = 5
     exporters = EXPORTERS
+    trait_words = TRAIT_WORDS
     options = OPTIONS
     resources = (BABI_FILES,)
 

@@ -14,6 +14,7 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -127,6 +128,21 @@ QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
 AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
 
+MOST_WORDS = 1_000
+"""Maximum number of persons, of objects and of places: every sentence that is drawn looks at all of
+them, so that 20,000 persons take 0.1 s a story.
+"""
+
+
+def _few(words: tuple[str, ...]) -> tuple[str, ...]:
+    if len(words) > MOST_WORDS:
+        raise ValueError(f"has {len(words):,} names; at most {MOST_WORDS:,} are drawn from")
+    return words
+
+
+Words = Annotated[tuple[str, ...], AfterValidator(_few)]
+
+
 class StoryWords(Fields):
     """Persons, objects and places of the stories. Default: the paper's.
 
@@ -137,9 +153,9 @@ class StoryWords(Fields):
         pronouns: The pronoun of each person, by name.
     """
 
-    persons: tuple[str, ...] = Vocabulary().persons
-    objects: tuple[str, ...] = Vocabulary().objects
-    places: tuple[str, ...] = Vocabulary().places
+    persons: Words = Vocabulary().persons
+    objects: Words = Vocabulary().objects
+    places: Words = Vocabulary().places
     pronouns: dict[str, str] = Field(default_factory=lambda: dict(Vocabulary().pronouns))
 
     def vocabulary(self) -> Vocabulary:

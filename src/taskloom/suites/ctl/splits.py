@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.core.arrow import numbers, repeated, strings
-from taskloom.core.errors import CapacityError
+from taskloom.core.errors import CapacityError, RecipeError
 from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Withheld
 from taskloom.core.seeding import Key, Permutation
 from taskloom.core.shards import STEP, schema
@@ -54,6 +54,10 @@ Rows = Callable[[int, int], ExpressionRows]
 SEARCHED = 1 << 20
 """Maximum size of a test split's space for which an error gives the exact number of expressions
 left, which takes a second to find. For larger spaces it gives the size of the space.
+"""
+
+MOST_TESTED = 20_000_000
+"""Maximum examples of a test split: their ranks are searched for at once, a million in 0.5 s and 8 MB.
 """
 
 LARGEST_BATCH = 1 << 20
@@ -231,6 +235,10 @@ class Splits:
         searched = self._tight and space <= SEARCHED
         if wanted > space and not searched:
             raise refuse(name, wanted, sizes, 1.0, space)
+        if wanted > MOST_TESTED:
+            raise RecipeError(
+                f"splits.{name}.n is {wanted:,}; a test split has at most {MOST_TESTED:,} examples"
+            )
         if self._tight:
             return self._just_enough(name, pools)
         left = max(PAPER_TEST, wanted)

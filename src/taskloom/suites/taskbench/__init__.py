@@ -9,6 +9,8 @@ Pre-trained Language Models with 500 Tasks (NAACL 2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.offers import View
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from taskloom.core.example import Answer, Example
     from taskloom.core.pictures import TreePicture
     from taskloom.core.plan import Plan
+    from taskloom.core.scoring import Scorer
     from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.atoms import atom as atom
 
@@ -30,6 +33,26 @@ WIKIDATA = Resource(
     "wikidata",
     "a Wikidata subset as N-Triples (taskbench: factual tasks)",
     ("wikidata/wikidata-subset.nt.gz",),
+)
+
+
+def _build_facts(source: str, folder: Path) -> dict[str, Any]:
+    """Build a world of facts from a dump; see `worlds.facts.dump`."""
+    from taskloom.suites.taskbench.worlds.facts.dump import build_world
+
+    manifest = build_world(source, folder)
+    facts = sum(manifest["facts"].values())
+    summary = (
+        f"{facts:,} facts and {manifest['labels']:,} labels of {manifest['triples']:,} triples"
+    )
+    return {**manifest, "facts": facts, "summary": summary}
+
+
+FACTS = Resource(
+    "facts",
+    "a world of facts built from a Wikidata dump (taskbench: factual tasks)",
+    ("facts/world.json",),
+    build=_build_facts,
 )
 
 
@@ -57,6 +80,20 @@ VIEWS = {
 }
 
 
+def reference_positions(plan: Plan) -> Scorer:
+    """Return the scorer of the published code: the first n words against the n positions."""
+    from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
+
+    def of_sequences(task: str) -> Scorer | None:
+        assert isinstance(plan.scorer, ByTask)
+        scorer = plan.scorer.sequences(task)
+        if isinstance(scorer, Positions):
+            return ReferencePositions(scorer.sets, scorer.separators)
+        return scorer
+
+    return ByTask(of_sequences, "reference-positions")
+
+
 @suite
 class TaskbenchSuite(Suite):
     """Functions of the language on words, facts and random maps."""
@@ -65,8 +102,9 @@ class TaskbenchSuite(Suite):
     fields = TaskbenchFields
     describe = "Word and sequence functions from a typed language (TaskBench500)"
     version = 4
-    resources = (NLTK_DATA, WIKIDATA)
+    resources = (NLTK_DATA, WIKIDATA, FACTS)
     views = VIEWS
+    plan_scorers = MappingProxyType({"reference-positions": reference_positions})
 
     def weave(self, fields: TaskbenchFields, key: Key) -> Plan:
         """Plan a function recipe."""
@@ -79,7 +117,6 @@ class TaskbenchSuite(Suite):
         are left to the search for recipes.
         """
         from difflib import get_close_matches
-        from pathlib import Path
 
         from taskloom.suites.taskbench.language import ExpressionError, read
 

@@ -5,10 +5,13 @@ worlds of facts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from taskloom.core.offers import Option
+from taskloom.core.errors import TaskloomError
+from taskloom.core.offers import Export, Option
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource
 from taskloom.suites.zest.fields import ZestFields
@@ -22,6 +25,27 @@ if TYPE_CHECKING:
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
 
 
+def export_zest(examples: Sequence[Example], fields: ZestFields | None) -> Export:
+    """Write a split as a ZEST file, a task a line, which the public script can read."""
+    from taskloom.suites.zest.layout import context, question
+    from taskloom.suites.zest.task_files import task_lines, task_of
+
+    if fields is not None and fields.parts != "both":
+        raise TaskloomError(
+            f"a ZEST file has questions and passages, and these inputs have the {fields.parts}"
+            " alone; export data made with parts=both"
+        )
+    tasks: dict[str, list[Example]] = {}
+    for example in examples:
+        passage = replace(
+            example,
+            input=context(example.input),
+            question=example.question or question(example.input),
+        )
+        tasks.setdefault(example.task, []).append(passage)
+    return Export(task_lines(task_of(rows) for rows in tasks.values()))
+
+
 @suite
 class ZestSuite(Suite):
     """Tasks with descriptions, from files or generated."""
@@ -30,6 +54,7 @@ class ZestSuite(Suite):
     fields = ZestFields
     describe = "Tasks given only by a description, varied in four controlled ways"
     version = 9
+    exporters = MappingProxyType({"zest": export_zest})
     options = (Option("score", "mode", "official (as the public script) or corrected."),)
     resources = (
         Resource(

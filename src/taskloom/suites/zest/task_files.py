@@ -174,8 +174,13 @@ def read_tasks(path: str | Path) -> list[ZestTask]:
 def write_tasks(path: str | Path, tasks: Iterable[ZestTask]) -> None:
     """Write tasks as a ZEST file, which the public script and other people's code can read."""
     with Path(path).open("w", encoding="utf-8") as file:
-        for task in tasks:
-            file.write(json.dumps(_row(task), ensure_ascii=False) + "\n")
+        file.writelines(task_lines(tasks))
+
+
+def task_lines(tasks: Iterable[ZestTask]) -> Iterator[str]:
+    """Yield the lines of a ZEST file."""
+    for task in tasks:
+        yield json.dumps(_row(task), ensure_ascii=False) + "\n"
 
 
 def _row(task: ZestTask) -> dict[str, Any]:

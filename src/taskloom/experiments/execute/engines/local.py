@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from taskloom.core.errors import TaskloomError
-from taskloom.data.workers import end_with_parent
+from taskloom.core.arguments import whole
+from taskloom.data.workers import MOST_WORKERS, end_with_parent
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
 from taskloom.experiments.store import Store
@@ -56,8 +56,8 @@ class LocalEngine:
     """
 
     def __init__(self, workers: int | None = None, cpus: int = 1, gpus: float = 1.0) -> None:
-        if workers is not None and workers < 1:
-            raise TaskloomError(f"workers must be at least 1, not {workers}")
+        if workers is not None:
+            workers = whole(workers, "workers", least=1, most=MOST_WORKERS)
         self.cpus = cpus
         self.places: list[str | None] = [None] * (workers or max(1, cores() // cpus))
         if gpus:

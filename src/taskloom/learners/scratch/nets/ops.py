@@ -368,15 +368,49 @@ def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor
     index = torch.stack([first, last], -1).expand(len(logprobs), -1, -1).unsqueeze(-1)
     losses = -logprobs.gather(-1, index).squeeze(-1).sum(-1) * (labels >= 0)
     start, end = best_spans(logprobs.detach())
-    # Compare the words from the two starts on, as many as the label's span has.
+    return losses, same_words(context, (start, end), (first, last)) & (labels >= 0)
+
+
+def judge_span_table(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the cross entropy over all spans; a hit points at the same words as the label.
+
+    Spans that are wider than the table have no loss and are not hit.
+
+    Args:
+        logits: [seeds, batch, widths, positions], by the number of words after the first.
+        context: [batch, positions] word ids.
+        labels: [batch] spans.
+    """
+    widths, positions = logits.shape[2:]
+    known = labels.clamp(min=0)
+    first, last = torch.div(known, SPAN, rounding_mode="floor"), known % SPAN
+    width = last - first
+    scored = (labels >= 0) & (width < widths)
+    logprobs = logits.flatten(2).log_softmax(-1)
+    index = (width.clamp(max=widths - 1) * positions + first).expand(len(logits), -1)
+    # The span of a label without a loss may not be a span: minus infinity times 0 is not a number.
+    losses = -logprobs.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+    losses = torch.where(scored, losses, torch.zeros_like(losses))
+    best = logprobs.detach().argmax(-1)
+    start, more = best % positions, torch.div(best, positions, rounding_mode="floor")
+    return losses, same_words(context, (start, start + more), (first, last)) & scored
+
+
+def same_words(
+    context: Tensor, given: tuple[Tensor, Tensor], wanted: tuple[Tensor, Tensor]
+) -> Tensor:
+    """True where the words of a span [seeds, batch] are those of another [batch]."""
+    start, end = given
+    first, last = wanted
+    # Compare the words from the two starts on, as many as the wanted span has.
     at = torch.arange(context.shape[1], device=context.device)
     most = context.shape[1] - 1
     right = context.gather(1, (first[:, None] + at).clamp(max=most))
     pointed_at = (start.unsqueeze(-1) + at).clamp(max=most)
-    given = context.expand(len(logprobs), -1, -1).gather(2, pointed_at)
+    pointed = context.expand(len(start), -1, -1).gather(2, pointed_at)
     beyond = at > (last - first)[:, None]
-    same = ((given == right) | beyond).all(-1)
-    return losses, same & (end - start == last - first) & (labels >= 0)
+    same = ((pointed == right) | beyond).all(-1)
+    return same & (end - start == last - first)
 
 
 def best_spans(logprobs: Tensor) -> tuple[Tensor, Tensor]:

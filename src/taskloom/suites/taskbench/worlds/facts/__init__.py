@@ -5,6 +5,7 @@ or invented.
 
     synthetic                                                      the invented world
     synthetic#people=20000&ambiguity=0.1&seed=3                    the same with knobs
+    data/facts                                                     a world that was built from a dump
     data/wikidata.nt.gz                                            a file, or a folder of files
     data/truthy#keep=disk&only=catalogue&inputs=2000               a dump too large for memory
     https://query.wikidata.org/sparql#inputs=2000&contact=me@x.org a SPARQL server
@@ -97,6 +98,12 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         return EndpointWorld(
             name, manners=polite, cache=cache, **{k: v for k, v in given.items() if k in _ENDPOINT}
         )
+    from taskloom.suites.taskbench.worlds.facts.built import BuiltWorld, is_built
+
+    if name and is_built(Path(name)):
+        built = BuiltWorld(Path(name))
+        sample = _settings(where, settings, {"inputs": int}).get("inputs")
+        return built if sample is None else built.sampled(sample)
     from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
     if not name or (not Path(name).exists() and "/" not in name and "." not in name):

@@ -1,0 +1,348 @@
+"""What all learners that ask a chat model share: their settings, the prompt, and how a reply becomes
+an answer.
+
+A fitted one keeps a record of every reply (`replies`), which runs write to `replies.parquet`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import ParameterError, nearest
+from taskloom.core.extraction import Extraction, boxed, divide_thinking, tagged, thought_marks
+from taskloom.core.prompting import (
+    ANSWER_FORMAT,
+    DESCRIBED,
+    EXTRACT,
+    chat_prompt,
+    shown_answer,
+)
+from taskloom.learners.inputs import columns, texts
+from taskloom.learners.interface import (
+    LearnerError,
+    Pairs,
+    Point,
+    WithoutSteps,
+    later_setting,
+    noting,
+    report_answers,
+)
+from taskloom.learners.models.client import Message, ModelClient, ModelReply
+from taskloom.learners.pretrained.in_context import (
+    KNOWN,
+    Prompt,
+    check_extract,
+    known_answers,
+    save_prompt,
+    shown,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ANSWERED = "answered"
+"""Outcome of a reply that has an answer. The others: `refused`, `filtered`, `cut off`, `only
+thinking` and `empty`.
+"""
+
+SHOTS_AS = ("messages", "prompt")
+"""Ways to show training examples: as earlier turns of the conversation, or in the one prompt."""
+
+GUIDED = ("", "schema", "choice")
+"""Ways to hold a model to a form: none, a JSON schema, or a choice of the known answers."""
+
+MOST_CHOICES = 200
+"""Maximum known answers that a model can be held to."""
+
+MILLION = 1_000_000
+"""Tokens that a price is for."""
+
+
+def is_finished(said: str, how: str) -> bool:
+    """True if a reply that was cut off had finished its answer before: the line, box or tag that is
+    extracted is whole.
+
+    >>> is_finished("kitchen\\nBecause she", "line"), is_finished("kitch", "line")
+    (True, False)
+    """
+    if how in ("line", KNOWN):
+        return len(f"{said.lstrip()}.".splitlines()) > 1
+    if how.startswith("tag:"):
+        return tagged(said, how.partition(":")[2]) is not None
+    if how == "boxed":
+        return boxed(said) is not None
+    if how.startswith("json:"):
+        return bool(Extraction.read(how)(said))
+    return how == "final" and (boxed(said) or tagged(said, "answer")) is not None
+
+
+def read_prices(prices: Mapping[str, float] | str | None, model: str) -> tuple[float, float] | None:
+    """Return the price of a million tokens in and out; None if it is not known.
+
+    Args:
+        prices: `{in: 0.25, out: 2}`, or a JSON file of LiteLLM's format: by model,
+            `input_cost_per_token` and `output_cost_per_token`.
+        model: The model's name.
+    """
+    if not prices:
+        return None
+    if isinstance(prices, Mapping):
+        if set(prices) != {"in", "out"} or not all(_is_price(p) for p in prices.values()):
+            raise LearnerError(
+                "prices: write the price of a million tokens as {in: 0.25, out: 2}, or name a JSON"
+                " file"
+            )
+        return float(prices["in"]), float(prices["out"])
+    path = path_of(prices)
+    try:
+        table = json.loads(path.read_bytes())
+        row = table.get(model) or table.get(model.partition("/")[2])
+        if row is None:
+            return None
+        return row["input_cost_per_token"] * MILLION, row["output_cost_per_token"] * MILLION
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise LearnerError(
+            f"prices: {path} is not a JSON file with 'input_cost_per_token' and"
+            f" 'output_cost_per_token' for each model ({type(error).__name__})"
+        ) from error
+
+
+def _is_price(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+class FittedChat:
+    """A chat model with a fixed prompt around every input."""
+
+    curve: tuple[Point, ...] = ()
+
+    def __init__(self, learner: ChatLearner, prompt: Prompt, seed: int = 0) -> None:
+        self.learner, self.prompt, self.seed = learner, prompt, seed
+        # One record per input of the last call of `answer`, which runs keep: see `answer`.
+        self.replies: list[dict[str, Any]] = []
+
+    @cached_property
+    def asker(self) -> ModelClient:
+        """The connection, with what has been spent through it."""
+        return self.learner.client(self.prompt.answers)
+
+    def messages(self, text: str) -> list[Message]:
+        """The conversation that asks for the answer to an input."""
+        how = self.learner
+        turns = [{"role": "system", "content": how.system}] if how.system else []
+        if how.shots_as == "prompt":
+            asked = chat_prompt(self.prompt.fill(text), how.answer_format)
+            return [*turns, {"role": "user", "content": asked}]
+        instruction = f"{how.describe}\n\n" if how.describe else ""  # before the first turn alone
+        for shown_input, target in self.prompt.examples:
+            asked = instruction + chat_prompt(shown_input + how.join, how.answer_format)
+            turns.append({"role": "user", "content": asked})
+            reply = shown_answer(target, how.answer_format)
+            turns.append({"role": "assistant", "content": reply})
+            instruction = ""
+        asked = instruction + chat_prompt(text + how.join, how.answer_format)
+        return [*turns, {"role": "user", "content": asked}]
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """Return one answer per input, extracted from what the model writes; empty for replies that
+        have none.
+        """
+        asked = [self.messages(text) for text in texts(inputs)]
+        note = noting()
+        longest = self.learner.longest_answer
+        received = self.asker.ask(asked, longest, report_answers, note, self.seed)
+        pairs = zip(asked, received, strict=True)
+        self.replies = [self._record(messages, reply) for messages, reply in pairs]
+        missing = Counter(one["outcome"] for one in self.replies if one["outcome"] != ANSWERED)
+        if missing:
+            counts = ", ".join(f"{count} {outcome}" for outcome, count in missing.most_common())
+            remedy = "; a larger longest_answer has room for more" if "cut off" in missing else ""
+            note(
+                f"{missing.total()} of {len(self.replies)} replies have no answer: {counts}{remedy}"
+            )
+        return [one["answer"] for one in self.replies]
+
+    def _record(self, messages: list[Message], reply: ModelReply) -> dict[str, Any]:
+        """Everything that is kept of a reply: a row of replies.parquet."""
+        said, thought = divide_thinking(reply.text, thought_marks(self.learner.thinking))
+        outcome = self._outcome(reply, said)
+        answer, rule = self.prompt.cut(said) if outcome == ANSWERED else ("", "")
+        return {
+            "messages": json.dumps(messages, ensure_ascii=False),
+            "reply": reply.text,
+            "thinking": "\n".join(text for text in (reply.thinking, thought) if text),
+            "finish": reply.finish,
+            "outcome": outcome,
+            "answer": answer,
+            "rule": rule,
+            "tokens_in": reply.tokens_in,
+            "tokens_out": reply.tokens_out,
+            "tokens_thinking": reply.tokens_thinking,
+            "seconds": reply.seconds,
+            "cost": self._cost(reply),
+        }
+
+    def _cost(self, reply: ModelReply) -> float | None:
+        """Price of a reply; None if the prices or the tokens are not known."""
+        prices = read_prices(self.learner.prices, self.learner.model)
+        if prices is None or reply.tokens_in is None or reply.tokens_out is None:
+            return None
+        return (reply.tokens_in * prices[0] + reply.tokens_out * prices[1]) / MILLION
+
+    def _outcome(self, reply: ModelReply, said: str) -> str:
+        """`answered`, or why there is no answer in a reply that says something or nothing."""
+        if reply.finish == "refusal":
+            return "refused"
+        if reply.finish == "content_filter":
+            return "filtered"
+        if reply.finish == "length" and not is_finished(said, self.prompt.how):
+            return "cut off"
+        if said.strip():
+            return ANSWERED
+        return "only thinking" if reply.text.strip() or reply.thinking.strip() else "empty"
+
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """Refuse: endpoints do not score given answers."""
+        raise LearnerError(
+            "an endpoint answers but does not give the probability of given answers; use a local"
+            " model"
+        )
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """Refuse: endpoints do not show states."""
+        raise LearnerError("an endpoint does not show its states; use a local model")
+
+    def save(self, folder: Path) -> None:
+        """Write the card and the examples shown; never the key."""
+        save_prompt(folder, self.learner, self.prompt)
+
+
+@dataclass(frozen=True)
+class ChatLearner(WithoutSteps[FittedChat]):
+    """Settings of every learner that asks a chat model; see `taskloom.core.prompting`.
+
+    Attributes:
+        model: The model's name, which tables and pages call it by.
+        described: Put the description of the task before each input, in experiments.
+        describe: Your own instruction, before the first input.
+        answer_format: The sentence after each input that asks for a form; empty: none.
+        system: A system message before the prompt.
+        shots: How many training examples are shown, chosen by the seed.
+        shots_as: `messages`: as earlier turns of the conversation; `prompt`: in the one prompt.
+        join: What stands between an input and its answer.
+        extract: How the answer is cut out of a reply. `final`: the answer that it ends with;
+            `line`: its first line; `known`: the answer of the training split that it names first;
+            `last-line`, `boxed`, `tag:NAME`, `json:KEY`, `regex:PATTERN`, `whole`: see
+            docs/reference/scorers.md.
+        guided: Hold the model to a form, if the server can: `schema` (a JSON object with `answer`)
+            or `choice` (one of the answers of the training split).
+        longest_answer: The most tokens of a reply, thinking included.
+        requests: Budget in requests, repeated ones included; 0: no limit.
+        tokens: Budget in tokens; 0: no limit.
+        at_once: The most requests at one time; fewer run when the endpoint says that it is too
+            much.
+        attempts: How often a question is tried.
+        timeout: Seconds for one request.
+        pause: Seconds before a second attempt, doubled each time.
+        cache: A file for replies, by content; empty: one in the store of the runs, or only in
+            memory outside of experiments.
+        request: Parameters that are sent as they are, such as `{temperature: 0, seed: 1,
+            reasoning_effort: low, stop: [";"]}`; null leaves one out. None are sent by default but
+            the longest answer: a server's own temperature counts.
+        thinking: Marks before and after a thought that are not known, such as `<plan> </plan>`.
+        prices: Price of a million tokens, `{in: 0.25, out: 2}`, or a JSON file of LiteLLM's format
+            with the prices of many models.
+    """
+
+    model: str = ""
+    described: bool = DESCRIBED
+    describe: str = ""
+    answer_format: str = ANSWER_FORMAT
+    system: str = later_setting("")
+    shots: int = 0
+    shots_as: str = later_setting("messages")
+    join: str = ""
+    extract: str = EXTRACT
+    guided: str = later_setting("")
+    longest_answer: int = 2048
+    requests: int = 0
+    tokens: int = 0
+    at_once: int = 16
+    attempts: int = 6
+    timeout: float = 60.0
+    pause: float = 0.5
+    cache: str = ""
+    # Mappings have no hash.
+    request: dict[str, Any] | None = field(default=None, hash=False, metadata={"later": True})
+    thinking: str = later_setting("")
+    prices: dict[str, float] | str | None = field(
+        default=None, hash=False, metadata={"later": True}
+    )
+
+    name: ClassVar[str] = ""
+
+    @property
+    def label(self) -> str:
+        """What tables, pages and files call the learner: the model's name."""
+        return self.model or self.name
+
+    def __post_init__(self) -> None:
+        check_extract(self.extract)
+        try:
+            thought_marks(self.thinking)
+        except ParameterError as error:
+            raise LearnerError(str(error)) from error
+        for name, known in (("shots_as", SHOTS_AS), ("guided", GUIDED)):
+            value = getattr(self, name)
+            if value not in known:
+                raise LearnerError(f"{name} is '{value}'; {nearest(value, known)}")
+        read_prices(self.prices, self.model)
+        for name in ("timeout", "pause"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be a number above 0")
+        for name in ("requests", "tokens", "shots"):
+            if getattr(self, name) < 0:
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        for name in ("at_once", "attempts", "longest_answer"):
+            if getattr(self, name) < 1:
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    def client(self, answers: Sequence[str] = ()) -> ModelClient:
+        """Open the connection.
+
+        Args:
+            answers: The known answers, if the model is held to them.
+        """
+        raise NotImplementedError
+
+    def learn(self, train: Pairs, seed: int) -> FittedChat:
+        """Choose the examples; nothing is asked yet."""
+        if not self.model:
+            raise LearnerError(
+                f"{self.name}: say which model, e.g. {{learner: {self.name}, model: my-model}}"
+            )
+        if self.shots and not len(train):
+            raise LearnerError(
+                f"shots is {self.shots} and the recipe has no training split to show examples of;"
+                " leave shots out, or name a recipe with one and this one under 'evaluate'"
+            )
+        needs_answers = self.extract == KNOWN or self.guided == "choice"
+        answers = known_answers(columns(train)[1]) if needs_answers else ()
+        if self.guided == "choice" and len(answers) > MOST_CHOICES:
+            raise LearnerError(
+                f"guided is 'choice' and the training split has {len(answers)} different answers,"
+                f" more than {MOST_CHOICES}; use 'schema'"
+            )
+        examples = shown(train, self.shots, seed)
+        how = "json:answer" if self.guided == "schema" else self.extract
+        return FittedChat(self, Prompt(self.describe, examples, self.join, answers, how), seed)

@@ -1,0 +1,199 @@
+"""The same replies have the same scores by every road: learners, bridges and `taskloom score`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import taskloom as tl
+from taskloom.core.extraction import Extraction
+from taskloom.core.prompting import EXTRACT
+from taskloom.interop.graded import GradedSplit, open_split, to_record
+from taskloom.learners.config import read
+from tests.learners.chat_server import ChatServer, serving
+
+FORMS = (
+    "{right}",
+    "Answer: {right}",
+    "**Answer:** {right}.",
+    "The answer is {right}.",
+    "I read it twice.\n\nSo it is \\boxed{{{right}}}.",
+    "First, the story.\n<answer>{right}</answer>",
+    "<think>Is the answer {wrong}?</think>\nAnswer: {right}",
+    "<thinking>The answer is {wrong}.</thinking>{right}",
+    "◁think▷The answer is {wrong}.◁/think▷{right}",
+    "<|channel|>analysis<|message|>{wrong}<|end|><|channel|>final<|message|>{right}",
+    "The answer may be {wrong}.</think>\nAnswer: {right}",
+    "<think>First guess: the answer is {right}",
+    "Answer: {wrong}",
+    "She may be anywhere, I think",
+    "It is not {wrong}.\nAnswer:\n- {right}",
+)
+"""Right answers in many forms, right answers that are only thought of, and wrong ones."""
+
+MANY = 200
+
+
+class CannedServer(ChatServer):
+    """Replies to every input with a text that was written before."""
+
+    texts: dict[str, str]
+
+    def reply(self, model: str, text: str) -> tuple[str | None, str, str]:
+        return next(self.texts[known] for known in self.texts if known in text), "", "stop"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset with 200 examples in its test split."""
+    path = tmp_path_factory.mktemp("equal") / "data"
+    tl.make("babi/1", path, set={"splits": {"train": {"n": 20}, "test": {"n": MANY}}})
+    return path
+
+
+@pytest.fixture(scope="module")
+def graded(folder: Path) -> GradedSplit:
+    return open_split(folder, "test", described=True)
+
+
+@pytest.fixture(scope="module")
+def texts(graded: GradedSplit) -> list[str]:
+    """A reply to each example; every form occurs."""
+    answers = sorted({example.target for example in graded})
+    found = []
+    for index, example in enumerate(graded):
+        wrong = next(answer for answer in answers if answer != example.target)
+        form = FORMS[index % len(FORMS)]
+        found.append(form.format(right=example.target, wrong=wrong))
+    return found
+
+
+def by_graded(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    pairs = zip(texts, graded, strict=True)
+    return [graded.grade(text, example).score for text, example in pairs]
+
+
+def by_learner(
+    folder: Path, graded: GradedSplit, texts: list[str], block: dict[str, Any]
+) -> list[float]:
+    inputs = [example.input for example in graded]
+    server = CannedServer({})
+    server.texts = dict(zip(inputs, texts, strict=True))
+    with serving(server):
+        arguments = {"base_url": server.url}
+        place = {"url": server.url} if block["learner"] == "endpoint" else {"arguments": arguments}
+        answers = read({**block, **place, "pause": 0.01}).fit([]).answer(inputs)
+    pairs = zip(answers, graded, strict=True)
+    return [graded.plan.scorer.score(answer, example) for answer, example in pairs]
+
+
+def by_endpoint(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    return by_learner(folder, graded, texts, {"learner": "endpoint", "model": "m"})
+
+
+def by_responses(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    block = {"learner": "endpoint", "model": "m", "protocol": "responses"}
+    return by_learner(folder, graded, texts, block)
+
+
+def by_model(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    pytest.importorskip("inspect_ai")
+    pytest.importorskip("openai")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCAL_API_KEY", "local-key-123456")
+        block = {"learner": "model", "model": "openai-api/local/m"}
+        return by_learner(folder, graded, texts, block)
+
+
+def by_score(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    scores = []
+    for index, text in enumerate(texts):  # a file with one id scores one example
+        file = work / "one.jsonl"
+        file.write_text(json.dumps({"id": index, "prediction": text}) + "\n")
+        scored: Any = tl.score(folder, file, "test", extract=EXTRACT)
+        scores.append(float(scored.accuracy))
+    return scores
+
+
+def by_trl(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    from taskloom.interop.trl import RECORD, RecipeReward
+
+    records = [json.dumps(to_record(example)) for example in graded]
+    completions = [[{"role": "assistant", "content": text}] for text in texts]
+    columns: dict[str, Any] = {RECORD: records}
+    return RecipeReward(graded)(completions=completions, **columns)
+
+
+def by_lm_eval(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    from taskloom.interop import lm_eval
+
+    docs = [{"record": json.dumps(to_record(example))} for example in graded]
+    pairs = zip(docs, texts, strict=True)
+    return [lm_eval.score(folder, doc, [text], extract=EXTRACT)["score"] for doc, text in pairs]
+
+
+def by_gym(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    from taskloom.interop.env_server import RecipeEnvironment
+
+    environment = RecipeEnvironment(graded)
+    rewards = []
+    for index, text in enumerate(texts):
+        episode = environment.reset(index)["episode"]
+        rewards.append(float(environment.step(episode, text)["reward"]))
+    return rewards
+
+
+def by_inspect(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    pytest.importorskip("inspect_ai")
+    from taskloom.interop.inspect import recipe_to_task
+    from tests.interop.test_inspect import evaluate
+
+    task = recipe_to_task(str(folder), "test")
+    prompts = [graded.prompt(example) for example in graded]
+    log = evaluate(task, dict(zip(prompts, texts, strict=True)), work)
+    scores = {sample.input: float(sample.scores["taskloom"].value) for sample in log.samples}
+    return [scores[prompt] for prompt in prompts]
+
+
+def by_verifiers(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    pytest.importorskip("verifiers.v1")
+    from taskloom.interop.verifiers import load_environment
+    from tests.interop.test_verifiers import reward
+
+    environment = load_environment(str(folder), split="test")
+    pairs = zip(list(environment.taskset), texts, strict=True)
+    return [reward(task, environment, text)[0] for task, text in pairs]
+
+
+ROADS: list[Callable[[Path, GradedSplit, list[str], Path], list[float]]] = [
+    by_graded,
+    by_endpoint,
+    by_responses,
+    by_model,
+    by_score,
+    by_trl,
+    by_lm_eval,
+    by_gym,
+    by_inspect,
+    by_verifiers,
+]
+
+
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: road.__name__)
+def test_scores_are_equal_by_every_road(
+    road: Callable[[Path, GradedSplit, list[str], Path], list[float]],
+    folder: Path,
+    graded: GradedSplit,
+    texts: list[str],
+    tmp_path: Path,
+) -> None:
+    cut = Extraction.read(EXTRACT)
+    pairs = zip(texts, graded, strict=True)
+    wanted = [graded.plan.scorer.score(cut(text), example) for text, example in pairs]
+    assert road(folder, graded, texts, tmp_path) == wanted
+    # Twelve of the fifteen forms are right answers.
+    assert sum(wanted) == sum(index % len(FORMS) not in (11, 12, 13) for index in range(MANY))
