@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from taskloom.data.audit import audit as audit
     from taskloom.data.competence import score as score
     from taskloom.data.make import make as make
+    from taskloom.data.stream import stream as stream
     from taskloom.data.verify import verify as verify
     from taskloom.display import show as show
     from taskloom.experiments import statistics as statistics
@@ -88,6 +89,7 @@ _HOME = {
     "load": "data",
     "score": "data.competence",
     "make": "data.make",
+    "stream": "data.stream",
     "verify": "data.verify",
     "TaskloomError": "core.errors",
     "Answer": "core.example",

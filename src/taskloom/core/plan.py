@@ -76,7 +76,8 @@ class Split:
     `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema`
     where a suite is vectorised. `tasks` names the tasks of its rows where they are others than
     those of the plan (`Tasks.names`) and known before any row. `twin_of` names the split whose
-    items its rows vary (`core/twins.py`).
+    items its rows vary (`core/twins.py`). `endless` is True if `rows` goes on beyond `n` with
+    further rows of the same draw: the rows that a larger split would have.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Split:
     describe: str = ""
     tasks: tuple[str, ...] | None = None
     twin_of: str = ""
+    endless: bool = False
 
     @property
     def tested(self) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.core import shards
+from taskloom.core.arrow import firsts
 from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.example import Example
 
@@ -192,7 +193,7 @@ class Examples:
         traits = self.table.column("traits") if "traits" in self.table.column_names else None
         own = [] if traits is None else [trait.name for trait in traits.type]
         if name == "target":
-            return pc.list_element(self.table.column("targets"), 0)
+            return firsts(self.table.column("targets"))
         if name in COLUMNS:
             return self.table.column(name)
         if name in own:

@@ -202,6 +202,7 @@ class Task:
                     partial(rows.rows, name),
                     role_of(name),
                     describe[is_held_out_split(name)] if self.held_out else "",
+                    endless=True,
                 )
                 for name, n in sizes.items()
             ),

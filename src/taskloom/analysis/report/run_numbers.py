@@ -331,7 +331,9 @@ class RunNumbers:
                 answered = self.runs[names[0]].splits
                 if all((recipe, split) in guesses for split in answered):
                     continue
-                rows = self.runs.predictions(columns=["split", "targets"], runs=[names[0]])
+                rows = self.runs.answers(names[0], ["split", "targets"])
+                if rows is None:
+                    continue
                 splits = rows["split"].cast(pa.string())
                 for split in splits.unique().to_pylist():
                     if (recipe, split) not in guesses:

@@ -70,6 +70,7 @@ def story_plan(fields: BabiFields, key: Key) -> Plan:
             partial(trial.rows, of_split.rows),
             role_of(name),
             tasks=kinds_of(part.group for part in of_split.parts),
+            endless=of_split.endless,
         )
         for name, of_split in examples.items()
     ]
@@ -191,6 +192,11 @@ class SplitExamples:
         self._checked: set[tuple[object, object]] = set()
         self._slots: list[int] | None = None
         self._groups: dict[int, _GroupOfExamples] = {}
+
+    @property
+    def endless(self) -> bool:
+        """True if a larger split would only add rows: its groups are mixed, or it has one group."""
+        return self._order is not None or len(self.parts) == 1
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
         """Yield examples start..stop."""

@@ -196,7 +196,7 @@ def plan_number(
     trial = Trial(partial(draw, name, 0, TRIES) for name, n in sizes.items() if n)
     return Plan(
         splits=tuple(
-            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name))
+            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name), endless=True)
             for name, n in sizes.items()
         ),
         traits=NUMBERED_TRAITS,
