@@ -308,3 +308,19 @@ def test_names_of_engines_and_trackers_are_checked_where_nothing_is_left_to_run(
     assert "is a file; a run store is a folder" in capsys.readouterr().err
     assert run(["report", str(tmp_path / "runs"), "-o", str(tmp_path)]) == 2
     assert "is a folder; name a file" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+@pytest.mark.parametrize("megabytes", [400, 600, 900])
+def test_too_little_address_space_is_one_sentence(megabytes: int) -> None:
+    import resource
+
+    limit = megabytes * 10**6
+    done = subprocess.run(
+        [sys.executable, "-m", "taskloom", "audit", "anything"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"{megabytes} MB" in done.stderr

@@ -309,9 +309,32 @@ def main() -> None:
     # would search them more than a hundred times before the command begins. These two settings save
     # 18 % of `show ctl/A` and 11 % of `make ctl/A`.
     gc.set_threshold(50_000)
+    space = _address_space()
+    if space is not None:
+        if space < LEAST_ADDRESS_SPACE:
+            needed = f"at least {LEAST_ADDRESS_SPACE // 10**6:,} MB are needed"
+            sys.exit(_say(f"`ulimit -v` leaves {space // 10**6:,} MB of memory; {needed}", 2))
+        # OpenBLAS takes memory for each thread.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = run(sys.argv[1:])
     gc.freeze()  # everything in memory ends with the process, so it needn't be searched once more
     sys.exit(status)
+
+
+LEAST_ADDRESS_SPACE = 10**9
+"""Minimum of `ulimit -v` in bytes. With less, libraries fail while they are imported: OpenBLAS asks for
+memory again and again without end, and Arrow cannot be loaded.
+"""
+
+
+def _address_space() -> int | None:
+    """Maximum number of bytes that this process may address; None without a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def run(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ rescore, verify).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from taskloom.data import Dataset
     from taskloom.experiments.rescore import Change, RunVerification
     from taskloom.experiments.result_table import ResultTable
+    from taskloom.experiments.table import Runs as RunTable
 
 
 Gold = Annotated[
@@ -213,8 +215,31 @@ def show_runs(
     chosen = sources.runs(store).where(*(where or ()))
     if samples:
         print_results(chosen.samples(split, level=level), as_json)
-        return
-    print_results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
+    else:
+        print_results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
+    _note_damaged_configurations(chosen)
+
+
+MOST_CONFIGURATIONS = 1_000
+"""Maximum number of configurations that `runs show` reads; `runs verify` reads all."""
+
+
+def _note_damaged_configurations(runs: RunTable) -> None:
+    """Name runs whose config.yaml cannot be read. Scores are shown all the same, because none comes
+    from that file.
+    """
+    from taskloom.experiments.files import StoreError
+
+    damaged = []
+    for run in runs.names[:MOST_CONFIGURATIONS]:
+        if runs.config_file(run) is not None:
+            try:
+                runs.config(run)
+            except StoreError as error:
+                damaged.append(str(error))
+    if damaged:
+        more = f" (and {len(damaged) - 1:,} more)" if len(damaged) > 1 else ""
+        print(f"note: {damaged[0]}{more}", file=sys.stderr)
 
 
 def compare(

@@ -21,6 +21,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, nearest
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.labels import (
@@ -99,7 +100,7 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         )
     from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
-    if not name or (not Path(name).exists() and "/" not in name and "." not in name):
+    if not name or (not path_of(name).exists() and "/" not in name and "." not in name):
         raise InputError(
             f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or"
             " the address of an endpoint"
