@@ -373,17 +373,22 @@ def resource_status(as_json: bool) -> None:
     """Print the table of `taskloom data status`."""
     from taskloom.core.resources import resources
 
-    rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in resources().values()]
+    rows = [
+        (r.name, r.find(), r.fetch is not None, r.build is not None, r.describe)
+        for r in resources().values()
+    ]
     if as_json:
         emit(
             [
                 {"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d}
-                for n, p, f, d in rows
+                for n, p, f, _, d in rows
             ]
         )
         return
     lines = []
-    for name, path, fetchable, what in rows:
+    for name, path, fetchable, buildable, what in rows:
         remedy = f"taskloom data get {name}" if fetchable else "set TASKLOOM_DATA"
+        if buildable:
+            remedy = f"taskloom data build {name} --from FILE"
         lines.append((name, str(path) if path else f"missing: {remedy}", what))
     console().print(table("resources", ("name", "where", "what it is"), lines))

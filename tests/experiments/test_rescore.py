@@ -97,3 +97,29 @@ def test_faults(store: Store, tmp_path: Path) -> None:
         ):
             rescore(store.path, "own")
         config.touch()
+
+
+def test_sequences_are_scored_again_as_the_published_code_scores(tmp_path: Path) -> None:
+    # Names of several words, with capitals, which the published code never matches.
+    changes = {"facts": "synthetic", "sequences.n": 60}
+    block = {"recipe": "taskbench/map(father)", "set": changes}
+    plain = {"recipes": [block], "learners": ["nearest-neighbour"], "evaluate": ["train"]}
+    store = fill(plain, tmp_path / "runs").store
+    [run] = store.names()
+    entry = store.scores(run)["splits"]["train"]
+    assert entry["score"] == 1.0
+    assert entry["scores"]["reference-compatible"] < 0.5
+    [change] = rescore(store.path, "reference-positions")
+    scores = store.scores(run)
+    assert scores["scorer"] == "reference-positions"
+    assert change.after == pytest.approx(entry["scores"]["reference-compatible"])
+    assert scores["splits"]["train"]["scores"] == entry["scores"]
+    rescore(store.path, "own")
+    assert store.scores(run)["splits"]["train"] == entry
+
+
+def test_a_scorer_of_another_suite_is_refused(tmp_path: Path) -> None:
+    block = {"recipe": "babi/1", "set": {"splits": {"train": {"n": 5}, "test": {"n": 5}}}}
+    store = fill({"recipes": [block], "learners": ["majority"]}, tmp_path / "runs").store
+    with pytest.raises(TaskloomError, match=r"reference-positions.*babi"):
+        rescore(store.path, "reference-positions")

@@ -378,6 +378,23 @@ def test_inputs_are_cut_where_the_settings_say(folder: Path) -> None:
     assert np.allclose(fitted.represent([text]), fitted.represent(["grass"]))
 
 
+def test_long_answers_are_cut_if_the_learner_is_told_to(folder: Path) -> None:
+    block = {"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 1, "longest_answer": 2}
+    data = [("sky", "blue black white"), ("sun", "yellow")]
+    with pytest.raises(LearnerError, match="cut_answers"):
+        read(block).fit(data)
+    with pytest.warns(UserWarning, match="1 of 2 answers are cut to 2 tokens"):
+        read({**block, "cut_answers": True}).fit(data, {"dev": data})
+    base = open_base(str(folder))
+    with pytest.warns(UserWarning, match="answers are cut"):
+        rows = read_rows(base, [Example(*pair) for pair in data], " |", answer=2, cut_answers=True)
+    whole = read_rows(base, [Example(*pair) for pair in data], " |")
+    end = base.tokeniser.eos_token_id
+    assert rows.targets[0] == [[*whole.targets[0][0][:2], end]]
+    assert rows.targets[1] == whole.targets[1]
+    assert rows.examples[0].target == "blue black white"
+
+
 def test_targets_are_redrawn_fixed_or_the_first(folder: Path) -> None:
     base = open_base(str(folder))
     several = [Example("sky", ("blue", "black", "white")) for _ in range(30)] + [

@@ -15,6 +15,7 @@ from taskloom.cli.options import Engine, Json, OnlyPlan, Workers
 from taskloom.core.output import console, counted, emit, percent, table
 
 if TYPE_CHECKING:
+    from taskloom.core.tables import Table
     from taskloom.experiments.api import DryRun, Outcome
     from taskloom.experiments.record import Run
     from taskloom.experiments.spec.cells import Cell
@@ -340,28 +341,76 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run, fields in zip(runs, telling, strict=True):
         groups.setdefault((run.recipe, run.learner, fields), []).append(run)
-    answered = [item for run in runs for item in run.splits.items()]
-    suite = sorted({(split, name) for split, scores in answered for name in scores.further})
-    suite += sorted({(split, "in_form") for split, scores in answered if scores.replies})
-    shown = [(split, "") for split in splits] + suite
-    lines = [
-        (*key, len(same), *(_mean(same, *column) for column in shown))
-        for key, same in groups.items()
-    ]
-    if lines:
-        heads = (
-            "recipe",
-            "learner",
-            "fields that differ",
-            "seeds",
-            *(f"{split} {name}".strip() for split, name in shown),
-        )
-        console().print(table("mean scores", heads, lines), "")
+    if groups:
+        console().print(_mean_scores(groups, splits), "")
     print(f"{state.before:,} runs were there, {state.done:,} are new, in {result.store.path}")
     if state.failed:
         print(f"{len(state.failed):,} failed; '{command}' retries just those:")
         for line in _reasons(result):
             print(f"  {line}")
+
+
+MOST_SCORES = 6
+"""Maximum score columns of a summary with a row for each group of runs; with more, every split has
+a row of its own, because a terminal has no room for them.
+"""
+
+GROUP_HEADS = ("recipe", "learner", "fields that differ", "seeds")
+
+
+def _mean_scores(groups: Mapping[tuple[str, str, str], list[Run]], splits: list[str]) -> Table:
+    """Mean scores over the seeds of each group, and those that suites compute of whole splits."""
+    runs = [run for same in groups.values() for run in same]
+    answered = [item for run in runs for item in run.splits.items()]
+    suite = sorted({(split, name) for split, scores in answered for name in scores.further})
+    suite += sorted({(split, "in_form") for split, scores in answered if scores.replies})
+    shown = [(split, "") for split in splits] + suite
+    if len(shown) > MOST_SCORES:
+        return _scores_by_split(groups, splits, {name for _, name in suite})
+    lines = [
+        (*key, len(same), *(_mean(same, *column) for column in shown))
+        for key, same in groups.items()
+    ]
+    heads = (*GROUP_HEADS, *(f"{split} {name}".strip() for split, name in shown))
+    return table("mean scores", heads, lines)
+
+
+def _scores_by_split(
+    groups: Mapping[tuple[str, str, str], list[Run]], splits: list[str], names: set[str]
+) -> Table:
+    """A row for each split of each group.
+
+    `official C@75` is the `C@75` of another evaluation: it has no column of its own but a row, which
+    names the evaluation.
+    """
+    others: dict[str, tuple[str, str]] = {}
+    for name in names:
+        evaluation, _, plain = name.rpartition(" ")
+        if evaluation and plain in names:
+            others[name] = (evaluation, plain)
+    columns = ["", *sorted(names - others.keys())]
+    lines: list[tuple[Any, ...]] = []
+    for key, same in groups.items():
+        group: tuple[Any, ...] = (*key, len(same))
+        for split in splits:
+            if not any(split in run.splits for run in same):
+                continue
+            scores = [_mean(same, split, name) for name in columns]
+            if any(score != "-" for score in scores):
+                lines.append((*group, split, "", *scores))
+                group = ("",) * len(group)
+            for evaluation in sorted({head for head, _ in others.values()}):
+                own = [_mean(same, split, f"{evaluation} {name}") for name in columns[1:]]
+                if any(score != "-" for score in own):
+                    lines.append((*group, split, evaluation, "", *own))
+    heads = (*GROUP_HEADS, "split", "evaluation", "score", *columns[1:])
+    empty = {place for place in (2, 5) if not any(line[place] for line in lines)}
+    kept = [place for place in range(len(heads)) if place not in empty]
+    return table(
+        "mean scores",
+        [heads[place] for place in kept],
+        [[line[place] for place in kept] for line in lines],
+    )
 
 
 def _reasons(result: Outcome) -> Iterator[str]:

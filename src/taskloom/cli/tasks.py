@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -185,10 +186,21 @@ def solve(
 
 def data(
     action: Annotated[
-        str, typer.Argument(metavar="status|get", help="status (the default) or get.")
+        str,
+        typer.Argument(metavar="status|get|build", help="status (the default), get or build."),
     ] = "status",
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="With get: which resource.")
+        str | None, typer.Argument(metavar="NAME", help="With get and build: which resource.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="FILE", help="With build: what it is built from; - is stdin."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="With build: the new folder [one in the cache]."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -199,6 +211,8 @@ def data(
     Examples:
       $ taskloom data
       $ taskloom data status --json
+      $ W=http://www.wikidata.org; printf "<$W/entity/Q1> <$W/prop/direct/P22> <$W/entity/Q2> .\\n" | tee dump.nt
+      $ taskloom data build facts --from dump.nt -o facts
     """
     from taskloom.core import resources
     from taskloom.core.output import emit
@@ -212,7 +226,14 @@ def data(
             emit({"name": name, "found": str(folder)})
         else:
             typer.echo(f"{name} is in {folder}")
+    elif action == "build" and name and source:
+        folder, built = resources.build(name, source, out)
+        if as_json:
+            emit({"name": name, "found": str(folder), **built})
+        else:
+            typer.echo(f"{name} is in {folder}: {built['summary']}; digest {built['digest']}")
     else:
         raise TaskloomError(
-            "write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'"
+            "write 'taskloom data', 'taskloom data status', 'taskloom data get NAME' or 'taskloom"
+            " data build NAME --from FILE'"
         )

@@ -9,6 +9,10 @@ Trait = str | int | float | bool
 """What a trait may be: a scalar, so that any table tool can group by it."""
 
 
+QUESTION_MARK = "\n\nQuestion: "
+"""Stands between a passage and its question in one input: a question may have several sentences."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a derivation: the rule that was applied and the value it gave.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from taskloom.core.example import Example
     from taskloom.core.plan import Plan
+    from taskloom.core.scoring import Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ class Evaluation(Protocol):
 RunScores = Callable[["Plan", Sequence["Example"], Sequence[str]], Mapping[str, float]]
 """From a recipe's plan, the examples of a split and their predictions to named scores of the whole,
 such as `{"C@90": 0.25}`.
+"""
+
+PlanScorer = Callable[["Plan"], "Scorer"]
+"""From a recipe's plan to a scorer of its examples that needs it, such as one that compares with
+the answers at each position.
 """
 
 TaskForm = Callable[[str, Mapping[str, Any]], str]

@@ -9,9 +9,10 @@ point.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from taskloom.core.errors import DataError, TaskloomError, nearest
 from taskloom.core.files import cache_folder
@@ -34,6 +35,8 @@ class Resource:
             less their first part.
         fetch: Puts it into a folder, or None where its owners do not offer a download that needs no
             agreement.
+        build: Builds it from a file of the user's into a folder, which is new, and returns a
+            `summary` and a `digest`: `taskloom data build`.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Resource:
     marks: tuple[str, ...]
     variables: tuple[str, ...] = ()
     fetch: Callable[[Path], None] | None = None
+    build: Callable[[str, Path], Mapping[str, Any]] | None = None
 
     def find(self) -> Path | None:
         """Return the folder that holds the resource, or None."""
@@ -91,6 +95,23 @@ def resource(name: str) -> Resource:
     if name not in known:
         raise TaskloomError(f"no resource is called '{name}'; {nearest(name, known)}")
     return known[name]
+
+
+def build(name: str, source: str, out: Path | None = None) -> tuple[Path, Mapping[str, Any]]:
+    """Build a resource from a file, and return its folder and what was built.
+
+    Args:
+        name: A resource that can be built.
+        source: What it is built from.
+        out: The new folder; by default the cache's, in which the resource is found by its name.
+    """
+    wanted = resource(name)
+    if wanted.build is None:
+        known = [one.name for one in resources().values() if one.build is not None]
+        raise TaskloomError(f"'{name}' is not built from a file; {nearest(name, known)}")
+    folder = out or cache_folder() / "data" / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return folder, wanted.build(source, folder)
 
 
 def get(name: str) -> Path:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import inspect
 import re
+import string
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -325,11 +327,62 @@ class NumberWord(CallableScorer):
         return f"said {a}, wanted {b if b is not None else example.target}"
 
 
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_ASCII_MARKS = str.maketrans("", "", string.punctuation)
+
+
+def squad_normal(text: str) -> str:
+    """Normalise an answer as SQuAD's official script does: small letters, then no ASCII
+    punctuation, no articles, single blanks.
+
+    >>> squad_normal("The  U.S. Army's")
+    'us armys'
+    """
+    bare_text = text.lower().translate(_ASCII_MARKS)
+    return " ".join(_ARTICLES.sub(" ", bare_text).split())
+
+
+@dataclass(frozen=True, slots=True)
+class SquadMatch(CallableScorer):
+    """SQuAD's official scores: exact match, or F1 over words, of the best of all acceptable
+    answers.
+    """
+
+    name: str = "squad-em"
+    partial: bool = False
+
+    @property
+    def describe(self) -> str:
+        """The line of lists: which of the two it is."""
+        which = "F1 over words" if self.partial else "exact match"
+        return (
+            f"SQuAD's official {which}, without articles and punctuation; the best target counts."
+        )
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Return the score of the best target."""
+        answer = squad_normal(prediction)
+        return max(self._one(answer, squad_normal(target)) for target in example.targets)
+
+    def _one(self, answer: str, wanted: str) -> float:
+        if not self.partial:
+            return float(answer == wanted)
+        ours, theirs = answer.split(), wanted.split()
+        common = sum((Counter(ours) & Counter(theirs)).values())
+        return 2 * common / (len(ours) + len(theirs)) if common else 0.0
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Return both texts as they are compared."""
+        wanted = " | ".join(dict.fromkeys(squad_normal(target) for target in example.targets))
+        return f"compared as '{squad_normal(prediction)}' with '{wanted}'"
+
+
 exact = Exact()
 any_of = AnyOf()
 set_of = SetOf()
 per_position = PerPosition()
 number_words = NumberWord()
+squad_em = SquadMatch()
 
 CLOSED = 32
 """Maximum different answers of items that have a known form."""
@@ -353,8 +406,17 @@ def form_of(targets: Iterable[Sequence[str]]) -> Example | None:
 
 
 SCORERS: dict[str, Scorer] = {
-    s.name: s
-    for s in (exact, any_of, set_of, SetOf("set-f1", partial=True), per_position, number_words)
+    scorer.name: scorer
+    for scorer in (
+        exact,
+        any_of,
+        set_of,
+        SetOf("set-f1", partial=True),
+        per_position,
+        number_words,
+        squad_em,
+        SquadMatch("squad-f1", partial=True),
+    )
 }
 _HOMES: dict[str, str] = dict.fromkeys(SCORERS, __name__)
 """The module that registered each scorer."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from taskloom.core import shards
 from taskloom.core.errors import DataError
 from taskloom.core.shards import MANIFEST
+from taskloom.data.squad import is_squad, read_squad, split_name
 
 
 def read_foreign(folder: Path) -> dict[str, pa.Table]:
@@ -27,12 +28,14 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         )
     tables: dict[str, pa.Table] = {}
     for path in sorted(folder.iterdir()):
-        files = [path] if path.is_file() else []
+        files = [path] if path.is_file() and (path.suffix != ".json" or is_squad(path)) else []
         if path.is_dir():
             files = sorted(path.glob("*.parquet"))
         if not {p.suffix for p in files} & {".parquet", *READERS}:
             continue
         name = path.name if path.is_dir() else path.stem
+        if path.suffix == ".json":
+            name = split_name(path)
         if name in tables:
             raise DataError(
                 f"{folder} has two sources for the split '{name}' ({path.name} is the second);"
@@ -128,6 +131,16 @@ def read_csv(path: Path) -> pa.Table:
     return table
 
 
+def _read_squad(path: Path) -> pa.Table:
+    """Read a file of SQuAD; what is no column of ours is a trait."""
+    table = read_squad(path)
+    traits = [name for name in table.column_names if name not in TEXTS]
+    columns = [table.column(name).combine_chunks() for name in traits]
+    return table.drop_columns(traits).append_column(
+        "traits", pa.StructArray.from_arrays(columns, traits)
+    )
+
+
 def is_split_csv(path: Path) -> bool:
     """Return whether a file is a CSV file with inputs and answers, by its head; tables of all kinds
     end in .csv.
@@ -154,7 +167,11 @@ TEXTS = ("input", "target", "targets", "task", "question", "key")
 LONGEST_HEAD = 10_000
 """Characters of a head that are read to see whether a CSV file has examples."""
 
-READERS: dict[str, Callable[[Path], pa.Table]] = {".jsonl": read_jsonl, ".csv": read_csv}
+READERS: dict[str, Callable[[Path], pa.Table]] = {
+    ".jsonl": read_jsonl,
+    ".csv": read_csv,
+    ".json": _read_squad,
+}
 """By the ending of the file."""
 
 

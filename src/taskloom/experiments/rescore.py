@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example, Trait
 from taskloom.core.files import atomic
-from taskloom.core.registry import find_scorer
+from taskloom.core.registry import SUITES, find_scorer
 from taskloom.core.scoring import Scorer
 from taskloom.data.dataset import MANIFEST
 from taskloom.experiments import files as run_files
@@ -75,13 +75,14 @@ def rescore(
 
     Args:
         path: The store.
-        name: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite has
-            it.
+        name: A scorer's name, also one that the suite makes from the recipe
+            (`reference-positions`), or `own`: the scorer of each run's recipe, as the installed
+            suite has it.
         runs: Digests; all by default.
         finished: Called with each run that is done.
     """
     store = Store(path)
-    if name != OWN:
+    if name not in (OWN, *_plan_scorers()):
         find_scorer(name)  # a misspelt name is an error before anything is read
     changes: list[Change] = []
     for run in store.names() if runs is None else runs:
@@ -98,8 +99,9 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         return []  # its predictions were not kept, so its scores stay as they are
     table = run_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
-    data = recipe_data(store.config(run)) if name == OWN else {}
-    by_split = {s: data[s].data.plan.scorer if data else find_scorer(name) for s in old["splits"]}
+    needs_recipe = name in (OWN, *_plan_scorers())
+    data = recipe_data(store.config(run)) if needs_recipe else {}
+    by_split = {s: _scorer(name, data.get(s)) for s in old["splits"]}
     examples = stored_examples(store, table, data)
     texts = table["prediction"].to_pylist()
     scores = [
@@ -112,7 +114,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         mine = pc.equal(splits, split)
         after, before = column.filter(mine.combine_chunks()), table["score"].filter(mine)
         scored = summary(table["task"].filter(mine).to_pylist(), after.to_pylist())
-        if data:
+        if name == OWN:
             rows = [i for i, one in enumerate(mine.to_pylist()) if one]
             scored |= suite_scores(
                 data[split].data, [examples[i] for i in rows], [texts[i] for i in rows]
@@ -132,6 +134,26 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
             beside.write_bytes(run_files.parquet_content(changed_table))
         _write(folder / run_files.SCORES, new)
     return changes
+
+
+def _plan_scorers() -> set[str]:
+    """Names of the scorers that suites make from a recipe's plan."""
+    return {name for suite in SUITES for name in suite.plan_scorers}
+
+
+def _scorer(name: str, split: EvaluatedSplit | None) -> Scorer:
+    """The scorer of that name for a split, which is given if the scorer depends on its recipe."""
+    if split is None:
+        return find_scorer(name)
+    if name == OWN:
+        return split.data.plan.scorer
+    suite = split.data.recipe.suite
+    if name not in suite.plan_scorers:
+        raise TaskloomError(
+            f"the scorer '{name}' is not one of {suite.name}, which {split.data.name} is of; rescore"
+            " only runs of the suite that has it"
+        )
+    return suite.plan_scorers[name](split.data.plan)
 
 
 def _label(old: dict[str, Any], by_split: dict[str, Scorer]) -> str:

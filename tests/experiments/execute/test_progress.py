@@ -20,7 +20,7 @@ from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
 from taskloom.learners.interface import Progress, report_answers, report_step
-from tests.experiments.sweeps import baselines
+from tests.experiments.sweeps import baselines, fill
 
 
 def state(**more: object) -> ExperimentState:
@@ -157,3 +157,21 @@ def test_runs_that_failed_for_one_reason_share_a_line(
     assert lines[1].startswith("  4 runs (majority on babi/1")
     assert lines[1].endswith(": no torch")
     assert lines[2].endswith(f"({cells[4].run[:8]}…): no disk")
+
+
+def test_a_summary_of_many_scores_fits_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = {"train": 12, "dev": 24, "test": 12}
+    zest = {"recipe": "zest/synthetic", "set": {"tasks": tasks, "passages": 3}}
+    outcome = fill({"recipes": [zest], "learners": ["majority"]}, tmp_path / "runs")
+    print_outcome(outcome, "taskloom run", False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines[: lines.index("")]) <= 100
+    assert sum(line.count("C@75") for line in lines) == 1
+    official = [line.split() for line in lines if " official " in line]
+    assert [row[0] for row in official] == ["dev", "test"]
+    [run] = outcome.store.records(outcome.runs)
+    further = run.splits["test"].further
+    wanted = [further[f"official {name}"] for name in ("C@75", "C@90", "consistency", "mean")]
+    assert official[1][2:] == [part for value in wanted for part in f"{100 * value:.1f} %".split()]

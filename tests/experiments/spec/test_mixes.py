@@ -116,6 +116,39 @@ def test_zest_in_a_mix_of_tasks_keeps_its_own_scores(tmp_path: Path) -> None:
     )  # the description; a question of zest tells its task itself
 
 
+def test_patience_stops_a_mix_by_the_dev_rows_of_its_parts(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    learner = {
+        "learner": "encoder-decoder",
+        "state": 16,
+        "layers": 1,
+        "heads": 2,
+        "feed_forward": 16,
+        "longest": 1024,
+        "steps": 4,
+        "batch": 4,
+        "rate": 1e-3,
+        "warmup": 0,
+        "evaluate_every": 2,
+        "patience": 10,
+        "longest_answer": 8,
+        "cut_answers": True,
+    }
+    plain = {
+        "recipes": [mixed([ZEST, BABI], rates=[1, 1])],
+        "tasks": "together",
+        "learners": [learner],
+        "keep": {"model": False},
+    }
+    outcome = fill(plain, tmp_path / "runs")
+    assert not outcome.state.failed
+    [run] = outcome.runs
+    scores = outcome.store.scores(run)
+    assert scores["chosen"]["by"] == "dev"
+    assert scores["chosen"]["step"] in (2, 4)
+    assert set(scores["splits"]) == {"zest/synthetic:dev", "babi/1:test"}
+
+
 def test_splits_of_a_mix_are_chosen_by_their_own_name_or_with_their_recipe() -> None:
     block = mixed([recipe("ctl/A"), recipe("ctl/R")])
     assert [t.name for t in only(experiment(block, evaluate=["iid"])).tests] == [

@@ -574,14 +574,56 @@ def test_external_scores_come_from_a_file(tmp_path: Path) -> None:
     csv.write_text("model,score\nEntNet,10\nSTM,20\nbidaf,30\nSmolLM2-135M,40\n")
     finding = figure2(runs, external=str(csv))
     assert finding.table is not None
-    assert [(row["benchmark"], row["models"], row["tau"]) for row in finding.table] == [
-        ("concat(T7)", 4, "1.00"),
-        ("mix(T7)", 4, "1.00"),
+    ranks = [(row["benchmark"], row["group"], row["models"], row["tau"]) for row in finding.table]
+    assert ranks == [
+        ("concat(T7)", "all", 4, "1.00"),
+        ("concat(T7)", "pretrained", 1, "–"),
+        ("concat(T7)", "not pretrained", 3, "1.00"),
+        ("mix(T7)", "all", 4, "1.00"),
+        ("mix(T7)", "pretrained", 1, "–"),
+        ("mix(T7)", "not pretrained", 3, "1.00"),
     ]
     draws(finding)
     own = figure2(runs).table
     assert own is not None
-    assert [(row["external"], row["models"]) for row in own] == [("concat(T7)", 4)]
+    assert [(row["external"], row["models"]) for row in own] == [
+        ("concat(T7)", 4),
+        ("concat(T7)", 1),
+        ("concat(T7)", 3),
+    ]
+
+
+def test_ranks_within_groups_may_differ_from_those_of_all(tmp_path: Path) -> None:
+    # Pretrained models are better on both, and within the groups the order is turned round.
+    scratch = {"entnet": 0.1, "stm": 0.2, "bidaf": 0.3, "rasor": 0.4, "qanet": 0.5}
+    trainings = [
+        trained("babi/concat-T7", name, T7, right_if(lambda item, s=s: s))  # type: ignore[misc]
+        for name, s in {**scratch, "fine-tune": 0.9, "extractive": 0.8}.items()
+    ]
+    squad = {"entnet": 0.5, "stm": 0.4, "bidaf": 0.3, "rasor": 0.2, "qanet": 0.1}
+    answered = [
+        trained("squad", name, {"dev": mixed()}, right_if(lambda item, s=s: s), seeds=1)  # type: ignore[misc]
+        for name, s in {**squad, "fine-tune": 0.9, "extractive": 0.95}.items()
+    ]
+    table = figure2(story_file(tmp_path, *trainings, *answered)).table
+    assert table is not None
+    rows = {(row["benchmark"], row["group"]): row for row in table}
+    whole, apart = rows["mix(T7)", "all"], rows["mix(T7)", "not pretrained"]
+    assert {row["external"] for row in table} == {"SQuAD"}
+    assert (whole["models"], apart["models"]) == (7, 5)
+    assert float(whole["r"].split()[0]) > 0.2
+    assert float(apart["r"].split()[0]) < -0.9
+    assert apart["tau"].startswith("-1.00 [-1.00, ")
+
+
+def test_the_interval_of_tau_narrows_with_more_models() -> None:
+    few = concurrence([1, 2, 3, 4, 5], [1, 2, 3, 5, 4])
+    many = concurrence(range(40), [i + (1 if i % 2 else -1) * 3 for i in range(40)])
+    for result in (few, many):
+        low, high = result.tau_interval
+        assert low < result.tau < high
+    assert few.tau_interval[0] < 0 < many.tau_interval[0]
+    assert math.isnan(concurrence([1, 2, 3, 4], [1, 2, 3, 4]).tau_interval[0])
 
 
 # Figure 7

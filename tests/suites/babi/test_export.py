@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,7 @@ def test_a_reference_configuration_becomes_a_recipe(
         ({"tasks": [{"filter_config": {"max_length": 3}}]}, "unknown key 'max_length'"),
         (
             {"tasks": [{"filter_config": {"always_pass_q_types": ["list"]}}]},
-            "always_pass_q_types: questions that are",
+            "always_pass_q_types: with several questions",
         ),
         (
             {"tasks": [{"filter_config": {"filter_each_q": False}}]},
@@ -271,3 +272,44 @@ def test_what_a_configuration_leaves_out_is_what_the_reference_does() -> None:
     assert short["distractors"] == 0
     assert short["support"] == "4..15"
     assert short["falloff"] < 1
+
+
+def configured(actions: list[str], question: str, **more: Any) -> dict[str, Any]:
+    """A sub-task of the reference with one question after twelve actions."""
+    story = {
+        "name": "part",
+        "samples": 40,
+        "n_questions": 1,
+        "question_probability": 1,
+        "actions_before_question": 12,
+        "actions": actions,
+        "questions": [question, "where_person"],
+        "exhaustive": True,
+    }
+    return {"story_params": story, **more}
+
+
+def test_a_filter_that_no_story_passes_is_left_out_as_the_reference_does(tmp_path: Path) -> None:
+    sizes = [{"num_supp_fact_range": [n, n], "valid_q_types": ["where_person"]} for n in (1, 2)]
+    task = configured(["move", "grab", "drop"], "where_object", filter_config=sizes)
+    file = tmp_path / "diverse.json"
+    file.write_text(json.dumps({"name": "diverse", "tasks": [task]}))
+    made = reference_config.import_file(file)
+    assert [group["name"] for group in made["groups"]] == ["part-1"]
+    assert made["splits"] == {"train": 20, "dev": 2, "test": 2}
+    assert "part-2" in made["describe"]
+    examples = list(recipe.read(f"babi/{file}").plan(0).split("train").rows(0, 20))
+    assert {e.traits["support"] for e in examples} == {1}
+    file.write_text(json.dumps({"name": "vain", "tasks": [{**task, "filter_config": sizes[1:]}]}))
+    with pytest.raises(RecipeError, match="part-2"):
+        reference_config.import_file(file)
+
+
+def test_questions_that_pass_freely_become_a_group_of_their_own(tmp_path: Path) -> None:
+    given = {"valid_q_types": ["yes_no"], "always_pass_q_types": ["where_person"]}
+    task = configured(["move"], "yes_no", filter_config={**given, "num_supp_fact_range": [1, 1]})
+    file = tmp_path / "diverse.json"
+    file.write_text(json.dumps({"name": "diverse", "tasks": [task]}))
+    examples = list(recipe.read(f"babi/{file}").plan(0).split("train").rows(0, 60))
+    asked = Counter(str(e.traits["question"]) for e in examples)
+    assert asked == {"yes-no": 40, "where-P": 20}

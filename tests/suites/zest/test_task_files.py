@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
+import taskloom as tl
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import statistics
-from taskloom.suites.zest.layout import context, layout
+from taskloom.suites.zest.fields import context, layout
 from taskloom.suites.zest.task_files import (
     problems,
     read_script_predictions,
     read_tasks,
+    statistics,
     tasks_from,
     write_tasks,
 )
@@ -131,6 +131,30 @@ def test_writing_and_reading_again(tmp_path: Path) -> None:
     assert tasks[0].format == "structure"
 
 
+@pytest.mark.parametrize("style", ["t5", "reference-bart"])
+def test_generated_tasks_are_exported_as_a_zest_file_and_read_again(
+    tmp_path: Path, style: str
+) -> None:
+    small = ["tasks={train: 12, dev: 24, test: 0}", "passages=3", f"layout={style}"]
+    tl.make("zest/synthetic", tmp_path / "data", changes=small)
+    tl.export(tmp_path / "data", "zest", tmp_path / "dev.jsonl", split="dev")
+    made = list(tl.load(tmp_path / "data")["dev"])
+    assert len(made) == 72
+    files = f"files={{dev: {tmp_path / 'dev.jsonl'}}}"
+    again = read("zest/real", [files, f"layout={style}"])
+    rows = list(again.plan(0).split("dev").rows(0, len(made)))
+    assert [(e.input, e.targets, e.task) for e in rows] == [
+        (e.input, e.targets, e.task) for e in made
+    ]
+
+
+def test_inputs_without_passages_are_not_a_zest_file(tmp_path: Path) -> None:
+    small = ["tasks={train: 12, dev: 24, test: 0}", "passages=3", "parts=question"]
+    tl.make("zest/synthetic", tmp_path / "data", changes=small)
+    with pytest.raises(TaskloomError, match="parts=both"):
+        tl.export(tmp_path / "data", "zest", tmp_path / "dev.jsonl", split="dev")
+
+
 def test_a_file_may_be_named_by_a_text_and_a_bad_byte_is_found(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     row = {
@@ -147,11 +171,11 @@ def test_a_file_may_be_named_by_a_text_and_a_bad_byte_is_found(tmp_path: Path) -
         read_tasks(str(path))
 
 
-def test_predictions_may_come_through_a_pipe(tmp_path: Path) -> None:
-    """As in a shell: --pred <(my-system)."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("yes\nno\n",))
-    writer.start()
-    assert [p.text for p in read_script_predictions(pipe)] == ["yes", "no"]
-    writer.join()
+def test_predictions_may_come_through_a_pipe() -> None:
+    """As in a shell: --pred <(my-system), which names an open file of the process."""
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as writer:
+        writer.write("yes\nno\n")
+    predictions = read_script_predictions(Path(f"/dev/fd/{read}"))
+    assert [p.text for p in predictions] == ["yes", "no"]
+    os.close(read)

@@ -502,11 +502,19 @@ def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
         test.name: read_part(part_of(store, cell, test.data, test.split, test.limit))
         for test in cell.tests
     }
-    choosing = {cell.best_of.split: choosing_rows(store, cell)} if cell.best_of.seeds > 1 else {}
-    return training_rows(store, cell), {
-        **choosing,
-        **{name: rows for name, rows in tests.items() if len(rows)},
-    }
+    evaluated: dict[str, Any] = {name: rows for name, rows in tests.items() if len(rows)}
+    split = cell.best_of.split
+    # The splits of a mix are called RECIPE:dev, so patience would not find its `dev` among them.
+    stops_early = bool(_patience(cell)) and split not in evaluated
+    if cell.best_of.seeds > 1 or stops_early:
+        choosing = choosing_rows(store, cell)
+        if choosing:
+            evaluated = {split: choosing, **evaluated}
+    return training_rows(store, cell), evaluated
+
+
+def _patience(cell: Cell) -> int:
+    return int((cell.settings.get("training") or {}).get("patience") or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,9 +599,10 @@ def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
     """Return the step whose weights a model has, where they were chosen among several points of its
     training by `dev`.
     """
-    patience = (cell.settings.get("training") or {}).get("patience")
     step = getattr(model, "step", None)
-    return {"by": cell.best_of.split, "step": step} if patience and step is not None else {}
+    if not _patience(cell) or step is None:
+        return {}
+    return {"by": cell.best_of.split, "step": step}
 
 
 def _curves(model: Fitted) -> pa.Table:

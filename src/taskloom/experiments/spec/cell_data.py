@@ -1,7 +1,7 @@
 """The data of cells: recipes under a data seed, a person's own files, and mixes of both.
 
-Own data are a folder, a JSONL, CSV or Parquet file, or a Hugging Face dataset on disk. Every file
-is a split (`train.jsonl`, `test/*.parquet`, `test/*.arrow`). Columns are named `input` and
+Own data are a folder, a JSONL, CSV or Parquet file, SQuAD's JSON, or a Hugging Face dataset on
+disk. Every file is a split (`train.jsonl`, `test/*.parquet`, `test/*.arrow`, `dev-v1.1.json`). Columns are named `input` and
 `targets` (or `target`), or are renamed by `columns`; a column `task` distinguishes tasks, and all
 other columns of plain values become traits. The digest is that of the rows, whatever their path.
 """
@@ -28,10 +28,11 @@ from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.files import json_digest, refuse_special
 from taskloom.core.plan import Level, Plan, Split, Tasks, apportion, role_of
 from taskloom.core.registry import FunctionSuite
-from taskloom.core.scoring import AnyOf
+from taskloom.core.scoring import AnyOf, squad_em
 from taskloom.core.seeding import Key
 from taskloom.data import dataset
 from taskloom.data.foreign import adapt, read_jsonl
+from taskloom.data.squad import is_squad, read_squad, split_name
 from taskloom.experiments.spec.experiment import ExperimentError
 from taskloom.recipe import Fields, Recipe, check
 from taskloom.recipe import read as read_recipe
@@ -433,8 +434,10 @@ def is_own_data(name: str) -> bool:
     `../`, `/` or `~`.
     """
     path = path_of(name)
-    return (path.suffix in FILES and path.is_file()) or (
-        name.startswith(("./", "../", "/", "~")) and path.is_dir()
+    return (
+        (path.suffix in FILES and path.is_file())
+        or is_squad(path)
+        or (name.startswith(("./", "../", "/", "~")) and path.is_dir())
     )
 
 
@@ -447,11 +450,12 @@ def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
     rows = {name: _with_traits(table, traits) for name, table in tables.items()}
     digests = {name: json_digest(table.to_pylist()) for name, table in rows.items()}
     name = Path(path).stem or Path(path).resolve().name
+    scorer = squad_em if _is_squad_data(path_of(path)) else AnyOf()
 
     def weave(fields: OwnFields, key: Key) -> Plan:
         splits = tuple(_split(split, table) for split, table in rows.items())
         names = tuple(sorted({task for split in splits for task in split.tasks or ()}))
-        return Plan(splits, traits, scorer=AnyOf(), tasks=Tasks(tell=_name, names=names))
+        return Plan(splits, traits, scorer=scorer, tasks=Tasks(tell=_name, names=names))
 
     suite = FunctionSuite(
         name="own-data",
@@ -463,6 +467,13 @@ def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
         code=lambda fields: digests,
     )
     return Recipe(name, suite, OwnFields(path=path, columns=columns))
+
+
+def _is_squad_data(path: Path) -> bool:
+    """True if all rows come from files of SQuAD, whose official score then counts."""
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    rows = [file for file in files if file.suffix in FILES or is_squad(file) or file.is_dir()]
+    return bool(rows) and all(is_squad(file) for file in rows)
 
 
 def _name(task: str, level: Level) -> str:
@@ -483,7 +494,7 @@ def _split(name: str, table: pa.Table) -> Split:
 
 def _tables(path: Path) -> dict[str, pa.Table]:
     if path.is_file():
-        return {path.stem: _read([path])}
+        return {split_name(path) if is_squad(path) else path.stem: _read([path])}
     if (path / dataset.MANIFEST).is_file():
         loaded = dataset.load(path)
         return {split: loaded.table(split) for split in loaded.splits}
@@ -496,9 +507,12 @@ def _tables(path: Path) -> dict[str, pa.Table]:
             if entry.is_dir()
             else [entry]
         )
-        if not files or (entry.is_file() and entry.suffix not in FILES):
+        squad = is_squad(entry)
+        if not files or (entry.is_file() and entry.suffix not in FILES and not squad):
             continue
         name = entry.name if entry.is_dir() else entry.stem
+        if squad:
+            name = split_name(entry)
         if name in tables:
             raise DataError(
                 f"{path} has two sources for the split '{name}' ({entry.name} is the second);"
@@ -524,6 +538,8 @@ def _read_one(file: Path) -> pa.Table:
     refuse_special(file)
     if file.suffix == ".jsonl":
         return read_jsonl(file)
+    if file.suffix == ".json":
+        return read_squad(file)
     if file.suffix == ".csv":
         return pyarrow.csv.read_csv(file)
     if file.suffix == ".arrow":

@@ -153,6 +153,7 @@ def read_rows(
     answer: int = 0,
     longest: int = 0,
     cut: Cut = "end",
+    cut_answers: bool = False,
 ) -> EncodedRows:
     """Encode examples; one that is longer than the model can read is an error that says so.
 
@@ -165,10 +166,14 @@ def read_rows(
         longest: The most tokens of an input; what is longer is cut, with a warning. 0: nothing is
             cut.
         cut: Which end is cut off.
+        cut_answers: Cut answers that have more tokens than may be written, with a warning; else
+            they are refused.
     """
     if longest:
         _warn_of_cuts(base, examples, join, longest)
     targets = read_targets(base, (t for e in examples for t in e.targets))
+    if cut_answers:
+        targets = _cut_answers(base, targets, answer)
     rows = EncodedRows(
         read_sources(base, [e.input for e in examples], join, longest, cut),
         [[targets[t] for t in e.targets] for e in examples],
@@ -211,6 +216,22 @@ def _warn_of_cuts(base: Base, examples: Sequence[Example], join: str, longest: i
         )
 
 
+def _cut_answers(base: Base, targets: dict[str, list[int]], most: int) -> dict[str, list[int]]:
+    """Cut encoded answers to `most` tokens; the end mark stays, so that a model learns to stop."""
+    end = base.tokeniser.eos_token_id
+    cut: dict[str, list[int]] = {}
+    for text, ids in targets.items():
+        tokens = ids[:-1]
+        if len(tokens) > most:
+            cut[text] = [*tokens[:most], end]
+    if cut:
+        warnings.warn(
+            f"{len(cut):,} of {len(targets):,} answers are cut to {most} tokens (longest_answer)",
+            stacklevel=3,
+        )
+    return {**targets, **cut}
+
+
 def _check_answers_fit(rows: EncodedRows, most: int) -> None:
     """Refuse answers that would be cut off in writing; the end mark need not be written."""
     needed = [min(map(len, targets)) - 1 for targets in rows.targets]
@@ -219,7 +240,8 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
         example = rows.examples[worst]
         raise LearnerError(
             f"an answer has {needed[worst]:,} tokens and at most {most} are written:"
-            f" {example.target[:60]!r}… to {example.input[:60]!r}; raise longest_answer"
+            f" {example.target[:60]!r}… to {example.input[:60]!r}; raise longest_answer,"
+            " or set cut_answers to true"
         )
 
 

@@ -17,16 +17,17 @@ from zlib import crc32
 from taskloom.core.arguments import path_of
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
-from taskloom.learners.inputs import check_seed, examples
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     Report,
+    check_seed,
     check_settings,
     digest_settings,
     evaluation_splits,
+    examples,
     later_setting,
     register_learner,
 )
@@ -113,6 +114,8 @@ class Language:
         longest_input: Inputs are cut to so many tokens, with a warning; 0: what the model cannot
             read is refused.
         cut: Which end of a longer input is cut off, `end` or `start`.
+        cut_answers: Cut the answers learned from to `longest_answer` tokens, with a warning;
+            otherwise longer ones are refused. Scores still compare with the whole answer.
         start_from: The folder of a saved model of this learner, which training begins with.
     """
 
@@ -128,6 +131,7 @@ class Language:
     beams: int = later_setting(1)
     longest_input: int = later_setting(0)
     cut: Literal["end", "start"] = later_setting("end")
+    cut_answers: bool = later_setting(False)
     start_from: str = later_setting("")
 
     name: ClassVar[str] = ""
@@ -286,7 +290,14 @@ class Language:
         from taskloom.learners.pretrained.encoding import read_rows
 
         return read_rows(
-            base, items, self.join, prompt, self.longest_answer, self.longest_input, self.cut
+            base,
+            items,
+            self.join,
+            prompt,
+            self.longest_answer,
+            self.longest_input,
+            self.cut,
+            self.cut_answers,
         )
 
     def fitted(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from taskloom.core.errors import InputError
-from taskloom.core.example import Example
+from taskloom.core.example import QUESTION_MARK, Example
 from taskloom.learners.interface import LearnerError
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ _SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Split an input into context and question; the question is the last sentence."""
+    """Split an input into context and question: what follows the mark, or else the last
+    sentence.
+    """
+    context, mark, question = text.rpartition(QUESTION_MARK)
+    if mark and context.strip() and question.strip():
+        return context, question.strip()
     pieces = list(_SENTENCE.finditer(text))
     if len(pieces) < 2:
         raise InputError(
@@ -51,9 +56,12 @@ def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
-    """Find the official position of an answer: in the last supporting sentence that has it, or else
-    its last occurrence.
+    """Find the official position of an answer: where the trait `answer_start` says it begins, in the
+    last supporting sentence that has it, or else its last occurrence.
     """
+    start = example.traits.get("answer_start")
+    if isinstance(start, int) and context.startswith(example.target, start):
+        return start, start + len(example.target)
     for target in example.targets:
         spans = occurrences(context, target)
         if not spans:
@@ -168,3 +176,41 @@ class Pointed:
             if a in starts and b in ends:  # else the text begins or ends inside a token
                 logprobs.append(float(self.start[starts[a]] + self.end[ends[b]]))
         return float(np.logaddexp.reduce(logprobs)) if logprobs else -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTable:
+    """What a model that scores whole spans says about one input.
+
+    Attributes:
+        context: The text that is pointed at.
+        offsets: First and last character (exclusive) of each of its tokens.
+        table: The log-probability of each span, by the number of words after the first and by its
+            start.
+    """
+
+    context: str
+    offsets: list[tuple[int, int]]
+    table: NDArray[np.float64]
+
+    def best(self, longest: int) -> str:
+        """Find the likeliest span of at most `longest` tokens."""
+        import numpy as np
+
+        n = len(self.offsets)
+        table = self.table[: min(longest, n), :n]
+        more, first = np.unravel_index(int(table.argmax()), table.shape)
+        last = min(int(first + more), n - 1)
+        return self.context[self.offsets[int(first)][0] : self.offsets[last][1]]
+
+    def weigh(self, candidate: str) -> float:
+        """The log-probability that the answer is this text, wherever it stands."""
+        import numpy as np
+
+        starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}
+        ends = {b: i for i, (a, b) in enumerate(self.offsets) if b > a}
+        places: list[float] = []
+        for a, b in occurrences(self.context, candidate):
+            if a in starts and b in ends and ends[b] - starts[a] < len(self.table):
+                places.append(float(self.table[ends[b] - starts[a], starts[a]]))
+        return float(np.logaddexp.reduce(places)) if places else -math.inf

@@ -7,16 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from taskloom.core.errors import nearest
-from taskloom.learners.inputs import check_candidates, examples, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    check_candidates,
+    examples,
+    register_learner,
+    texts,
+)
 from taskloom.learners.saved import read_curve, read_learner, saving, write_tensors
 from taskloom.learners.scratch.answer_spans import (
     Missing,
     Pointed,
     SpanExample,
+    SpanTable,
     ask,
     split_question,
     with_spans,
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from taskloom.learners.scratch.nets.bidaf import BiDAF
+    from taskloom.learners.scratch.nets.ops import Net
     from taskloom.learners.training.loop import TrainingOutcome
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]|_")
@@ -172,27 +182,53 @@ class BiDAFLearner(Stacked["Pointer"]):
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
         """Build a reader of all passages; answers are spans."""
-        items = ask(with_spans(examples(train), self.name, self.without_span))
-        tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
-        reader = Passages.of([*items, *chain.from_iterable(tests.values())])
-        net = self.network(reader)
+        return prepare_pointer(self, train, evaluate)
 
-        def fitted(outcome: TrainingOutcome) -> Pointer:
-            model = Pointer(self, net, outcome.weights, reader, outcome.curve)
-            model.step = outcome.step
-            return model
 
-        splits = {name: reader.encode(split)[0] for name, split in tests.items()}
-        return Prepared(net, reader.encode(items)[0], splits, fitted)
+class PointingLearner(Protocol):
+    """A learner whose network points at the answer in a passage."""
+
+    @property
+    def training(self) -> Training:
+        """Settings of the training loop."""
+
+    @property
+    def name(self) -> str:
+        """The learner's name."""
+
+    @property
+    def without_span(self) -> Missing:
+        """What to do about answers that are not part of the text."""
+
+    def network(self, reader: Passages) -> Net:
+        """Build the network for a reader."""
+
+
+def prepare_pointer(
+    learner: PointingLearner, train: Pairs, evaluate: Mapping[str, Pairs]
+) -> Prepared[Pointer]:
+    """Build a reader of all passages and a network, whose answers are spans."""
+    items = ask(with_spans(examples(train), learner.name, learner.without_span))
+    tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
+    reader = Passages.of([*items, *chain.from_iterable(tests.values())])
+    net = learner.network(reader)
+
+    def fitted(outcome: TrainingOutcome) -> Pointer:
+        model = Pointer(learner, net, outcome.weights, reader, outcome.curve)
+        model.step = outcome.step
+        return model
+
+    splits = {name: reader.encode(part)[0] for name, part in tests.items()}
+    return Prepared(net, reader.encode(items)[0], splits, fitted)
 
 
 class Pointer:
-    """A fitted BiDAF."""
+    """A fitted learner that points at answers."""
 
     def __init__(
         self,
-        learner: BiDAFLearner,
-        net: BiDAF,
+        learner: PointingLearner,
+        net: Net,
         weights: Mapping[str, Tensor],
         reader: Passages,
         curve: tuple[Point, ...] = (),
@@ -233,7 +269,9 @@ class Pointer:
 
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
-                raise LearnerError(f"bidaf has no place '{where}'; {nearest(str(where), trace)}")
+                raise LearnerError(
+                    f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}"
+                )
             return trace[where][0]
 
         data, _ = self.reader.encode([SpanExample(*split_question(text), None) for text in inputs])
@@ -242,7 +280,7 @@ class Pointer:
         ).numpy()
         return states
 
-    def _point(self, inputs: Sequence[str]) -> list[Pointed]:
+    def _point(self, inputs: Sequence[str]) -> Sequence[Pointed | SpanTable]:
         import torch.nn.functional as F  # noqa: N812
 
         if not inputs:
@@ -251,15 +289,21 @@ class Pointer:
         data, offsets = self.reader.encode(items)
         widest = data.tokens.shape[1] - self.reader.asked
 
+        by_table = bool(getattr(self.net, "spans", False))
+
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
-            return F.pad(
-                logits.double().log_softmax(-1), (0, widest - logits.shape[-1]), value=-float("inf")
-            )
+            if by_table:  # one distribution over all spans, not one for each end
+                logprobs = logits.double().flatten(1).log_softmax(-1).view_as(logits)
+            else:
+                logprobs = logits.double().log_softmax(-1)
+            return F.pad(logprobs, (0, widest - logits.shape[-1]), value=-float("inf"))
 
         logprobs = in_batches(
             self.net, self.weights, data, self.learner.training, self.batch, take
         ).numpy()
         each = zip(items, offsets, logprobs, strict=True)
+        if by_table:
+            return [SpanTable(item.context, places, row) for item, places, row in each]
         return [Pointed(item.context, places, row[0], row[1]) for item, places, row in each]
 
     def save(self, folder: Path) -> None:

@@ -43,6 +43,7 @@ from taskloom.papers.dyna_babi.runs import (
     contrast,
     gap_text,
     passes_text,
+    squad_scores,
     story_trainings,
 )
 
@@ -253,6 +254,17 @@ class Concurrence:
     high: float
     tau: float
 
+    @property
+    def tau_interval(self) -> tuple[float, float]:
+        """The 95 % interval of tau, by Fieller's approximation: atanh(tau) has the variance 0.437 /
+        (n - 4); nan for fewer than five models.
+        """
+        if self.n < 5 or math.isnan(self.tau):
+            return math.nan, math.nan
+        z = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, self.tau)))
+        half = normal_quantile(0.5 + LEVEL / 2) * math.sqrt(0.437 / (self.n - 4))
+        return math.tanh(z - half), math.tanh(z + half)
+
 
 def concurrence(x: Sequence[float], y: Sequence[float]) -> Concurrence:
     """Agreement of two scores in their ranking of models.
@@ -400,8 +412,8 @@ def _judged(what: str, label: str, result: Concurrence) -> Iterator[Judgement]:
 @study(
     "dyna-babi/figure2",
     describe=(
-        "Concurrence: whether models rank on mix as on their own test, or as in any external scores"
-        " (external=FILE.csv)"
+        "Concurrence: whether models rank on mix as on SQuAD, on their own test, or as in any"
+        " external scores (external=FILE.csv)"
     ),
     place="Dyna-bAbI, Figure 2",
     experiment=concurrence_experiments,
@@ -411,33 +423,66 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
 
     Args:
         runs: Runs of several models on concat.
-        external: A CSV file with the columns model and score; without one, the accuracy on the test
-            of concat stands in its place.
+        external: A CSV file with the columns model and score. Without one, the exact match on SQuAD
+            of the runs that have it, and else the accuracy on the test of concat.
     """
     groups = [group for group in story_trainings(runs, ("concat",)) if group.model != GUESSING]
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
-    for benchmark, compared, known in _benchmarks(groups, external):
-        result = concurrence([p["external"] for p in known], [p["accuracy"] for p in known])
-        rows.append(_rank_row(benchmark, compared, result))
+    squad = {name: statistics.fmean(scores) for name, scores in squad_scores(runs).items()}
+    outside = Outside(external, read_external(external)) if external else None
+    if outside is None and squad:
+        outside = Outside("SQuAD", {name.lower(): score for name, score in squad.items()})
+    for benchmark, compared, known in _benchmarks(groups, outside):
+        rows += _group_rows(benchmark, compared, known)
         points += [{**p, "benchmark": benchmark} for p in known]
-    across = external or "the test of concat"
+    across = outside.name if outside else "the test of concat"
     few = [row for row in rows if row["models"] < FEWEST]
     too_few = [f"{len(few)} of {len(rows)} rows have too few models."] if few else []
     return Finding(
         "Dyna-bAbI Figure 2: our models",
         f"Pearson's r and Kendall's tau-b over models between accuracy and {across}.",
-        ResultTable(("benchmark", "external", "models", "r", "tau"), rows),
-        (_models_figure(points, across, external or f"accuracy on {across}"),),
+        ResultTable(("benchmark", "external", "group", "models", "r", "tau"), rows),
+        (_models_figure(points, across, outside.name if outside else f"accuracy on {across}"),),
         notes=(
             (
-                "Intervals of r are Fisher's (95 %), over models; over fewer than three models"
-                " nothing is computed."
+                "Intervals (95 %, over models) are Fisher's for r and Fieller's for tau; over fewer"
+                " than three models nothing is computed. Two groups of models that differ on both"
+                " sides correlate overall even if ranks within them do not agree, so each group has"
+                " a row of its own."
             ),
             *too_few,
             "The paper's own scores, with SQuAD, are in the study dyna-babi/table8.",
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Scores from elsewhere: what they are called, and each model's, by its name in small letters."""
+
+    name: str
+    scores: Mapping[str, float]
+
+
+def _group_rows(
+    benchmark: str, compared: str, known: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for all models, and one for each group that has models."""
+    groups = {
+        "all": known,
+        "pretrained": [p for p in known if p["pretrained"]],
+        "not pretrained": [p for p in known if not p["pretrained"]],
+    }
+    for name, some in groups.items():
+        if name != "all" and not some:
+            continue
+        result = concurrence([p["external"] for p in some], [p["accuracy"] for p in some])
+        row = _rank_row(benchmark, compared, result)
+        low, high = result.tau_interval
+        if not math.isnan(low):
+            row["tau"] += f" [{low:.2f}, {high:.2f}]"
+        yield {**row, "group": name}
 
 
 def _models_figure(points: list[dict[str, Any]], across: str, xlabel: str) -> StudyFigure:
@@ -455,27 +500,27 @@ def _models_figure(points: list[dict[str, Any]], across: str, xlabel: str) -> St
 
 
 def _benchmarks(
-    groups: Sequence[StoryTrainings], external: str
+    groups: Sequence[StoryTrainings], outside: Outside | None
 ) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     """Yield each benchmark, the one that it is compared with, and the models that have both scores."""
-    outside = read_external(external) if external else {}
     for part in dict.fromkeys(group.part for group in groups):
         own = [group for group in groups if group.part == part]
-        if external:
-            yield f"concat({part})", external, list(_known(own, TEST, outside, external))
-        compared = external or f"concat({part})"
-        yield f"mix({part})", compared, list(_known(own, MIX, outside, external))
+        if outside:
+            yield f"concat({part})", outside.name, list(_known(own, TEST, outside))
+        compared = outside.name if outside else f"concat({part})"
+        yield f"mix({part})", compared, list(_known(own, MIX, outside))
 
 
 def _known(
-    groups: Sequence[StoryTrainings], ending: str, outside: Mapping[str, float], external: str
+    groups: Sequence[StoryTrainings], ending: str, outside: Outside | None
 ) -> Iterator[dict[str, Any]]:
     for group in groups:
         scores, iid = group.scores(ending), group.scores(TEST)
-        other = (
-            outside.get(group.model.lower(), outside.get(group.paper_model)) if external else None
-        )
-        if not external and iid:
+        other: float | None = None
+        if outside is not None:
+            by_kind = outside.scores.get(group.paper_model)
+            other = outside.scores.get(group.model.lower(), by_kind)
+        elif iid:
             other = statistics.fmean(iid)
         if scores and other is not None:
             measured = seed_point(scores)
@@ -483,8 +528,14 @@ def _known(
                 "model": group.model,
                 "external": other,
                 "accuracy": measured["mean"],
+                "pretrained": _is_pretrained(group),
                 **measured,
             }
+
+
+def _is_pretrained(group: StoryTrainings) -> bool:
+    """True if a model had read other text before it was trained."""
+    return group.paper_model in ("t5", "roberta") and not random_twin(group.conditions)
 
 
 def read_external(path: str) -> dict[str, float]:

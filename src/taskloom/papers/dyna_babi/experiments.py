@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.core.errors import ParameterError, nearest
+from taskloom.core.resources import Resource
 
 Block = dict[str, Any]
 
 _LOOP = {"evaluate_every": 0, "batch": 32}
+_READER = {"words": 16, "state": 16, "steps": 40, "rate": 5.0e-3, **_LOOP}
 SMALL_LEARNERS: dict[str, Block] = {
     "entnet": {
         "learner": "entnet",
@@ -42,6 +44,11 @@ SMALL_LEARNERS: dict[str, Block] = {
         "rate": 5.0e-3,
         **_LOOP,
     },
+    "rasor": {"learner": "rasor", "longest": 3, **_READER},
+    "document-reader": {"learner": "document-reader", **_READER},
+    "qanet": {"learner": "qanet", "heads": 2, "blocks": 1, **_READER},
+    "mnemonic-reader": {"learner": "mnemonic-reader", **_READER},
+    "fusionnet": {"learner": "fusionnet", **_READER},
     "smollm2": {
         "learner": "fine-tune",
         "model": "smollm2",
@@ -53,16 +60,20 @@ SMALL_LEARNERS: dict[str, Block] = {
 }
 """Networks that show the whole path in a minute; they learn little of stories."""
 
+READERS = ("rasor", "document-reader", "qanet", "mnemonic-reader", "fusionnet")
+"""Readers of passages that the paper compares beside BiDAF, none of them pretrained."""
+
 FULL_LEARNERS: dict[str, Block] = {
     "entnet": {"learner": "entnet", "preset": "dyna-babi"},
     "stm": {"learner": "stm", "preset": "dyna-babi"},
     "bidaf": {"learner": "bidaf"},
+    **{name: {"learner": name} for name in READERS},
     "t5": {"learner": "fine-tune", "preset": "dyna-babi"},
     "smollm2": {"learner": "fine-tune", "preset": "dyna-babi", "model": "smollm2"},
     "roberta": {"learner": "extractive", "model": "roberta-base"},
 }
 
-EXTRACTIVE = ("bidaf", "roberta")
+EXTRACTIVE = ("bidaf", *READERS, "roberta")
 """Models that point at the answer in the text, which T12 does not always have."""
 
 BEST_OF = {"entnet": 10, "stm": 10}
@@ -211,13 +222,29 @@ def probe_experiments(scale: str, model: str) -> list[Block]:
 
 
 def concurrence_experiments(scale: str, model: str) -> list[Block]:
-    """Experiments of Figure 2: several models on concat(T7)."""
-    own = (
-        ("entnet", "stm", "bidaf")
-        if scale == "quick"
-        else ("entnet", "stm", "bidaf", "roberta", "t5")
-    )
-    return [block(scale, name, "concat", "T7") for name in models(scale, model, own)]
+    """Experiments of Figure 2: several models on concat(T7), and those that point at
+    answers on SQuAD where its files are here.
+    """
+    own: tuple[str, ...] = ("entnet", "stm", "bidaf", *READERS)
+    if scale != "quick":
+        own = (*own, "roberta", "t5")
+    names = models(scale, model, own)
+    blocks = [block(scale, name, "concat", "T7") for name in names]
+    squad = SQUAD_FILES.find()
+    if squad is not None and scale != "quick":
+        blocks += [
+            {"recipes": [str(squad)], "learners": [learner(scale, name)], "evaluate": ["dev"]}
+            for name in names
+            if name in EXTRACTIVE
+        ]
+    return blocks
+
+
+SQUAD_FILES = Resource(
+    "squad",
+    "SQuAD 1.1 (Dyna-bAbI: concurrence)",
+    ("squad/train-v1.1.json", "squad/dev-v1.1.json"),
+)
 
 
 DOSES = {"quick": (10, 40), "full": (10, 50, 100, 250, 500)}

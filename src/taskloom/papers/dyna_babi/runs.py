@@ -40,7 +40,16 @@ from taskloom.experiments.table import Runs
 TRAITS = ("question", "support", "composition", "group")
 """Traits that these studies use; files of scores keep them."""
 
-LABELS = {"entnet": "EntNet", "stm": "STM", "bidaf": "BiDAF"}
+LABELS = {
+    "entnet": "EntNet",
+    "stm": "STM",
+    "bidaf": "BiDAF",
+    "rasor": "RaSoR",
+    "document-reader": "DocumentReader",
+    "qanet": "QANet",
+    "mnemonic-reader": "Mnemonic Reader",
+    "fusionnet": "FusionNet",
+}
 """Learners as the paper writes them; a pretrained model goes by its own name."""
 
 GUESSING = "majority"
@@ -248,6 +257,25 @@ def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
     yield StoryTrainings(
         label, paper_model, match["data"], match["part"], conditions, by_seed, runs
     )
+
+
+SQUAD = "squad"
+"""What runs on SQuAD's files call their data, and the folder below TASKLOOM_DATA that has them."""
+
+
+def squad_scores(runs: Runs) -> dict[str, list[float]]:
+    """The exact match on SQuAD's dev split of each seed, by model, of the runs that have some."""
+    scores: dict[str, list[float]] = {}
+    for names in repeated_runs(runs):
+        if runs[names[0]].recipe != SQUAD:
+            continue
+        learner = runs[names[0]].learner.rpartition("/")[2]
+        label = LABELS.get(learner) or model_name(conditions_of(runs, names[0])) or learner
+        for run in names:
+            score = runs[run].score("dev")
+            if score is not None:
+                scores.setdefault(label, []).append(score)
+    return scores
 
 
 def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:

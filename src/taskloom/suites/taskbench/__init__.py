@@ -9,6 +9,9 @@ Pre-trained Language Models with 500 Tasks (NAACL 2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.offers import View
@@ -21,10 +24,22 @@ if TYPE_CHECKING:
     from taskloom.core.example import Answer, Example
     from taskloom.core.pictures import TreePicture
     from taskloom.core.plan import Plan
+    from taskloom.core.scoring import Scorer
     from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.atoms import atom as atom
+    from taskloom.suites.taskbench.plan import survey as survey
+    from taskloom.suites.taskbench.scorers import ReferencePositions as ReferencePositions
+    from taskloom.suites.taskbench.worlds import facts as facts
 
-__all__ = ["TaskbenchFields", "TaskbenchSuite", "atom"]
+_HOME = {
+    "ReferencePositions": "scorers",
+    "atom": "atoms",
+    "facts": "worlds",
+    "survey": "plan",
+}
+"""Public names, besides the modules `catalog` and `language`, and where they are."""
+
+__all__ = ["TaskbenchFields", "TaskbenchSuite", *_HOME]
 
 WIKIDATA = Resource(
     "wikidata",
@@ -33,13 +48,33 @@ WIKIDATA = Resource(
 )
 
 
-def __getattr__(name: str) -> Any:
-    # Lazy: listing the suites must not import the language, which only `atom` needs.
-    if name != "atom":
-        raise AttributeError(f"module 'taskloom.suites.taskbench' has no attribute '{name}'")
-    from taskloom.suites.taskbench.atoms import atom
+def _build_facts(source: str, folder: Path) -> dict[str, Any]:
+    """Build a world of facts from a dump; see `worlds.facts.dump`."""
+    from taskloom.suites.taskbench.worlds.facts.dump import build_world
 
-    return atom
+    manifest = build_world(source, folder)
+    facts = sum(manifest["facts"].values())
+    summary = (
+        f"{facts:,} facts and {manifest['labels']:,} labels of {manifest['triples']:,} triples"
+    )
+    return {**manifest, "facts": facts, "summary": summary}
+
+
+FACTS = Resource(
+    "facts",
+    "a world of facts built from a Wikidata dump (taskbench: factual tasks)",
+    ("facts/world.json",),
+    build=_build_facts,
+)
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy: listing the suites must not import the language.
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name == "facts":
+        return import_module(f"{__name__}.worlds.facts")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def _queries(fields: TaskbenchFields) -> dict[str, str]:
@@ -57,6 +92,20 @@ VIEWS = {
 }
 
 
+def reference_positions(plan: Plan) -> Scorer:
+    """Return the scorer of the published code: the first n words against the n positions."""
+    from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
+
+    def of_sequences(task: str) -> Scorer | None:
+        assert isinstance(plan.scorer, ByTask)
+        scorer = plan.scorer.sequences(task)
+        if isinstance(scorer, Positions):
+            return ReferencePositions(scorer.sets, scorer.separators)
+        return scorer
+
+    return ByTask(of_sequences, "reference-positions")
+
+
 @suite
 class TaskbenchSuite(Suite):
     """Functions of the language on words, facts and random maps."""
@@ -65,8 +114,9 @@ class TaskbenchSuite(Suite):
     fields = TaskbenchFields
     describe = "Word and sequence functions from a typed language (TaskBench500)"
     version = 4
-    resources = (NLTK_DATA, WIKIDATA)
+    resources = (NLTK_DATA, WIKIDATA, FACTS)
     views = VIEWS
+    plan_scorers = MappingProxyType({"reference-positions": reference_positions})
 
     def weave(self, fields: TaskbenchFields, key: Key) -> Plan:
         """Plan a function recipe."""
@@ -79,7 +129,6 @@ class TaskbenchSuite(Suite):
         are left to the search for recipes.
         """
         from difflib import get_close_matches
-        from pathlib import Path
 
         from taskloom.suites.taskbench.language import ExpressionError, read
 

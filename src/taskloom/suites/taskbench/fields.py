@@ -151,7 +151,7 @@ class TaskbenchFields(Fields):
         "synthetic",
         paths="marked",
         description=(
-            "Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint"
+            "Where facts come from: synthetic, wikidata, built, a file or folder, an endpoint"
         ),
     )
     case: Literal["as-is", "lower"] = world(

@@ -131,7 +131,7 @@ def test_a_killed_load_goes_on(
     monkeypatch.setattr(rdf, "_load", counted)
     store = disk_store([folder / "a.nt"], "d" * 64, cache, 10_000)
     assert len(store) == 3_000
-    total = sum(1 for _ in rdf._chunks([folder / "a.nt"], 10_000))
+    total = sum(1 for _ in rdf.chunks([folder / "a.nt"], 10_000))
     assert len(loads) == total - done < total - 4
 
 
@@ -184,7 +184,7 @@ def test_two_processes_at_once(folder: Path, tmp_path: Path) -> None:
         ("a.nt.gz", b"plain text", "damaged or cut off"),
         ("a.nt.bz2", bz2.compress(tree(2_000))[:-200], "damaged or cut off"),
         ("a.nt.bz2", b"plain text", "damaged or cut off"),
-        ("a.ttl", b"", "does not end in .nt, .nt.gz or .nt.bz2"),
+        ("a.ttl", b"", "does not end in .nt, .nt.gz, .nt.bz2 or .nt.zst"),
     ],
 )
 def test_what_is_wrong_with_a_file(name: str, content: bytes, says: str, tmp_path: Path) -> None:

@@ -1,9 +1,14 @@
-"""The few operations that stacked networks need: maps, norms, look-ups and losses with one set of
-weights per seed.
+"""The few operations that stacked networks need: maps, norms, look-ups, losses and dropout with one
+set of weights per seed.
 
 Tensors are laid out [seeds, batch, positions, channels]. On the CPU each seed is computed by
 itself, which is as fast as a batched product there and gives the very bits that the seed alone
 gives; on an accelerator all seeds are one batched product.
+
+Dropout is a pure function of seed, step, site and index; a site is one use of dropout in a network.
+A mask is a hash, not a draw: nothing has to be saved to resume a run, a seed gets the same masks
+whether it is trained alone or in a stack, with whole batches or in parts, on the CPU or on a GPU,
+and a captured CUDA graph needs no generator.
 """
 
 from __future__ import annotations
@@ -18,7 +23,67 @@ import torch.nn.functional as F  # noqa: N812 - the name every reader of torch c
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.scratch.nets.dropout import DropoutKeys
+
+# The multipliers of C. Wellons' 32-bit integer hash with low bias; the key's second half enters
+# between its rounds, so that two keys are not two orders of one sequence.
+_FIRST = 0x7FEB352D
+_SECOND = 0x846CA68B - (1 << 32)
+_GOLDEN = 0x9E3779B9 - (1 << 32)
+
+
+def _mix(z: Tensor) -> Tensor:
+    z = z ^ ((z >> 16) & 0xFFFF)
+    z = z * _FIRST
+    z = z ^ ((z >> 15) & 0x1FFFF)
+    z = z * _SECOND
+    return z ^ ((z >> 16) & 0xFFFF)
+
+
+class DropoutKeys:
+    """Keys from which the dropout masks of one training step are hashed.
+
+    Attributes:
+        keys: [sites, seeds, 2] 32-bit keys.
+        first_row: The place of the first example in its batch, when a batch is computed in parts.
+    """
+
+    def __init__(self, seeds: Tensor, step: Tensor, sites: int, first_row: int = 0) -> None:
+        site = torch.arange(2 * sites, dtype=torch.int32, device=seeds.device).view(sites, 1, 2)
+        mixed = _mix(
+            _mix(seeds.to(torch.int32).view(1, -1, 1) * _GOLDEN + 1) + step.to(torch.int32)
+        )
+        self.keys = _mix(_mix(mixed + site * _GOLDEN) + site)
+        self.first_row = first_row
+
+
+def keep(shape: torch.Size, p: float, key: Tensor, first_row: int = 0) -> Tensor:
+    """Return a mask of the shape [seeds, rows, ...] that is True with probability 1 - p; key
+    [seeds, 2].
+    """
+    inner = shape[1:].numel()
+    row = inner // shape[1]
+    z = torch.arange(first_row * row, first_row * row + inner, dtype=torch.int32, device=key.device)
+    z = z.unsqueeze(0) + key[:, :1]
+    z = z ^ ((z >> 16) & 0xFFFF)
+    z = z * _FIRST + key[:, 1:]
+    z = z ^ ((z >> 15) & 0x1FFFF)
+    z = z * _SECOND
+    z = z ^ ((z >> 16) & 0xFFFF)
+    return (z >= round(p * (1 << 32)) - (1 << 31)).view(shape)
+
+
+def drop(x: Tensor, p: float, key: Tensor | None, first_row: int = 0) -> Tensor:
+    """Apply dropout to x [seeds, rows, ...]; the identity without a key."""
+    if key is None or p == 0:
+        return x
+    return x * (keep(x.shape, p, key, first_row) * (1 / (1 - p))).to(x.dtype)
+
+
+def call_key(key: Tensor, call: int) -> Tensor:
+    """Return the key of the n-th call of a pass, from the key [..., 2] of the pass."""
+    step = (call * _GOLDEN + (1 << 31)) % (1 << 32) - (1 << 31)  # a whole number that 32 bits hold
+    return _mix(key + step)
+
 
 Weights = Mapping[str, Tensor]
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -368,15 +433,49 @@ def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor
     index = torch.stack([first, last], -1).expand(len(logprobs), -1, -1).unsqueeze(-1)
     losses = -logprobs.gather(-1, index).squeeze(-1).sum(-1) * (labels >= 0)
     start, end = best_spans(logprobs.detach())
-    # Compare the words from the two starts on, as many as the label's span has.
+    return losses, same_words(context, (start, end), (first, last)) & (labels >= 0)
+
+
+def judge_span_table(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the cross entropy over all spans; a hit points at the same words as the label.
+
+    Spans that are wider than the table have no loss and are not hit.
+
+    Args:
+        logits: [seeds, batch, widths, positions], by the number of words after the first.
+        context: [batch, positions] word ids.
+        labels: [batch] spans.
+    """
+    widths, positions = logits.shape[2:]
+    known = labels.clamp(min=0)
+    first, last = torch.div(known, SPAN, rounding_mode="floor"), known % SPAN
+    width = last - first
+    scored = (labels >= 0) & (width < widths)
+    logprobs = logits.flatten(2).log_softmax(-1)
+    index = (width.clamp(max=widths - 1) * positions + first).expand(len(logits), -1)
+    # The span of a label without a loss may not be a span: minus infinity times 0 is not a number.
+    losses = -logprobs.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+    losses = torch.where(scored, losses, torch.zeros_like(losses))
+    best = logprobs.detach().argmax(-1)
+    start, more = best % positions, torch.div(best, positions, rounding_mode="floor")
+    return losses, same_words(context, (start, start + more), (first, last)) & scored
+
+
+def same_words(
+    context: Tensor, given: tuple[Tensor, Tensor], wanted: tuple[Tensor, Tensor]
+) -> Tensor:
+    """True where the words of a span [seeds, batch] are those of another [batch]."""
+    start, end = given
+    first, last = wanted
+    # Compare the words from the two starts on, as many as the wanted span has.
     at = torch.arange(context.shape[1], device=context.device)
     most = context.shape[1] - 1
     right = context.gather(1, (first[:, None] + at).clamp(max=most))
     pointed_at = (start.unsqueeze(-1) + at).clamp(max=most)
-    given = context.expand(len(logprobs), -1, -1).gather(2, pointed_at)
+    pointed = context.expand(len(start), -1, -1).gather(2, pointed_at)
     beyond = at > (last - first)[:, None]
-    same = ((given == right) | beyond).all(-1)
-    return losses, same & (end - start == last - first) & (labels >= 0)
+    same = ((pointed == right) | beyond).all(-1)
+    return same & (end - start == last - first)
 
 
 def best_spans(logprobs: Tensor) -> tuple[Tensor, Tensor]:

@@ -125,6 +125,10 @@ class Wish(NamedTuple):
     concepts: dict[str, bool]
 
 
+class VainGroupError(RecipeError):
+    """A group wants supports that no question of its kind can have."""
+
+
 class GroupExamples:
     """The examples of one group, each a story with one question."""
 
@@ -159,13 +163,13 @@ class GroupExamples:
             if self._planned() and not sizes:
                 raise self._no_size(kind)
 
-    def _no_size(self, kind: str) -> RecipeError:
+    def _no_size(self, kind: str) -> VainGroupError:
         """Build the error for a question type of which no support has a wanted size."""
         group = self.group
         required = ""
         if group.composition:
             required = f" and {', '.join(group.composition)} in the support"
-        return RecipeError(
+        return VainGroupError(
             f"group '{group.name}': no {kind} question has a support of"
             f" {group.support or 'any size'} with the events {', '.join(group.events)}, the"
             f" wording {', '.join(group.wording) or 'none'}{required};"

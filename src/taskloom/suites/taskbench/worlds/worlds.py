@@ -152,6 +152,14 @@ def _place(facts: str) -> str:
     machine.
     """
     name, mark, settings = facts.partition("#")
+    if name == "built":
+        world = resource("facts").find()
+        if world is None:
+            raise DataError(
+                "the facts are missing: facts=built is the world that `taskloom data build facts`"
+                " leaves in the cache, and there is none; build it, or name the folder of one"
+            )
+        return f"{world}{mark}{settings}"
     if name != "wikidata":
         return facts
     folder = resource("wikidata").find()

@@ -5,6 +5,7 @@ or invented.
 
     synthetic                                                      the invented world
     synthetic#people=20000&ambiguity=0.1&seed=3                    the same with knobs
+    data/facts                                                     a world that was built from a dump
     data/wikidata.nt.gz                                            a file, or a folder of files
     data/truthy#keep=disk&only=catalogue&inputs=2000               a dump too large for memory
     https://query.wikidata.org/sparql#inputs=2000&contact=me@x.org a SPARQL server
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, nearest
@@ -45,6 +47,22 @@ from taskloom.suites.taskbench.worlds.facts.set_operators import (
     union,
 )
 
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.worlds.facts.fact_functions import balanced as balanced
+    from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs as WorldKnobs
+    from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world as roomy_world
+    from taskloom.suites.taskbench.worlds.facts.rdf import write_ntriples as write_ntriples
+    from taskloom.suites.taskbench.worlds.facts.task_queries import task_query as task_query
+
+_HOME = {
+    "WorldKnobs": "invented_facts",
+    "balanced": "fact_functions",
+    "roomy_world": "invented_facts",
+    "task_query": "task_queries",
+    "write_ntriples": "rdf",
+}
+"""Public names that are imported when they are used."""
+
 __all__ = [
     "Counted",
     "FactComposer",
@@ -65,7 +83,14 @@ __all__ = [
     "open_world",
     "survey",
     "union",
+    *_HOME,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 _RDF = {"keep": str, "language": str, "only": str, "inputs": int}
@@ -98,6 +123,12 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         return EndpointWorld(
             name, manners=polite, cache=cache, **{k: v for k, v in given.items() if k in _ENDPOINT}
         )
+    from taskloom.suites.taskbench.worlds.facts.built import BuiltWorld, is_built
+
+    if name and is_built(Path(name)):
+        built = BuiltWorld(Path(name))
+        sample = _settings(where, settings, {"inputs": int}).get("inputs")
+        return built if sample is None else built.sampled(sample)
     from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
     if not name or (not path_of(name).exists() and "/" not in name and "." not in name):

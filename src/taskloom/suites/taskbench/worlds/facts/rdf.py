@@ -17,11 +17,12 @@ import io
 import json
 import re
 import shutil
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 from taskloom.core.errors import DataError, InputError, MissingExtra
 from taskloom.core.files import atomic, cache_folder, locked
@@ -52,8 +53,8 @@ CPU-second.
 """
 
 
-ENDINGS = (".nt", ".nt.gz", ".nt.bz2")
-_ENDS = ".nt, .nt.gz or .nt.bz2"
+ENDINGS = (".nt", ".nt.gz", ".nt.bz2", ".nt.zst")
+_ENDS = ".nt, .nt.gz, .nt.bz2 or .nt.zst"
 
 Only = re.Pattern[bytes] | None
 """Pattern of the lines that are loaded, or None for all."""
@@ -128,7 +129,7 @@ def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Patte
 def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> Any:
     """Load the triples of the files into a store in memory."""
     store = _oxigraph().Store()
-    for _, name, first_line, lines in _chunks(files, chunk):
+    for _, name, first_line, lines in chunks(files, chunk):
         _load(store, name, first_line, lines, only)
     return store
 
@@ -181,7 +182,7 @@ def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         store = _oxigraph().Store(str(part / "triples"))
-    for number, name, first_line, lines in _chunks(files, chunk):
+    for number, name, first_line, lines in chunks(files, chunk):
         if number >= done:
             _load(store, name, first_line, lines, only)
             store.flush()
@@ -201,7 +202,7 @@ def _load(store: Any, name: str, first_line: int, lines: bytes, only: Only) -> N
         raise DataError(f"{name}, {where} is not N-Triples: {error.msg}") from error
 
 
-def _chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]]:
+def chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]]:
     """Yield pieces of whole lines with number, file and number of the first line; always the same
     for the same size.
     """
@@ -221,9 +222,19 @@ def _chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes
 
 
 def _opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | IO[bytes]:
+    """Open a file for reading its text; `-` is standard input."""
+    if str(path) == "-":
+        return sys.stdin.buffer
     if path.name.endswith(".gz"):
         return gzip.open(path)
-    return bz2.open(path) if path.name.endswith(".bz2") else path.open("rb")
+    if path.name.endswith(".bz2"):
+        return bz2.open(path)
+    if path.name.endswith(".zst"):
+        import pyarrow as pa
+
+        stream = pa.input_stream(str(path), compression="zstd", buffer_size=1 << 20)
+        return cast("IO[bytes]", io.BufferedReader(cast("io.RawIOBase", stream), 1 << 20))
+    return path.open("rb")
 
 
 def _oxigraph() -> Any:
