@@ -125,7 +125,7 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         )
     from taskloom.suites.taskbench.worlds.facts.built import BuiltWorld, is_built
 
-    if name and is_built(Path(name)):
+    if name and is_built(path_of(name)):
         built = BuiltWorld(Path(name))
         sample = _settings(where, settings, {"inputs": int}).get("inputs")
         return built if sample is None else built.sampled(sample)
