@@ -5,6 +5,7 @@ It is not part of the command line, because `tl.show` has to work without one.
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -12,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.arguments import path_of, whole
+from taskloom.core.arguments import whole
 from taskloom.core.errors import ParameterError, TaskloomError
 from taskloom.core.example import Answer, Example
 from taskloom.core.output import cell, console, emit, printable, table
@@ -34,6 +35,9 @@ LONGEST_SHOWN = 40_000
 an example that long.
 """
 
+MOST_SHOWN = 10_000
+"""Maximum number of examples to print: they are held in memory, and a split has up to 20 million."""
+
 LISTED = 20
 """Values that people are shown before the rest is only counted."""
 
@@ -52,8 +56,8 @@ def views(
     from taskloom.data import dataset
     from taskloom.recipe import read
 
-    folder = Path(name)
-    recipe = dataset.load(folder).recipe_by(task) if folder.is_dir() else read(name, changes)
+    made = _is_folder(name)
+    recipe = dataset.load(name).recipe_by(task) if made else read(name, changes)
     for view in chosen:
         if view not in recipe.suite.views:
             owners = " and ".join(s.name for s in SUITES if view in s.views)
@@ -119,8 +123,8 @@ def show(
     from taskloom.recipe.overrides import given_changes
 
     changes = given_changes(changes, set)
-    n, start = whole(n, "n", least=0), whole(start, "start", least=0)
-    if isinstance(what, str | Path) and path_of(what).is_dir():
+    n, start = _shown(whole(n, "n", least=0)), whole(start, "start", least=0)
+    if isinstance(what, str | Path) and _is_folder(what):
         what = load(what)
     if isinstance(what, Examples):
         what = Dataset(
@@ -163,7 +167,8 @@ def examples(
     """Print the examples of `taskloom show`, with their variants if wanted."""
     from taskloom.data import load
 
-    if path_of(name).is_dir():
+    n = _shown(n)
+    if _is_folder(name):
         if seed is not None or tuple(changes):
             parameter = "set" if tuple(changes) else "seed"
             raise ParameterError(parameter, f"goes with a recipe, and {name} is made already")
@@ -180,6 +185,20 @@ def examples(
         if shown.variants is not None:
             fields["variants"] = list(map(_variant_as_dict, shown.variants(example)))
         emit({"split": shown.split, "index": start + i, **fields})
+
+
+def _is_folder(name: str | Path) -> bool:
+    """True for the path of a folder; the names of some recipes are too long for a path."""
+    return os.path.isdir(os.path.expanduser(name))
+
+
+def _shown(n: int) -> int:
+    """Check a number of examples to print."""
+    if n > MOST_SHOWN:
+        raise ParameterError(
+            "n", f"must be at most {MOST_SHOWN:,}, not {n:,}; `taskloom make` writes more examples"
+        )
+    return n
 
 
 def _of_dataset(

@@ -87,7 +87,7 @@ def show(
             autocompletion=complete_recipes,
         ),
     ],
-    n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
+    n: Annotated[int, typer.Option("-n", help="How many examples, at most 10,000.", min=1)] = 3,
     split: Annotated[
         str | None, typer.Option("--split", help="Which split; the first by default.")
     ] = None,
