@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 ANSWERED = "answered"
 """Outcome of a reply that has an answer. The others: `refused`, `filtered`, `cut off`, `only
-thinking` and `empty`.
+thinking`, `empty` and `no answer` (a text in which the extraction finds none).
 """
 
 SHOTS_AS = ("messages", "prompt")
@@ -175,6 +175,8 @@ class FittedChat:
         said, thought = divide_thinking(reply.text, thought_marks(self.learner.thinking))
         outcome = self._outcome(reply, said)
         answer, rule = self.prompt.cut(said) if outcome == ANSWERED else ("", "")
+        if outcome == ANSWERED and not answer.strip():
+            outcome, rule = "no answer", ""
         return {
             "messages": json.dumps(messages, ensure_ascii=False),
             "reply": reply.text,
