@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import taskloom
-from taskloom.learners.inputs import columns
+from taskloom.learners.interface import columns
 from taskloom.learners.scratch.tokens import WordVocabulary, encode
 
 

@@ -18,7 +18,6 @@ from statistics import mean, stdev
 
 from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.algebra import NA, answer
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, framed, overlap
@@ -26,6 +25,7 @@ from taskloom.suites.zest.synthetic.domain import Domain, full_name
 from taskloom.suites.zest.synthetic.flip_groups import form
 from taskloom.suites.zest.synthetic.programs import wordings
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
+from taskloom.suites.zest.task_files import PAPER
 
 KINDS = {"paraphrase": 0, "target_semantics": 1}
 FIRST = 40

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.core import shards
 from taskloom.core.errors import DataError, ParameterError, TaskloomError
+from taskloom.core.progress import Progress
 from taskloom.data import workers
-from taskloom.data.workers import MakeProgress, can_fork
+from taskloom.data.workers import can_fork
 from tests.slow import slow_except
 
 RECIPES = ["ctl/A", "ctl/A-independent", "ctl/R", "ctl/S", "ctl/length"]
@@ -408,7 +410,7 @@ def test_unusable_folders_and_numbers(tmp_path: Path) -> None:
 
 
 def test_progress_reaches_the_end(tmp_path: Path) -> None:
-    seen: list[MakeProgress] = []
+    seen: list[Progress] = []
     tl.make("ctl/A", tmp_path / "d", set=TRAIN, shard_rows=1000, progress=seen.append)
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     assert (
@@ -419,6 +421,17 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
             for s in tl.load(tmp_path / "d").splits
         )
     )
+
+
+@pytest.mark.parametrize("check", [tl.verify, tl.audit])
+def test_progress_of_checks_reaches_the_end(check: Callable[..., Any]) -> None:
+    seen: list[Progress] = []
+    check(
+        tl.make("ctl/A", set={"splits": {"train": {"n": 50}, "iid": {"n": 20}}}),
+        progress=seen.append,
+    )
+    assert [p.done for p in seen] == sorted(p.done for p in seen)
+    assert seen[-1].done == seen[-1].total > 1
 
 
 def test_content_digests_see_every_value() -> None:

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 from hypothesis import strategies as st
 
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.server import application
 from taskloom.apps.view.suite_process import answer
 from taskloom.core.errors import TaskloomError
 from tests.apps.view.hostile import EXAMPLES, SCRIPT, TRAITS, write_dataset

@@ -122,8 +122,8 @@ def test_the_viewer_names_the_models_and_shows_prompt_and_reply(
     typed: tuple[Path, ChatServer],
 ) -> None:
     testing = pytest.importorskip("starlette.testclient")
-    from taskloom.apps.view.application import application
     from taskloom.apps.view.folders import ViewedFolders
+    from taskloom.apps.view.server import application
 
     folder, _ = typed
     stores = {f.path.name: f.name for f in ViewedFolders([folder]).every() if f.kind == "store"}

@@ -23,7 +23,7 @@ from taskloom.core.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, TrainingError, load  # noqa: E402
 from taskloom.learners.accelerated.cuda_graphs import put_back  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.inputs import examples  # noqa: E402
+from taskloom.learners.interface import examples  # noqa: E402
 from taskloom.learners.pretrained import trainer  # noqa: E402
 from taskloom.learners.pretrained.forward import losses  # noqa: E402
 from taskloom.learners.scratch.nets.bilstm import BiLSTM  # noqa: E402

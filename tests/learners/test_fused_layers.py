@@ -18,9 +18,12 @@ pytest.importorskip(
     "triton", reason="kernels need Triton: pip install triton (torch for a GPU brings it)"
 )
 
-from taskloom.learners.scratch.nets.dropout import DropoutKeys  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
-from taskloom.learners.scratch.nets.ops import Kernels, Net  # noqa: E402
+from taskloom.learners.scratch.nets.ops import (  # noqa: E402
+    DropoutKeys,
+    Kernels,
+    Net,
+)
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
 from taskloom.learners.scratch.tokens import Encoded  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402

@@ -175,8 +175,8 @@ def test_saved_and_loaded_is_the_same_and_any_batch(tmp_path: Path) -> None:
 
 
 def test_every_dropout_call_has_its_own_mask_and_a_step_too() -> None:
-    from taskloom.learners.scratch.nets.dropout import DropoutKeys
     from taskloom.learners.scratch.nets.module_adapter import Masks
+    from taskloom.learners.scratch.nets.ops import DropoutKeys
 
     def masks(seed: int, step: int) -> list[Any]:
         dropout = DropoutKeys(

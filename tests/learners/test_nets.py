@@ -18,9 +18,12 @@ from tests.slow import slow_except  # noqa: E402
 from taskloom.learners.interface import LearnerError  # noqa: E402
 from taskloom.learners.scratch.nets import ops  # noqa: E402
 from taskloom.learners.scratch.nets.bilstm import BiLSTM  # noqa: E402
-from taskloom.learners.scratch.nets.dropout import DropoutKeys  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR, asked_before, geometric_attention  # noqa: E402
-from taskloom.learners.scratch.nets.ops import Net, count  # noqa: E402
+from taskloom.learners.scratch.nets.ops import (  # noqa: E402
+    DropoutKeys,
+    Net,
+    count,
+)
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
 from taskloom.learners.scratch.tokens import Encoded  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402

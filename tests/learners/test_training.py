@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from taskloom.learners import LearnerError  # noqa: E402
-from taskloom.learners.scratch.nets.dropout import DropoutKeys, keep  # noqa: E402
+from taskloom.learners.scratch.nets.ops import DropoutKeys, keep  # noqa: E402
 from taskloom.learners.training.batches import Order  # noqa: E402
 from taskloom.learners.training.optimiser import Flat, TrainingState, update  # noqa: E402
 from taskloom.learners.training.out_of_memory import check_room  # noqa: E402

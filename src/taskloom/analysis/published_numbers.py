@@ -1,7 +1,8 @@
 """Published numbers: data files, one a paper, each number with its place in the paper.
 
-`papers/<paper>/published.yaml` has the paper's title, its tables and figures (`places`) and its
-numbers:
+A paper's folder is `papers/<paper>/`, or a package of another distribution, which names it under the
+entry-point group `taskloom`. Its `published.yaml` has the paper's title, its tables and figures
+(`places`) and its numbers:
 
     numbers:
       - {place: Table 1, of: {model: bilstm, variant: A, split: ood}, value: 0.95, sd: 0.03, n: 25}
@@ -18,15 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.registry import paper_folders
 from taskloom.recipe.yaml_files import parse
-
-PAPERS = "taskloom.papers"
-"""Package with one folder per paper, each with its published numbers."""
 
 NUMBERS = "published.yaml"
 """File with the published numbers in the folder of a paper."""
@@ -134,25 +132,40 @@ class PaperData:
     numbers: tuple[PublishedNumber, ...]
 
 
+def _files() -> dict[str, Path]:
+    """The data files of all papers, by the papers' names."""
+    files: dict[str, Path] = {}
+    for package, folder in paper_folders().items():
+        # A folder is a Python package, so its name has underscores where the paper's name has
+        # hyphens.
+        name = package.rpartition(".")[2].replace("_", "-")
+        file = folder / NUMBERS
+        if not file.is_file():
+            continue
+        if name in files:
+            raise TaskloomError(
+                f"two packages have published numbers of '{name}': {files[name]} and {file};"
+                " uninstall one, or rename its package"
+            )
+        files[name] = file
+    return files
+
+
 def paper_names() -> list[str]:
-    """The papers that have a data file; none if the package of papers is not installed."""
-    if find_spec(PAPERS) is None:
-        return []
-    folders = [
-        folder.name for folder in files(PAPERS).iterdir() if folder.joinpath(NUMBERS).is_file()
-    ]
-    # A folder is a Python package, so its name has underscores where the paper's name has hyphens.
-    return sorted(name.replace("_", "-") for name in folders)
+    """The papers that have a data file, in this package or in one that an entry point names."""
+    return sorted(_files())
+
+
+def paper(name: str) -> PaperData:
+    """Read the data file of a paper."""
+    files = _files()
+    if name not in files:
+        raise TaskloomError(f"there are no published numbers of '{name}'; {nearest(name, files)}")
+    return _read(name, files[name])
 
 
 @cache
-def paper(name: str) -> PaperData:
-    """Read the data file of a paper."""
-    if name not in paper_names():
-        raise TaskloomError(
-            f"there are no published numbers of '{name}'; {nearest(name, paper_names())}"
-        )
-    file = files(PAPERS).joinpath(name.replace("-", "_"), NUMBERS)
+def _read(name: str, file: Path) -> PaperData:
     data = parse(file.read_text(encoding="utf-8"))
     title = data["paper"]
     places = tuple(PaperPlace(paper=title, **place) for place in data["places"])

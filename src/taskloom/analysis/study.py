@@ -15,21 +15,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-
-from taskloom.core.errors import echo
-from taskloom.core.registry import Registry, is_python, name_in_file
-
-if TYPE_CHECKING:
-    from taskloom.analysis.finding import Finding
-    from taskloom.experiments.table import Runs
-
-
 from types import SimpleNamespace, UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
+    Any,
     Literal,
+    TypeAlias,
+    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -38,11 +31,12 @@ from typing import (
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
-from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.errors import TaskloomError, echo, nearest
+from taskloom.core.registry import Registry, is_python, name_in_file
 
 if TYPE_CHECKING:
+    from taskloom.analysis.finding import Finding
     from taskloom.experiments.table import Runs
-
 
 ShareSetting = Annotated[float, Field(ge=0, le=1)]
 """A score, or a share of something."""

@@ -165,7 +165,7 @@ def verify(
         verify_runs(folder, as_json)
         return
 
-    result = verifying.verify(folder, every=every, task=task)
+    result = verifying.verify(folder, every=every, task=task, progress=True)
     print_verification(result, folder, as_json)
     if not result.ok:
         raise typer.Exit(1)
@@ -224,7 +224,7 @@ def audit(
         )
     from taskloom.data import audit as audits
 
-    result = audits.audit(what)
+    result = audits.audit(what, progress=True)
     print_certificate(result, as_json)
     if result.failed:
         raise typer.Exit(1)

@@ -3,6 +3,12 @@
 A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range
 of its rows alone. That is the purity contract in code: `Split.rows(start, stop)` may depend on
 nothing but the recipe digest, the seed, the split and the index.
+
+Suites derive the answer of any item, so they can also derive the answers of its variants, items that
+differ from it in exactly one thing.
+A *simpler* variant has something less (a distractor, a person, a step). A *flip* is one edit that
+changes the answer, a *keep* one that must not. `Plan.variants` lists the variants of an item; the
+second solver (`Plan.check`) proves their answers like those of any other item.
 """
 
 from __future__ import annotations
@@ -14,10 +20,33 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taskloom.core.example import Answer, Example, Step
 from taskloom.core.scoring import Exact, Scorer
-from taskloom.core.variants import Variant
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+VariantKind = Literal["simpler", "flip", "keep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An item that differs from another one in one thing.
+
+    Attributes:
+        kind: `simpler`, `flip` (the answer changes) or `keep` (it stays).
+        edit: Name of the edit, such as `another room`. It is the same for all items, so that
+            failures can be grouped by it.
+        example: The varied item, with its derived answer.
+        before: Text of the original that the edit replaced; empty for an insertion.
+        after: Text that replaced it; empty for a removal.
+    """
+
+    kind: VariantKind
+    edit: str
+    example: Example
+    before: str = ""
+    after: str = ""
+
 
 __all__ = ["Answer", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks", "Withheld"]
 

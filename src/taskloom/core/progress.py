@@ -1,8 +1,12 @@
-"""Where progress is shown: a bar on a terminal, one line that is rewritten in a notebook, a line
-now and then in a log.
+"""Progress of work that can be counted: a bar on a terminal, one line that is rewritten in a
+notebook, a line now and then in a log.
 
 Bars on terminals are Rich's. In a notebook the line is an HTML element of its own (`display_id`),
 which needs no widgets and stays in the saved notebook.
+
+Experiments show more than a count, a table of running jobs with losses and GPUs. That display,
+`experiments.execute.progress`, uses the places and the notebook line of this module; it cannot be
+here, because the core does not know what a run is.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
@@ -82,3 +87,109 @@ def notebook_line() -> Iterator[ShowCount]:
     finally:
         if handle is not None:
             draw(latest)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far some work is.
+
+    Attributes:
+        part: What was worked on last: a split, or a step of an audit.
+        done: Units that are done.
+        total: Units in all.
+        seconds: Seconds since the beginning.
+        unit: What is counted.
+    """
+
+    part: str
+    done: int
+    total: int
+    seconds: float
+    unit: str = "rows"
+
+    @property
+    def split(self) -> str:
+        """The part by its name in `make` and `verify`, whose parts are splits."""
+        return self.part
+
+    def __str__(self) -> str:
+        if self.done >= self.total:
+            return f"{self.total:,} {self.unit} in {self.seconds:.0f} s"
+        left = self.seconds / self.done * (self.total - self.done) if self.done else 0
+        return f"{self.part}: {self.done:,} of {self.total:,} {self.unit}, about {left:.0f} s left"
+
+
+ShowProgress = Callable[[Progress], None]
+
+
+class WorkCounter:
+    """Counts what is done, and shows it after every part."""
+
+    def __init__(self, total: int, show: ShowProgress | None, unit: str = "rows") -> None:
+        self.total = total
+        self.done = 0
+        self.start = time.monotonic()
+        self.show = show
+        self.unit = unit
+
+    def add(self, part: str, count: int = 1) -> None:
+        """Count units of one part."""
+        self.done += count
+        if self.show is not None:
+            seconds = time.monotonic() - self.start
+            self.show(Progress(part, self.done, self.total, seconds, self.unit))
+
+
+@contextmanager
+def shown(progress: ShowProgress | bool | None = True) -> Iterator[ShowProgress | None]:
+    """Yield a function that shows progress on standard error or below a notebook's cell.
+
+    Args:
+        progress: Whether to show it; by default in notebooks only. Or a function of your own, which
+            is yielded as it is.
+    """
+    if callable(progress):
+        yield progress
+        return
+    if not wanted(progress):
+        yield None
+        return
+    displays = {"notebook": _notebook, "terminal": _terminal, "log": _log}
+    with displays[place()]() as show:
+        yield show
+
+
+@contextmanager
+def _notebook() -> Iterator[ShowProgress]:
+    with notebook_line() as show:
+        yield lambda p: show(str(p), p.done, p.total)
+
+
+@contextmanager
+def _terminal() -> Iterator[ShowProgress]:
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task("", total=None)
+        yield lambda p: bar.update(line, description=p.part, completed=p.done, total=p.total)
+
+
+@contextmanager
+def _log() -> Iterator[ShowProgress]:
+    last = time.monotonic()
+
+    def show(p: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LOG_EVERY:
+            last = time.monotonic()
+            print(p, file=sys.stderr, flush=True)
+
+    yield show

@@ -55,6 +55,10 @@ S = TypeVar("S", bound="Suite")
 W = TypeVar("W", bound=Callable[..., Any])
 
 GROUP = "taskloom"
+"""Entry-point group in which other packages name the modules to import."""
+
+PAPERS = "taskloom.papers"
+"""Package with one folder per paper."""
 
 INDEX = "index.json"
 """The file of a package that lists its things, written by `make index`."""
@@ -437,6 +441,26 @@ def load_entry_points() -> None:
                 f"the entry point '{point.name}' of {package} does not load "
                 f"({type(error).__name__}: {error}); fix or uninstall {package}"
             ) from error
+
+
+def paper_folders() -> dict[str, Path]:
+    """Folders that may hold the data of a paper, by the names of their packages: those inside
+    `taskloom.papers`, and the packages that entry points name.
+
+    Such a folder has any of `published.yaml`, `presets.toml` and `examples/*.yaml`.
+    """
+    folders = {}
+    if importlib.util.find_spec(PAPERS) is not None:
+        inside = Path(importlib.import_module(PAPERS).__path__[0])
+        for path in sorted(inside.iterdir()):
+            if (path / "__init__.py").is_file():
+                folders[f"{PAPERS}.{path.name}"] = path
+    load_entry_points()
+    for point in entry_points(group=GROUP):
+        paths = getattr(sys.modules.get(point.module), "__path__", None)
+        if paths:  # a module without a folder of its own has no files beside it
+            folders[point.module] = Path(next(iter(paths)))
+    return folders
 
 
 def is_python(name: str) -> bool:

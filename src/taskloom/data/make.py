@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import platform
 import re
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,18 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 import taskloom
-from taskloom.core import progress as progress_display
 from taskloom.core import shards
 from taskloom.core.arguments import path_of, whole
 from taskloom.core.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
 from taskloom.core.files import locked, sweep
 from taskloom.core.plan import Plan
+from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.data import Dataset, dataset
 from taskloom.data.dataset import origin_of, write_beside
 from taskloom.data.workers import (
     MOST_WORKERS,
     Piece,
-    RowCounter,
     Where,
     make_shards,
     refuse_while_importing_main,
@@ -42,9 +39,6 @@ from taskloom.data.workers import (
 from taskloom.recipe import Recipe, read
 from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
-
-if TYPE_CHECKING:
-    from taskloom.data.workers import MakeProgress
 
 if TYPE_CHECKING:
     from taskloom.recipe.tasks import Task
@@ -67,7 +61,7 @@ def make(
     force: bool = False,
     engine: str = "local",
     address: str | None = None,
-    progress: ShowRows | bool | None = None,
+    progress: ShowProgress | bool | None = None,
 ) -> Dataset:
     """Make a dataset: into a folder, or in memory where `out` is None.
 
@@ -106,11 +100,11 @@ def make(
     _check_splits(plan)
     pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
     if out is None:
-        with shown_rows(progress) as show:
+        with shown(progress) as show:
             return _in_memory(recipe, seed, plan, show)
     folder = path_of(out)
     refuse_while_importing_main()
-    with _alone(folder), shown_rows(progress) as show:
+    with _alone(folder), shown(progress) as show:
         if not (force and _remove_dataset(folder)):
             _refuse_other(folder, recipe, seed, _origin(recipe, plan))
         return _make_into(
@@ -126,14 +120,14 @@ def _make_into(
     pieces: list[Piece],
     where: Where,
     jsonl: bool,
-    show: ShowRows | None,
+    show: ShowProgress | None,
 ) -> Dataset:
     origin = _origin(recipe, plan)
-    report = RowCounter(sum(s.n for s in plan.splits), show)
+    report = WorkCounter(sum(s.n for s in plan.splits), show)
     kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, origin, seed, p)) is not None}
     for piece in pieces:
         if piece.file in kept:
-            report.add(piece)
+            report.add(piece.split, piece.rows)
     missing = [p for p in pieces if p.file not in kept]
     fresh = make_shards(recipe, seed, plan, folder, missing, where, report)
     manifest = manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh)
@@ -211,12 +205,12 @@ def _pieces(plan: Plan, rows: int) -> Iterator[Piece]:
             yield Piece(split.name, number, start, min(start + rows, split.n))
 
 
-def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowRows | None) -> Dataset:
-    report = RowCounter(sum(s.n for s in plan.splits), show)
+def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowProgress | None) -> Dataset:
+    report = WorkCounter(sum(s.n for s in plan.splits), show)
     tables = {}
     for split in plan.splits:
         tables[split.name] = table_of(plan, split, 0, split.n)
-        report.add(Piece(split.name, 0, 0, split.n))
+        report.add(split.name, split.n)
     return Dataset(manifest_of_tables(recipe, seed, plan, tables), tables)
 
 
@@ -293,81 +287,6 @@ def _sweep(folder: Path, wanted: AbstractSet[str]) -> None:
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()
     sweep(folder)
-
-
-ShowRows = Callable[["MakeProgress"], None]
-
-
-@contextmanager
-def shown_rows(progress: ShowRows | bool | None = True) -> Iterator[ShowRows | None]:
-    """Yield a function that shows how far a `make` is, on standard error or below a notebook's
-    cell.
-
-    Args:
-        progress: Whether to show it; by default in notebooks only. Or a function of your own, which
-            is yielded as it is.
-    """
-    if callable(progress):
-        yield progress
-    elif not progress_display.wanted(progress):
-        yield None
-    else:
-        with {"notebook": _notebook, "terminal": _terminal, "log": _log}[
-            progress_display.place()
-        ]() as show:
-            yield show
-
-
-@contextmanager
-def _notebook() -> Iterator[ShowRows]:
-    with progress_display.notebook_line() as show:
-        yield lambda p: show(_line(p), p.done, p.total)
-
-
-@contextmanager
-def _terminal() -> Iterator[ShowRows]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(
-        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
-        line = bar.add_task("making", total=None)
-        yield lambda p: bar.update(line, description=p.split, completed=p.done, total=p.total)
-
-
-@contextmanager
-def _log() -> Iterator[ShowRows]:
-    last = time.monotonic()
-
-    def show(p: MakeProgress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= progress_display.LOG_EVERY:
-            last = time.monotonic()
-            print(_line(p), file=sys.stderr, flush=True)
-
-    yield show
-
-
-def _line(p: MakeProgress) -> str:
-    rows = f"{p.split}: {p.done:,} of {p.total:,} rows"
-    if p.done >= p.total:
-        return f"{p.total:,} rows in {p.seconds:.0f} s"
-    left = p.seconds / p.done * (p.total - p.done) if p.done else 0
-    return f"{rows}, about {left:.0f} s left"
 
 
 def manifest_of_shards(

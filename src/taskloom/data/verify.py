@@ -28,6 +28,7 @@ from taskloom.core.errors import DataError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import digest
 from taskloom.core.plan import Plan
+from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.seeding import Key
 from taskloom.data import Dataset, dataset
 from taskloom.data.foreign import refuse_unfinished
@@ -173,6 +174,7 @@ def verify(
     every: bool = False,
     sample: int = SAMPLE,
     task: str | Path | None = None,
+    progress: ShowProgress | bool | None = None,
 ) -> Verification:
     """Check a dataset: digests of every row, the recipe's own digest, and a sample of the rows (or
     all of them).
@@ -188,10 +190,28 @@ def verify(
             that its recipe names, such as a domain. Without it, a dataset of a task that is not
             known in this process, or of a file that is not found, has only its bytes checked: a
             Python file that a manifest names is never imported.
+        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log;
+            by default in notebooks only. Or a function that is called after each part.
     """
     sample = whole(sample, "sample")
     folder, data = _opened(data)
-    rows = _check_bytes(data, folder)
+    sizes = [int(entry["n"]) for entry in data.manifest["splits"].values()]
+    proved = sum(sizes) if every else sum(min(size, sample) for size in sizes)
+    with shown(progress) as show:
+        # Every row is read once for its digest, and the proved ones once more.
+        counter = WorkCounter(sum(sizes) + proved, show)
+        return _verified(data, folder, every, sample, task, counter)
+
+
+def _verified(
+    data: Dataset,
+    folder: Path,
+    every: bool,
+    sample: int,
+    task: str | Path | None,
+    counter: WorkCounter,
+) -> Verification:
+    rows = _check_bytes(data, folder, counter)
     unproved = ""
     try:
         recipe = data.recipe_by(task)
@@ -235,6 +255,7 @@ def verify(
         chosen = _chosen(data, split, every, sample)
         for indexes, table in _chosen_rows(data, split, chosen, folder):
             proof.check(split, indexes, table)
+            counter.add(split, len(indexes))
     if proof.differences:
         proof.trace(
             (split, table) for split in data.splits for table in _stored_tables(data, split, folder)
@@ -364,7 +385,7 @@ def _has_trait(table: pa.Table, name: str) -> bool:
     )
 
 
-def _check_bytes(data: Dataset, folder: Path) -> int:
+def _check_bytes(data: Dataset, folder: Path, counter: WorkCounter) -> int:
     rows = 0
     entries: dict[str, dict[str, Any]] = {}
     for name, entry in data.manifest["splits"].items():
@@ -375,6 +396,7 @@ def _check_bytes(data: Dataset, folder: Path) -> int:
             except DataError as error:
                 raise DataError(f"{folder}: split '{name}': {error}") from None
             rows += table.num_rows
+            counter.add(name, table.num_rows)
         digest = dataset.split_digest(blocks)
         if digest != entry["digest"]:
             raise DataError(

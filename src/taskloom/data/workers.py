@@ -14,7 +14,6 @@ import re
 import signal
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -32,9 +31,11 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.core import shards
+from taskloom.core.child_process import end_with_parent
 from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.files import sweep
 from taskloom.core.plan import Plan, Split
+from taskloom.core.progress import WorkCounter
 from taskloom.data.dataset import origin_of, shard_file
 from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import load_definitions
@@ -46,9 +47,6 @@ lock that a worker takes.
 
 MOST_WORKERS = 10_000
 """Maximum number of worker processes: more than any machine has cores."""
-
-WATCH = 0.5
-"""Seconds between two looks at whether the parent still lives."""
 
 _GUARD = re.compile(r"^if\s+__name__\b", re.MULTILINE)
 _swap = threading.Lock()
@@ -125,26 +123,6 @@ def forking() -> Iterator[None]:
         yield
 
 
-def end_with_parent(stop: Connection | None = None) -> None:
-    """End this process when its parent has ended, which a process in the middle of its work would
-    not notice.
-
-    Args:
-        stop: End as soon as there is something to read here, too. Nobody reads it, so it is there
-            for all processes that wait for it.
-    """
-    threading.Thread(target=_watch, args=(os.getppid(), stop), daemon=True).start()
-
-
-def _watch(parent: int, stop: Connection | None) -> None:
-    while os.getppid() == parent:
-        if stop is None:
-            time.sleep(WATCH)
-        elif stop.poll(WATCH):
-            break
-    os._exit(1)
-
-
 def refuse_while_importing_main() -> None:
     """Raise in a worker that is importing the caller's script: what it calls there, its parent is
     doing already.
@@ -158,16 +136,6 @@ def refuse_while_importing_main() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeProgress:
-    """How far a `make` is: rows done of all rows, and the seconds it took."""
-
-    split: str
-    done: int
-    total: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """One shard to be made: rows start..stop of a split."""
 
@@ -177,27 +145,14 @@ class Piece:
     stop: int
 
     @property
+    def rows(self) -> int:
+        """Number of its rows."""
+        return self.stop - self.start
+
+    @property
     def file(self) -> str:
-        """Return its path inside the dataset's folder."""
+        """Its path inside the dataset's folder."""
         return shard_file(self.split, self.number)
-
-
-class RowCounter:
-    """Counts rows and passes them on."""
-
-    def __init__(self, total: int, progress: Callable[[MakeProgress], None] | None) -> None:
-        self.total = total
-        self.done = 0
-        self.start = time.monotonic()
-        self.progress = progress
-
-    def add(self, piece: Piece) -> None:
-        """Count a shard that is there."""
-        self.done += piece.stop - piece.start
-        if self.progress:
-            self.progress(
-                MakeProgress(piece.split, self.done, self.total, time.monotonic() - self.start)
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +171,7 @@ def make_shards(
     folder: Path,
     pieces: list[Piece],
     where: Where,
-    report: RowCounter,
+    report: WorkCounter,
 ) -> dict[str, shards.Stamp]:
     """Make shards into a folder and return their stamps by file."""
     if where.engine == "ray":
@@ -244,12 +199,12 @@ def _make_one(recipe: Recipe, seed: int, plan: Plan, folder: Path, piece: Piece)
 
 
 def _make_here(
-    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: RowCounter
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: WorkCounter
 ) -> dict[str, shards.Stamp]:
     stamps = {}
     for piece in pieces:
         stamps[piece.file] = _make_one(recipe, seed, plan, folder, piece)
-        report.add(piece)
+        report.add(piece.split, piece.rows)
     return stamps
 
 
@@ -303,7 +258,7 @@ def _make_in_processes(
     folder: Path,
     pieces: list[Piece],
     workers: int,
-    report: RowCounter,
+    report: WorkCounter,
 ) -> dict[str, shards.Stamp]:
     """Make shards in several processes.
 
@@ -328,12 +283,12 @@ def _make_in_processes(
     try:
         with forking():
             # Long pieces first: one that is left for the end keeps everybody waiting.
-            by_length = sorted(pieces, key=lambda piece: piece.start - piece.stop)
+            by_length = sorted(pieces, key=lambda piece: -piece.rows)
             futures = {pool.submit(_work, piece): piece for piece in by_length}
         for future in as_completed(futures):
             piece = futures[future]
             stamps[piece.file] = future.result()
-            report.add(piece)
+            report.add(piece.split, piece.rows)
     except BrokenProcessPool as error:
         raise DataError(
             f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,}"
@@ -360,7 +315,7 @@ def _planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Pla
 
 
 def _make_by_ray(
-    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: RowCounter
+    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: WorkCounter
 ) -> dict[str, shards.Stamp]:
     """Make shards by tasks on a Ray cluster; every node writes into the folder, so all of them must
     see it.
@@ -386,7 +341,7 @@ def _make_by_ray(
                     " all nodes see it"
                 )
             stamps[piece.file] = stamp
-            report.add(piece)
+            report.add(piece.split, piece.rows)
     finally:
         cluster.leave()
     return stamps

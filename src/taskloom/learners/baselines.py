@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.core.errors import InputError, MissingExtra
 from taskloom.core.example import Example
-from taskloom.learners.inputs import check_candidates, check_split, columns, examples, texts
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     WithoutSteps,
+    check_candidates,
     check_settings,
+    check_split,
+    columns,
+    examples,
     register_learner,
+    texts,
 )
 from taskloom.learners.saved import read_learner, saving
 

@@ -2,8 +2,8 @@
 
 `preset: NAME` in a learner's block stands for settings under one name, such as those of a published
 model. Settings next to it override the preset's, and runs record the settings, not the name. Presets
-come from a `presets.toml` in a folder of `taskloom.papers`, or from `register_preset` in a module
-that an installed package names as its entry point.
+come from a `presets.toml` in a folder of `taskloom.papers` or of a package that an entry point names,
+or from `register_preset` in such a package.
 
 The only module of the learners that needs pydantic, and only to read a block; a GPU machine may do
 without it.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.core.errors import nearest
-from taskloom.core.registry import Registry, load_entry_points
+from taskloom.core.registry import Registry, paper_folders
 from taskloom.learners.interface import LEARNERS, Learner, LearnerError, find_learner
 
 FILE = "presets.toml"
@@ -48,16 +48,19 @@ class Preset:
 class PresetRegistry(Registry[Preset]):
     """Presets by name; those of a package are in files, so that finding one imports no study."""
 
+    def __init__(self) -> None:
+        super().__init__("preset")
+        self._known_files: set[Path] = set()
+
     def _submodules(self) -> list[str]:
         return []
 
     def _import_all(self) -> None:
-        for package, folder in self.folders():
-            for path in sorted(folder.glob(f"*/{FILE}")):
-                origin = f"{package}.{path.parent.name}"
-                if not self.of(origin):
-                    self._read(path, origin)
-        load_entry_points()
+        for package, folder in paper_folders().items():
+            file = folder / FILE
+            if file.is_file() and file not in self._known_files:
+                self._read(file, package)
+                self._known_files.add(file)
 
     def _read(self, path: Path, origin: str) -> None:
         """Register the presets of a file; one that `extends` another changes some settings of it."""
@@ -72,7 +75,7 @@ class PresetRegistry(Registry[Preset]):
             self.add(name, Preset(name, describe, settings), origin)
 
 
-PRESETS = PresetRegistry("preset", "taskloom.papers")
+PRESETS = PresetRegistry()
 
 _EITHER = (("steps", "epochs"), ("evaluate_every", "evaluate_epochs"))
 """Pairs of settings for the same quantity in different units. At most one of a pair may be set."""

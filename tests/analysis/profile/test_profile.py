@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+import taskloom as tl
 from taskloom.analysis.profile import profile as profiles
 from taskloom.analysis.profile.panel import TaskPanel
 from taskloom.analysis.profile.profile import (
     ModelProfile,
     gather,
     profile,
+    profiles_in,
     read_model,
     read_profile,
     write_profile,
@@ -21,6 +23,7 @@ from taskloom.analysis.profile.profile import (
 from taskloom.analysis.profile.profile_page import write_page
 from taskloom.cli.app import run
 from taskloom.core.errors import DataError, ParameterError, TaskloomError
+from taskloom.experiments.sources.score_files import open_runs
 from taskloom.learners.config import read
 
 SIZES = {"splits": {"train": {"n": 30}, "test": {"n": 40}}}
@@ -252,6 +255,18 @@ def test_profiles_are_findings_of_a_page(result: ModelProfile, panel: TaskPanel)
     assert "| one:test | zero-shot |" in text
     [figure] = [figure for finding in findings for figure in finding.figures]
     assert {row["side"] for row in figure.data} == {"easy", "hard", "guessing"}
+
+
+def test_the_study_finds_the_profiles_in_runs(
+    result: ModelProfile, store: Path, panel: TaskPanel, saved: Path
+) -> None:
+    runs = open_runs(store)
+    found = profiles_in(runs, panel)
+    assert [(one.quick, one.settings["folder"]) for one in found] == [(True, str(saved))]
+    assert found[0].measurements == result.measurements
+    # Of the packaged panel there is no run.
+    with pytest.raises(TaskloomError, match="taskloom profile"):
+        tl.analyse("profile", runs)
 
 
 def test_replies_out_of_form_are_told_from_wrong_ones(

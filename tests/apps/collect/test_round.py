@@ -48,8 +48,7 @@ from taskloom.data.verify import verify
 from taskloom.experiments.execute import engines
 from taskloom.experiments.execute.engines import HereEngine
 from taskloom.suites.zest import evaluation
-from taskloom.suites.zest.dataset_statistics import statistics
-from taskloom.suites.zest.task_files import read_tasks
+from taskloom.suites.zest.task_files import read_tasks, statistics
 from tests.apps.collect.projects import (
     add_people,
     annotate_all,

@@ -32,7 +32,7 @@ from taskloom.apps.collect.suggestions import suggest_answer, suggest_wording
 from taskloom.apps.collect.task_workflow import Wording, submit_base, submit_variant
 from taskloom.learners import LEARNERS
 from taskloom.learners.models.client import EndpointError
-from taskloom.suites.zest.layout import layout
+from taskloom.suites.zest.fields import layout
 from tests.apps.collect.projects import add_people, open_project, write_base_tasks
 from tests.apps.collect.test_web import Browser
 

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import taskloom as tl
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.server import application
 from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from taskloom.apps.view.application import application
+from taskloom.apps.view.server import application
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/static/viewer.css", "/data/none"])

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 import taskloom as tl
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
-from taskloom.apps.view.server import listen
+from taskloom.apps.view.server import application, listen
 from taskloom.experiments.execute.driver import Claims
 from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 from tests.apps.view.hostile_runs import fill

@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 
 import taskloom as tl
 from taskloom.apps.view import datasets
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.server import application
 from taskloom.apps.view.suite_process import SuiteProcess, SuiteProcessError
 from taskloom.core.errors import DataError, TaskloomError
 from tests.apps.view.hostile import EXAMPLES, QUOTES, SCRIPT, TRAITS, assert_harmless, write_dataset

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from taskloom.apps.view import suite_process
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.server import application
 from tests.apps.view.hostile import EXAMPLES, SCRIPT, TEXTS, TRAITS, assert_harmless, write_dataset
 from tests.apps.view.hostile_runs import fill
 

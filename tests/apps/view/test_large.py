@@ -17,9 +17,8 @@ from starlette.testclient import TestClient
 
 import taskloom as tl
 from taskloom.apps.view import stores
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
-from taskloom.apps.view.server import warm_up
+from taskloom.apps.view.server import application, warm_up
 from taskloom.experiments.store import Store
 from tests.experiments import made_up_runs
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
-from taskloom.apps.view.application import application
 from taskloom.apps.view.recipe_form import command, entered_by, form_of
+from taskloom.apps.view.server import application
 from taskloom.core.registry import SUITES
 from taskloom.recipe import read
 from taskloom.recipe.recipe import check, find

@@ -18,10 +18,10 @@ from starlette.testclient import TestClient
 
 from taskloom.analysis import plot_style
 from taskloom.apps.view import run_pages, stores
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.prediction_rows import PredictionRows
 from taskloom.apps.view.run_pages import curve_plot
+from taskloom.apps.view.server import application
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.driver import Claims
 from taskloom.experiments.sources import runs as read_runs

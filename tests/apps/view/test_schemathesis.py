@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.server import application
 from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 from tests.apps.view.hostile_runs import fill
 

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 
 import pytest
 
+from taskloom.core.child_process import exit_reason
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute import jobs as planning
 from taskloom.experiments.execute import predictions, worker
-from taskloom.experiments.execute.engines.local import LocalEngine, exit_reason, visible_gpus
+from taskloom.experiments.execute.engines.local import LocalEngine, visible_gpus
 from taskloom.experiments.execute.worker import TOGETHER, Job, job_folder, perform
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import Resources, check
@@ -172,9 +173,9 @@ def test_gpu_learners_ask_for_a_gpu_and_others_do_not(
 
 
 def test_how_a_process_ended_in_words() -> None:
-    assert exit_reason(-9) == "the worker process was killed by SIGKILL (out of memory?)"
-    assert exit_reason(-11) == "the worker process was killed by SIGSEGV"
-    assert exit_reason(3) == "the worker process ended with status 3"
+    assert exit_reason(-9) == "was killed by SIGKILL (out of memory?)"
+    assert exit_reason(-11) == "was killed by SIGSEGV"
+    assert exit_reason(3) == "ended with status 3"
 
 
 def test_a_worker_with_other_code_says_so(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from taskloom.analysis import find_study, published
 from taskloom.core.example import Example
-from taskloom.papers.zest.dataset_table import split_statistics, table2_finding, tasks_of
+from taskloom.papers.zest.breakdown_tables import split_statistics, table2_finding, tasks_in
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import PAPER, Statistics, statistics
-from taskloom.suites.zest.layout import layout
+from taskloom.suites.zest.fields import layout
+from taskloom.suites.zest.task_files import PAPER, Statistics, statistics
 
 AS_PUBLISHED = {
     split: Statistics(
@@ -30,7 +30,7 @@ def test_words_are_those_of_the_passage_without_the_question() -> None:
         example("a", "Is there a lake here?", "Bears live here in summer and winter.", "n/a"),
         example("b", "Who was born?", "Mary.", "Mary"),
     ]
-    row = statistics(tasks_of(examples))
+    row = statistics(tasks_in(examples))
     assert (row.tasks, row.pairs, row.passage_words, row.task_words) == (2, 3, 4.0, 4.0)
     assert (row.na, row.classification) == (1 / 3, 0.5)
 

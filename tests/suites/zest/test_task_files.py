@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,12 @@ import pytest
 import taskloom as tl
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import statistics
-from taskloom.suites.zest.layout import context, layout
+from taskloom.suites.zest.fields import context, layout
 from taskloom.suites.zest.task_files import (
     problems,
     read_script_predictions,
     read_tasks,
+    statistics,
     tasks_from,
     write_tasks,
 )
@@ -172,11 +171,11 @@ def test_a_file_may_be_named_by_a_text_and_a_bad_byte_is_found(tmp_path: Path) -
         read_tasks(str(path))
 
 
-def test_predictions_may_come_through_a_pipe(tmp_path: Path) -> None:
-    """As in a shell: --pred <(my-system)."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("yes\nno\n",))
-    writer.start()
-    assert [p.text for p in read_script_predictions(pipe)] == ["yes", "no"]
-    writer.join()
+def test_predictions_may_come_through_a_pipe() -> None:
+    """As in a shell: --pred <(my-system), which names an open file of the process."""
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as writer:
+        writer.write("yes\nno\n")
+    predictions = read_script_predictions(Path(f"/dev/fd/{read}"))
+    assert [p.text for p in predictions] == ["yes", "no"]
+    os.close(read)

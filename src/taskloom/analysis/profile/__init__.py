@@ -1,3 +1,7 @@
-"""Profiles: one fixed panel of tasks for any model, and a page that says where the model holds and
-where it breaks.
+"""Profiles: one fixed panel of tasks for any model (panel.yaml), and a study of the runs on it, which
+says where the model holds and where it breaks.
 """
+
+from taskloom.analysis.profile import profile_page
+
+__all__ = ["profile_page"]

@@ -38,10 +38,18 @@ from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from taskloom.learners.pretrained.models import check_model_name
 from taskloom.learners.saved import CARD, read_card
+from taskloom.recipe.yaml_files import parse
 
 BATCH = 8
 """Batch size: long few-shot prompts of a small model then need less than 1 GB.
 """
+
+
+ASKING = ("in-context", "endpoint", "saved")
+"""Learners that ask a model which was trained before."""
+
+BY_WAY = ("shots", "longest_answer")
+"""Settings of these learners that differ between recipes and ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +288,7 @@ def profile(
         model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with
             `endpoint`, its name there.
         quick: Take 24 items of each split instead of 200.
-        random: ModelProfile the same architecture with random weights.
+        random: Profile the same architecture with random weights.
         endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
         store: The folder of the runs; runs that are there are not repeated.
         engine: `local` or `ray`.
@@ -316,10 +324,19 @@ def gather(
 ) -> ModelProfile:
     """The part of a model's profile that a store has."""
     chosen = panel or packaged_panel()
-    jobs = jobs_of(model, chosen)
-    names, baselines = _runs_of(jobs, quick), _runs_of(baseline_jobs(chosen), quick)
-    runs = _present(Store(store), [*names.values(), *baselines.values()])
-    constants = _constants(runs, baselines, chosen)
+    jobs = [*jobs_of(model, chosen), *baseline_jobs(chosen)]
+    names = [name for group in _runs_of(jobs, quick).values() for name in group]
+    opened = Store(store)
+    # Only these: a store may have thousands of other runs.
+    present = [name for name in dict.fromkeys(names) if name in opened]
+    return measured(model, Runs(opened, present), quick, chosen)
+
+
+def measured(model: ProfiledModel, runs: Runs, quick: bool, panel: TaskPanel) -> ModelProfile:
+    """The part of a model's profile that some runs have."""
+    jobs = jobs_of(model, panel)
+    names, baselines = _runs_of(jobs, quick), _runs_of(baseline_jobs(panel), quick)
+    constants = _constants(runs, baselines, panel)
     measurements: list[Measurement] = []
     complete = True
     for job in jobs:
@@ -327,10 +344,37 @@ def gather(
         done = [run for run in wanted if run in runs]
         complete = complete and len(done) == len(wanted)
         if done:
-            measurements += _measure(runs, chosen, job, done, constants)
+            measurements += _measure(runs, panel, job, done, constants)
     return ModelProfile(
-        model.name, model.settings, quick, chosen.version, tuple(measurements), complete
+        model.name, model.settings, quick, panel.version, tuple(measurements), complete
     )
+
+
+def profiles_in(runs: Runs, panel: TaskPanel | None = None) -> list[ModelProfile]:
+    """The profiles of all models that some runs have answers of: full ones, or quick ones if no
+    model has a full profile.
+    """
+    chosen = panel or packaged_panel()
+    models: dict[str, ProfiledModel] = {}
+    for run in runs:
+        if run.learner in ASKING:
+            model = _model_of(parse(runs.config(run.name))["learners"][0])
+            models.setdefault(json.dumps(model.settings, sort_keys=True), model)
+    for quick in (False, True):
+        profiles = [measured(model, runs, quick, chosen) for model in models.values()]
+        with_answers = [one for one in profiles if one.measurements]
+        if with_answers:
+            return with_answers
+    return []
+
+
+def _model_of(block: Mapping[str, Any]) -> ProfiledModel:
+    """The model that a run's learner block asks, without the settings that differ between ways."""
+    settings = {key: value for key, value in block.items() if key not in BY_WAY}
+    if settings["learner"] == "saved":
+        return ProfiledModel(Path(settings["folder"]).name, settings, prompted=False)
+    random = ", random weights" if settings.get("pretrained") is False else ""
+    return ProfiledModel(f"{settings['model']}{random}", settings)
 
 
 def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], list[str]]:
@@ -342,12 +386,6 @@ def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], lis
                 cell.run for cell in cells.expand(experiment)
             )
     return runs
-
-
-def _present(store: Store, groups: Iterable[Sequence[str]]) -> Runs:
-    """The runs that a store has of those that are named."""
-    names = dict.fromkeys(name for group in groups for name in group)
-    return Runs(store, [name for name in names if name in store])
 
 
 Rows = dict[str, list[Any]]

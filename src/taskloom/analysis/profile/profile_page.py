@@ -2,7 +2,7 @@
 how certain that is.
 
 `write_page` makes an HTML page. `profile_findings` makes findings, from which pages in Markdown are
-built.
+built. The study `profile` does so for the runs that `taskloom profile` made.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from taskloom.analysis.profile.panel import (
     packaged_panel,
     paired_difference,
 )
-from taskloom.analysis.profile.profile import ModelProfile
+from taskloom.analysis.profile.profile import ModelProfile, profiles_in
 from taskloom.analysis.report import page
 from taskloom.analysis.report.page import Sentences
 from taskloom.analysis.seed_scores import count_range
+from taskloom.analysis.study import StudyError, study
 from taskloom.core.errors import DataError
 from taskloom.core.scoring import CLOSED
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks
+from taskloom.experiments.table import Runs
 
 HALF = 0.5
 
@@ -311,6 +313,21 @@ def profile_findings(
         *(_beside(first, other) for other in others),
         _conditions(profiles),
     ]
+
+
+@study(
+    "profile",
+    describe="Where a model holds and where it breaks, from the runs of 'taskloom profile'",
+)
+def profile_study(runs: Runs) -> list[Finding]:
+    """Findings of the profiles of all models in some runs, the first beside the others."""
+    profiles = profiles_in(runs)
+    if not profiles:
+        raise StudyError(
+            f"{runs.path} has no run of the panel; make them with 'taskloom profile MODEL --store"
+            f" {runs.path}'"
+        )
+    return profile_findings(profiles)
 
 
 def _summary(one: ModelProfile, others: Sequence[ModelProfile], panel: TaskPanel) -> Finding:

@@ -36,8 +36,7 @@ from taskloom.core.files import atomic_folder
 from taskloom.data.audit import Audit, audit
 from taskloom.data.make import make
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import PAPER, Statistics, statistics
-from taskloom.suites.zest.task_files import Instance, ZestTask
+from taskloom.suites.zest.task_files import PAPER, Instance, Statistics, ZestTask, statistics
 
 SPLITS = ("train", "dev", "test")
 

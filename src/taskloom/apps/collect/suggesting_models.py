@@ -18,7 +18,7 @@ from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import ModelEntry
 from taskloom.core.errors import TaskloomError
-from taskloom.suites.zest.layout import layout
+from taskloom.suites.zest.fields import layout
 
 TIMEOUT = 30.0
 """Seconds for a request, and for which a request waits for another one that a local model works on:

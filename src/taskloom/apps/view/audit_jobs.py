@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import taskloom
 from taskloom.apps.view.datasets import ViewedDataset
+from taskloom.core.child_process import ChildProcess, end_with_parent
 from taskloom.core.errors import TaskloomError
 from taskloom.core.files import atomic, cache_folder, json_digest
 from taskloom.data.dataset import MANIFEST
@@ -53,7 +54,7 @@ class AuditJobs:
         self._one = threading.Lock()
         self._running: set[str] = set()
         self._problems: dict[str, str] = {}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._closed = False
 
     def state(self, data: ViewedDataset) -> AuditState:
@@ -98,22 +99,19 @@ class AuditJobs:
         """Run the process and keep its certificate; return what went wrong."""
         if self._closed:
             return "the viewer has ended"
-        command = [sys.executable, "-m", "taskloom.apps.view.audit_jobs", str(folder)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603 - our own
-        try:
-            out, errors = self._process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+        child = ChildProcess("taskloom.apps.view.audit_jobs", str(folder), stdout=PIPE, stderr=PIPE)
+        self._process = child
+        output = child.communicate(PATIENCE)
+        if output is None:
             return (
                 f"the audit took longer than {PATIENCE / 60:.0f} minutes; run 'taskloom audit'"
                 " instead"
             )
-        if self._process.returncode or len(out) > LARGEST:
-            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or [
-                "it was ended by the system"
-            ]
-            return last[0][:600]
+        out, errors = output
+        if child.end() or len(out) > LARGEST:
+            lines = errors.decode("utf-8", "replace").strip().splitlines()
+            last = lines[-1] if lines else "it was ended by the system"
+            return last[:600]
         with atomic(_place(key)) as beside:
             beside.write_bytes(out)
         return ""
@@ -122,7 +120,6 @@ class AuditJobs:
 def main() -> None:
     """Audit the folder that the command line names, and print its certificate."""
     from taskloom.data.audit import audit
-    from taskloom.data.workers import end_with_parent
 
     end_with_parent()  # an audit may take half an hour, which nobody would wait for then
     with suppress(AttributeError, OSError):  # not on Windows

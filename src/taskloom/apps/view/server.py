@@ -1,4 +1,6 @@
-"""Serving the viewer: on the loopback interface without a token, elsewhere with one."""
+"""The viewer as an ASGI application (routes, errors as pages), and its server: on the loopback
+interface without a token, elsewhere with one.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,118 @@ import importlib
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taskloom.apps.view.folders import viewed_folders
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from taskloom.apps.access import AccessGuard, TooLargeError, too_large
+from taskloom.apps.view import comparison_pages, dataset_pages, recipe_pages, run_pages
+from taskloom.apps.view.folders import VanishedError, ViewedFolders, viewed_folders
+from taskloom.apps.view.page_templates import STATIC, render
+from taskloom.apps.view.state import ViewerState
 from taskloom.core import listener
-from taskloom.core.errors import MissingExtra
+from taskloom.core.errors import MissingExtra, TaskloomError
 from taskloom.core.listener import address, is_loopback
 from taskloom.core.registry import SUITES
 
 if TYPE_CHECKING:
     from taskloom.apps.view.state import ViewerState
+
+
+ASSETS = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}
+"""Files that are served as they are."""
+
+
+def application(
+    folders: ViewedFolders | Sequence[Path], *, token: str | None = None, hosts: Iterable[str] = ()
+) -> Starlette:
+    """Build the application.
+
+    Args:
+        folders: What may be viewed: folders of datasets and run stores, or folders that hold such
+            folders.
+        token: What requests must bring; None where only this machine can send any.
+        hosts: Names of this machine that requests may use, besides those of the loopback interface.
+    """
+    app = Starlette(
+        routes=[
+            Route("/", recipe_pages.home),
+            Route("/suite", recipe_pages.suite),
+            Route("/recipe", recipe_pages.recipe),
+            Route("/recipe/new", recipe_pages.new),
+            Route("/recipe/preview", recipe_pages.preview),
+            Route("/data/{name}", dataset_pages.overview),
+            Route("/data/{name}/audit", dataset_pages.audit, methods=["GET", "POST"]),
+            Route("/data/{name}/rows", dataset_pages.rows),
+            Route("/data/{name}/example", dataset_pages.example),
+            Route("/runs/{name}", run_pages.store),
+            Route("/runs/{name}/live", run_pages.live),
+            Route("/runs/{name}/run", run_pages.run),
+            Route("/runs/{name}/predictions", run_pages.predictions),
+            Route("/runs/{name}/compare", comparison_pages.compare),
+            Route("/runs/{name}/heat", comparison_pages.heat),
+            Route("/static/{file}", static),
+        ],
+        middleware=[Middleware(AccessGuard, command="view", token=token, hosts=tuple(hosts))],
+        exception_handlers={
+            TaskloomError: refused,
+            OSError: unreadable,
+            HTTPException: failed,
+            TooLargeError: too_large,
+        },
+    )
+    app.state.viewer = ViewerState(
+        folders if isinstance(folders, ViewedFolders) else ViewedFolders(folders)
+    )
+    return app
+
+
+def static(request: Request) -> Response:
+    """Send the style sheet or the script."""
+    name = request.path_params["file"]
+    if name not in ASSETS:
+        raise HTTPException(404)
+    return FileResponse(
+        STATIC / name,
+        media_type=ASSETS[name],
+        headers={"Cache-Control": "max-age=31536000, immutable"},
+    )
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """Show a foreseen problem: one sentence, and the way back."""
+    return render(
+        request,
+        "error.html",
+        status=404 if isinstance(error, VanishedError) else 422,
+        sentence=str(error),
+    )
+
+
+async def unreadable(request: Request, error: Exception) -> Response:
+    """Show what the system says of a file: gone, not readable, a broken disk."""
+    assert isinstance(error, OSError)
+    gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+    sentence = (
+        f"{error.strerror or error}:"
+        f" {Path(str(error.filename)).name if error.filename else 'a file'}"
+    )
+    return render(request, "error.html", status=404 if gone else 422, sentence=sentence)
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    """Show an address that leads nowhere, or a method that it does not have."""
+    assert isinstance(error, HTTPException)
+    sentence = "there is no such page" if error.status_code == 404 else error.detail
+    return render(request, "error.html", status=error.status_code, sentence=sentence)
+
 
 PORT = 8640
 """Where the viewer is first looked for; the next free one is taken where another program has it."""
@@ -52,7 +154,7 @@ def serve(
         del jinja2, starlette
     except ImportError as error:
         raise MissingExtra("the viewer", error.name or "starlette", "viewer") from error
-    from taskloom.apps.view.application import application
+    from taskloom.apps.view.server import application
 
     viewed = viewed_folders(folders)
     secret = secrets.token_urlsafe(24) if token or not is_loopback(host) else None

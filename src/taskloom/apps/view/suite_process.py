@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import subprocess
 import sys
 import threading
 import time
@@ -21,9 +20,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
+from subprocess import PIPE, Popen
 from typing import Any
 
 from taskloom.core import shards
+from taskloom.core.child_process import ChildProcess, end_with_parent
 from taskloom.core.descriptions import undescribed
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Example, Step
@@ -57,14 +58,14 @@ class SuiteProcess:
     def __init__(self, patience: float = PATIENCE) -> None:
         self.patience = patience
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
 
     def request(self, what: str, **values: Any) -> Mapping[str, Any]:
         """Send a request and return its answer; raise a `TaskloomError` with the answer's own
         sentence, or on time running out.
         """
         with self._lock:
-            process = self._running()
+            process = self._running().process
             try:
                 assert process.stdin is not None
                 process.stdin.write(json.dumps({"what": what, **values}).encode() + b"\n")
@@ -93,18 +94,21 @@ class SuiteProcess:
         with self._lock:
             self._end()
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
+    def _running(self) -> ChildProcess:
+        if self._process is None or not self._process.is_running:
             self._end()
-            command = [sys.executable, "-m", "taskloom.apps.view.suite_process", str(MEMORY)]
             # In a session of its own: Ctrl-C in the terminal is for the viewer, which then closes
             # its standard input.
-            self._process = subprocess.Popen(  # noqa: S603 - our own
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            self._process = ChildProcess(
+                "taskloom.apps.view.suite_process",
+                str(MEMORY),
+                stdin=PIPE,
+                stdout=PIPE,
+                start_new_session=True,
             )
         return self._process
 
-    def _line(self, process: subprocess.Popen[bytes]) -> bytes:
+    def _line(self, process: Popen[bytes]) -> bytes:
         """Return the answer, a line; raise where it does not come in time."""
         assert process.stdout is not None
         end = time.monotonic() + self.patience
@@ -121,14 +125,9 @@ class SuiteProcess:
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # what was not sent is lost with its reader
-                    pipe.close()
+        if process is not None:
+            process.kill()
+            process.end()
 
 
 def picture(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,6 +278,7 @@ def answer(line: str) -> dict[str, Any]:
 
 def main() -> None:
     """Answer requests until standard input ends."""
+    end_with_parent()  # in the middle of a request, too
     with suppress(ImportError, ValueError, OSError):  # Windows; a system with a lower limit
         import resource
 

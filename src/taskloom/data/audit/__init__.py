@@ -15,6 +15,7 @@ from typing import Any
 
 from taskloom.core.descriptions import undescribed_table
 from taskloom.core.offers import TaskForm
+from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.registry import SUITES
 from taskloom.core.tables import paragraph, table
 from taskloom.data import Dataset, dataset
@@ -154,9 +155,24 @@ class Audit:
         return {**asdict(self), "leaks": leaks, "summary": self.summary}
 
 
-def audit(data: Dataset | str | Path) -> Audit:
-    """Audit a dataset, or a folder of one."""
+STEPS = 8
+"""Steps of an audit, counted by its progress: each may take minutes for a million rows."""
+
+
+def audit(data: Dataset | str | Path, *, progress: ShowProgress | bool | None = None) -> Audit:
+    """Audit a dataset, or a folder of one.
+
+    Args:
+        data: The dataset, or its folder; anybody's data will do.
+        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log;
+            by default in notebooks only. Or a function that is called after each step.
+    """
     data = data if isinstance(data, Dataset) else dataset.load(data)
+    with shown(progress) as show:
+        return _audited(data, WorkCounter(STEPS, show, "steps"))
+
+
+def _audited(data: Dataset, counter: WorkCounter) -> Audit:
     tables = {name: data.table(name) for name in data.splits}
     roles = {name: data.role(name) for name in data.splits}
     notes = list(
@@ -173,24 +189,36 @@ def audit(data: Dataset | str | Path) -> Audit:
         {name: undescribed_table(table) for name, table in tables.items()} if described else tables
     )
     texts = read_texts(bare)
+    counter.add("texts")
     shortcuts, unmeasured = find_shortcuts(tables, roles)
+    counter.add("shortcuts")
     drawn = "recipe_digest" in data.manifest
     overlaps, alike = find_overlaps(texts, roles, drawn)
-    notes += _natural(alike)
+    counter.add("overlaps")
+    repeats = find_repeats(bare, texts, roles, drawn)
+    counter.add("duplicates")
+    pairs = find_pair_leaks(bare, roles)
+    counter.add("pairs")
+    constants = find_constant_tasks(tables, roles, _task_form(data))
+    counter.add("tasks")
+    coverage = coverages(tables, roles)
+    counter.add("coverage")
+    divergence = divergences(tables, roles)
+    counter.add("divergence")
     return Audit(
         name=str(data.manifest["recipe"].get("name", "")),
         digest=data.digest,
         splits={name: {"n": tables[name].num_rows, "role": roles[name]} for name in tables},
-        repeats=find_repeats(bare, texts, roles, drawn),
+        repeats=repeats,
         overlaps=overlaps,
-        pairs=find_pair_leaks(bare, roles),
-        constants=find_constant_tasks(tables, roles, _task_form(data)),
+        pairs=pairs,
+        constants=constants,
         balance=balances(tables),
         shortcuts=shortcuts,
-        coverage=coverages(tables, roles),
-        divergence=divergences(tables, roles),
+        coverage=coverage,
+        divergence=divergence,
         held_out=held_out_counts(tables),
-        notes=notes + unmeasured,
+        notes=[*notes, *_natural(alike), *unmeasured],
         alike=alike,
     )
 

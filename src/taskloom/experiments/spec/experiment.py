@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.registry import paper_folders
 from taskloom.experiments.execute.trackers import TRACKERS
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
@@ -248,16 +247,13 @@ class Experiment(Fields):
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
-PAPERS = "taskloom.papers"
-"""Package with one folder per paper; `examples` in such a folder has experiments."""
-
-
 def packaged() -> dict[str, Path]:
-    """Experiments that come with Taskloom, by name; empty if the papers are not installed."""
-    if find_spec(PAPERS) is None:
-        return {}
-    folder = Path(str(files(PAPERS)))
-    return {path.stem: path for path in sorted(folder.glob("*/examples/*.yaml"))}
+    """Experiments in the folders of papers, by name."""
+    experiments = {}
+    for folder in paper_folders().values():
+        for path in sorted(folder.glob("examples/*.yaml")):
+            experiments[path.stem] = path
+    return experiments
 
 
 def read(path: str | Path) -> Experiment:

@@ -24,15 +24,16 @@ from taskloom.core.prompting import (
     chat_prompt,
     shown_answer,
 )
-from taskloom.learners.inputs import columns, texts
 from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
     WithoutSteps,
+    columns,
     later_setting,
     noting,
     report_answers,
+    texts,
 )
 from taskloom.learners.models.client import Message, ModelReply, Question
 from taskloom.learners.pretrained.in_context import (

@@ -25,8 +25,7 @@ from taskloom.learners.accelerated.shared_prefix import (
     WholeLine,
     find_shared_prefix,
 )
-from taskloom.learners.inputs import check_candidates, texts
-from taskloom.learners.interface import LearnerError, Point, report_answers
+from taskloom.learners.interface import LearnerError, Point, check_candidates, report_answers, texts
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_sources, read_targets
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base

@@ -15,13 +15,14 @@ from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.registry import find_scorer
 from taskloom.core.scoring import Scorer, answer_or_none
-from taskloom.learners.inputs import check_seed, examples
 from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
     Progress,
     Report,
+    check_seed,
+    examples,
     later_setting,
     register_learner,
 )

@@ -17,7 +17,6 @@ from taskloom.core.errors import ParameterError, echo, nearest
 from taskloom.core.example import Example
 from taskloom.core.extraction import KINDS, Extraction, without_thinking
 from taskloom.core.seeding import Key
-from taskloom.learners.inputs import columns, examples, texts
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -25,8 +24,11 @@ from taskloom.learners.interface import (
     Point,
     WithoutSteps,
     check_settings,
+    columns,
+    examples,
     later_setting,
     register_learner,
+    texts,
 )
 from taskloom.learners.saved import read_learner, saving
 

@@ -17,16 +17,17 @@ from zlib import crc32
 from taskloom.core.arguments import path_of
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
-from taskloom.learners.inputs import check_seed, examples
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     Report,
+    check_seed,
     check_settings,
     digest_settings,
     evaluation_splits,
+    examples,
     later_setting,
     register_learner,
 )

@@ -13,8 +13,7 @@ import torch
 from taskloom.core.errors import nearest
 from taskloom.core.example import Example
 from taskloom.core.scoring import AnyOf
-from taskloom.learners.inputs import check_candidates, texts
-from taskloom.learners.interface import LearnerError
+from taskloom.learners.interface import LearnerError, check_candidates, texts
 from taskloom.learners.pretrained.encoding import EncodedRows
 from taskloom.learners.pretrained.fitted import FittedLanguageModel
 from taskloom.learners.pretrained.forward import IGNORED, collate, point

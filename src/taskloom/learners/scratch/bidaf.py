@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from taskloom.core.errors import nearest
-from taskloom.learners.inputs import check_candidates, examples, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    check_candidates,
+    examples,
+    register_learner,
+    texts,
+)
 from taskloom.learners.saved import read_curve, read_learner, saving, write_tensors
 from taskloom.learners.scratch.answer_spans import (
     Missing,

@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import MissingExtra
-from taskloom.learners.inputs import check_candidates, columns, texts
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     Report,
+    check_candidates,
     check_settings,
+    columns,
     evaluation_splits,
     later_setting,
     register_learner,
+    texts,
 )
 from taskloom.learners.saved import (
     read_card,

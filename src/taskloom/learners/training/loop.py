@@ -20,7 +20,6 @@ from typing import Any, NoReturn
 import numpy as np
 from torch import Tensor
 
-from taskloom.learners.inputs import check_seed
 from taskloom.learners.interface import (
     LearnerError,
     Paused,
@@ -28,6 +27,7 @@ from taskloom.learners.interface import (
     Progress,
     Report,
     TrainingError,
+    check_seed,
     report_step,
 )
 from taskloom.learners.scratch.nets.ops import Net, count, describe

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.scratch.nets.dropout import DropoutKeys
-from taskloom.learners.scratch.nets.ops import Kernels, Net, Wrap, judge
+from taskloom.learners.scratch.nets.ops import DropoutKeys, Kernels, Net, Wrap, judge
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training.optimiser import Flat, TrainingState, update
 from taskloom.learners.training.out_of_memory import in_halves, is_short

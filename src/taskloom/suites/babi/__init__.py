@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,22 @@ if TYPE_CHECKING:
     from taskloom.core.pictures import StoryPicture
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
+    from taskloom.suites.babi.numbered import TASKS as TASKS
     from taskloom.suites.babi.solve_file import StoryFileReport
+    from taskloom.suites.babi.solve_file import solve_text as solve_text
+
+_HOME = {"TASKS": "numbered", "solve_text": "solve_file"}
+"""Public names that are imported when they are used."""
+
+__all__ = ["BabiFields", "BabiSuite", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy: listing the suites imports none of these.
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
 
 FORMATS = ("babi", "text-to-text", "squad", "events")
 """What `taskloom export` writes."""

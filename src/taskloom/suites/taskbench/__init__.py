@@ -9,6 +9,7 @@ Pre-trained Language Models with 500 Tasks (NAACL 2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,19 @@ if TYPE_CHECKING:
     from taskloom.core.scoring import Scorer
     from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.atoms import atom as atom
+    from taskloom.suites.taskbench.plan import survey as survey
+    from taskloom.suites.taskbench.scorers import ReferencePositions as ReferencePositions
+    from taskloom.suites.taskbench.worlds import facts as facts
 
-__all__ = ["TaskbenchFields", "TaskbenchSuite", "atom"]
+_HOME = {
+    "ReferencePositions": "scorers",
+    "atom": "atoms",
+    "facts": "worlds",
+    "survey": "plan",
+}
+"""Public names, besides the modules `catalog` and `language`, and where they are."""
+
+__all__ = ["TaskbenchFields", "TaskbenchSuite", *_HOME]
 
 WIKIDATA = Resource(
     "wikidata",
@@ -57,12 +69,12 @@ FACTS = Resource(
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy: listing the suites must not import the language, which only `atom` needs.
-    if name != "atom":
-        raise AttributeError(f"module 'taskloom.suites.taskbench' has no attribute '{name}'")
-    from taskloom.suites.taskbench.atoms import atom
-
-    return atom
+    # Lazy: listing the suites must not import the language.
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name == "facts":
+        return import_module(f"{__name__}.worlds.facts")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def _queries(fields: TaskbenchFields) -> dict[str, str]:

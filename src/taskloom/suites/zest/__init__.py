@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import TaskloomError
 from taskloom.core.offers import Export, Option
@@ -23,11 +24,26 @@ if TYPE_CHECKING:
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
+    from taskloom.suites.zest.task_files import problems as problems
+    from taskloom.suites.zest.task_files import read_tasks as read_tasks
+    from taskloom.suites.zest.task_files import statistics as statistics
+
+_HOME = {"problems": "task_files", "read_tasks": "task_files", "statistics": "task_files"}
+"""Public names, besides the package `evaluation`, and where they are."""
+
+__all__ = ["ZestFields", "ZestSuite", "zest", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy: listing the suites imports none of these.
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def export_zest(examples: Sequence[Example], fields: ZestFields | None) -> Export:
     """Write a split as a ZEST file, a task a line, which the public script can read."""
-    from taskloom.suites.zest.layout import context, question
+    from taskloom.suites.zest.fields import context, question
     from taskloom.suites.zest.task_files import task_lines, task_of
 
     if fields is not None and fields.parts != "both":

@@ -12,8 +12,7 @@ from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
 from taskloom.core.files import digest
 from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import Layout, Parts, described_in_input, layout
+from taskloom.suites.zest.fields import Layout, Parts, ZestFields, described_in_input, layout
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
 

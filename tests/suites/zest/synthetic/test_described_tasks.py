@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from taskloom.core.errors import RecipeError
 from taskloom.core.seeding import Key, Random
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import PAPER
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import context
+from taskloom.suites.zest.fields import ZestFields, context
 from taskloom.suites.zest.synthetic.algebra import answer, program_text
 from taskloom.suites.zest.synthetic.described_tasks import overlap
 from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
@@ -27,6 +25,7 @@ from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 from taskloom.suites.zest.task_files import (
     CLASSIFICATION_WORDS,
     EXTRACTION_WORDS,
+    PAPER,
     first_word,
 )
 from tests.suites.zest.synthetic.small_worlds import every_task, small

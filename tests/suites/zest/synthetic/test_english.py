@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskloom.core.seeding import Key, Random
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import context
+from taskloom.suites.zest.fields import ZestFields, context
 from taskloom.suites.zest.synthetic import passage_reader, second_solver
 from taskloom.suites.zest.synthetic.algebra import Facts, Record, answer
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask

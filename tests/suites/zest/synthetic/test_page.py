@@ -7,8 +7,7 @@ from pathlib import Path
 
 from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import context
+from taskloom.suites.zest.fields import ZestFields, context
 from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.plan import family
 from taskloom.suites.zest.synthetic.task_world import task_world

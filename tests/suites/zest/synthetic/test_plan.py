@@ -13,8 +13,7 @@ import taskloom as tl
 from taskloom.core.errors import InputError
 from taskloom.core.seeding import Key
 from taskloom.learners.config import read as read_learner
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import context, question
+from taskloom.suites.zest.fields import ZestFields, context, question
 from taskloom.suites.zest.synthetic.plan import plan
 from tests.processes import printed_elsewhere, printed_here
 from tests.suites.zest.synthetic.small_worlds import SMALL

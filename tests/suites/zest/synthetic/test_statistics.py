@@ -11,18 +11,18 @@ import pytest
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.suites.zest.dataset_statistics import PAPER, statistics
 from taskloom.suites.zest.evaluation import score
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import context
+from taskloom.suites.zest.fields import ZestFields, context
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, answer_kinds, task_world
 from taskloom.suites.zest.task_files import (
     CLASSIFICATION_WORDS,
     EXTRACTION_WORDS,
+    PAPER,
     Instance,
     ZestTask,
     first_word,
+    statistics,
 )
 
 ANSWERS = {"na": "n/a", "answer": "park", "yes": "yes", "no": "no"}

@@ -10,7 +10,7 @@ import pytest
 
 from taskloom.core.example import Example
 from taskloom.suites.zest.evaluation import score
-from taskloom.suites.zest.layout import context
+from taskloom.suites.zest.fields import context
 from taskloom.suites.zest.synthetic.flip_groups import flip_of
 from taskloom.suites.zest.synthetic.plan import check
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, zest_tasks

@@ -30,8 +30,7 @@ from taskloom.apps.collect.suggesting_models import model_name
 from taskloom.apps.collect.undo import undo as undo_event
 from taskloom.apps.collect.web.entry_pages import keep_session
 from taskloom.apps.collect.web.page_requests import PageRequest, paged
-from taskloom.suites.zest.dataset_statistics import statistics
-from taskloom.suites.zest.task_files import PAPER_NAMES
+from taskloom.suites.zest.task_files import PAPER_NAMES, statistics
 
 SHOWN = 50
 """Events on one page of the log."""

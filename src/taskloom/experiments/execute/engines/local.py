@@ -6,9 +6,8 @@ signal and the end of its log as the reason; the one that waited goes to another
 `ProcessPoolExecutor` can do neither: one dead worker breaks the pool with all its jobs, and jobs
 cannot be sent to the workers that have a GPU.
 
-A worker is a fresh interpreter that runs this module. It is not a fork (the threads of Arrow and
-torch do not survive one), and not multiprocessing's spawn either, which would run the caller's
-script again and so forbid `taskloom.run` at the top of one.
+A worker is a `ChildProcess` that runs this module, so that a script may call `taskloom.run` at its
+top.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from taskloom.core.arguments import whole
-from taskloom.data.workers import MOST_WORKERS, end_with_parent
+from taskloom.core.child_process import ChildProcess, end_with_parent, exit_reason
+from taskloom.data.workers import MOST_WORKERS
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
 from taskloom.experiments.store import Store
@@ -36,10 +36,13 @@ QUICK = 0.5
 job while others are idle.
 """
 
+PATIENCE = 5.0
+"""Seconds in which a worker whose connection is closed may end by itself."""
+
 
 @dataclass
 class _Worker:
-    process: subprocess.Popen[bytes]
+    process: ChildProcess
     connection: Connection
     gpu: str | None
     jobs: deque[Job] = field(default_factory=deque)
@@ -112,11 +115,7 @@ class LocalEngine:
             if worker.jobs:
                 worker.process.kill()
         for worker in self.workers:
-            try:
-                worker.process.wait(5)
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
+            worker.process.end(patience=PATIENCE)
         self.workers.clear()
 
     def _choose(self, job: Job) -> _Worker | str | None:
@@ -142,13 +141,9 @@ class LocalEngine:
             "CUDA_VISIBLE_DEVICES": gpu or "",
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [
-                sys.executable,
-                "-m",
-                "taskloom.experiments.execute.engines.local",
-                str(theirs.fileno()),
-            ],
+        process = ChildProcess(
+            "taskloom.experiments.execute.engines.local",
+            str(theirs.fileno()),
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             env={**os.environ, **settings},
@@ -161,28 +156,15 @@ class LocalEngine:
     def _remove(self, worker: _Worker) -> list[JobResult]:
         self.workers.remove(worker)
         worker.connection.close()
-        status = worker.process.wait()
+        status = worker.process.end(patience=PATIENCE)
         if not worker.jobs:
             return []
         job = worker.jobs.popleft()
         self.lost.extend(worker.jobs)
-        why = exit_reason(status) + _log_ending(job)
+        why = f"the worker process {exit_reason(status)}{_log_ending(job)}"
         return [
             JobResult(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))
         ]
-
-
-def exit_reason(status: int) -> str:
-    """How a process ended, in words."""
-    if status >= 0:
-        return f"the worker process ended with status {status}"
-    name = (
-        signal.Signals(-status).name
-        if -status in {s.value for s in signal.Signals}
-        else f"signal {-status}"
-    )
-    hint = " (out of memory?)" if name == "SIGKILL" else ""
-    return f"the worker process was killed by {name}{hint}"
 
 
 def _log_ending(job: Job) -> str:

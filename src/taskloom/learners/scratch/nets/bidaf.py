@@ -24,11 +24,12 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.bilstm import lstm, lstm_shapes, start_lstm
-from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop
 from taskloom.learners.scratch.nets.ops import (
+    DropoutKeys,
     Weights,
     Wrap,
     default_linear,
+    drop,
     embed,
     judge_spans,
     linear,

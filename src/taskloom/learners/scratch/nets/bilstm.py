@@ -16,11 +16,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop
 from taskloom.learners.scratch.nets.ops import (
+    DropoutKeys,
     Weights,
     Wrap,
     default_linear,
+    drop,
     embed,
     linear,
     uniform,

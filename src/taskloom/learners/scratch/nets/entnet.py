@@ -18,8 +18,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.dropout import DropoutKeys
-from taskloom.learners.scratch.nets.ops import Weights, Wrap, bags, count_sentences, linear
+from taskloom.learners.scratch.nets.ops import (
+    DropoutKeys,
+    Weights,
+    Wrap,
+    bags,
+    count_sentences,
+    linear,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ stack of seeds is one call under `vmap` where the module's operations allow that
 examples decides, by comparing outputs and gradients with those of each seed alone. Other modules
 (recurrent layers, packed sequences) compute their seeds one after the other.
 
-Dropout (`torch.nn.Dropout`, `F.dropout`) gets the masks of `nets.dropout`, which are a function of
+Dropout (`torch.nn.Dropout`, `F.dropout`) gets the masks of `nets.ops`, which are a function of
 seed, step and index: a seed learns the same in a stack, alone, and after a resumed checkpoint.
 Other random numbers that `forward` draws in training are seeded by the same key.
 """
@@ -26,8 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from taskloom.core.errors import raised_at
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.scratch.nets.dropout import DropoutKeys, call_key, drop
-from taskloom.learners.scratch.nets.ops import Weights, Wrap
+from taskloom.learners.scratch.nets.ops import DropoutKeys, Weights, Wrap, call_key, drop
 from taskloom.learners.scratch.tokens import Encoded
 
 TOLERANCE = 1e-3

@@ -29,14 +29,16 @@ from torch import Tensor
 
 from taskloom.learners.accelerated.kernels.launch import fit
 from taskloom.learners.interface import LearnerError, later_setting
-from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop, keep
 from taskloom.learners.scratch.nets.ops import (
+    DropoutKeys,
     Kernels,
     Weights,
     Wrap,
     default_linear,
+    drop,
     embed,
     join_heads,
+    keep,
     kind_of_products,
     layer_norm,
     linear,

@@ -26,8 +26,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.dropout import DropoutKeys
 from taskloom.learners.scratch.nets.ops import (
+    DropoutKeys,
     Weights,
     Wrap,
     bags,

@@ -20,12 +20,13 @@ from torch import Tensor
 
 from taskloom.learners.accelerated.kernels.launch import fit
 from taskloom.learners.interface import later_setting
-from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop
 from taskloom.learners.scratch.nets.ops import (
+    DropoutKeys,
     Kernels,
     Weights,
     Wrap,
     default_linear,
+    drop,
     embed,
     join_heads,
     kind_of_products,

@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taskloom.core.seeding import Key
-from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.programs import PRESENCE, Program
-from taskloom.suites.zest.task_files import Kind
+from taskloom.suites.zest.task_files import PAPER, Kind
 
 SILENT = 0.01
 """Share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""

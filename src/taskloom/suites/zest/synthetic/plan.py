@@ -16,8 +16,7 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.pictures import FamilyMember, FamilyPicture
 from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.core.seeding import Key
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import context, described_in_input, question
+from taskloom.suites.zest.fields import ZestFields, context, described_in_input, question
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.synthetic import second_solver
 from taskloom.suites.zest.synthetic.algebra import program_text

@@ -13,9 +13,7 @@ from itertools import repeat
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example, Step
 from taskloom.core.seeding import Key
-from taskloom.suites.zest.dataset_statistics import PAPER
-from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import Layout, Parts, context, layout
+from taskloom.suites.zest.fields import Layout, Parts, ZestFields, context, layout
 from taskloom.suites.zest.synthetic import draft, phrase_deck, prose
 from taskloom.suites.zest.synthetic.algebra import NA, acceptable, answer, known, program_text
 from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
@@ -23,7 +21,7 @@ from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, TaskRe
 from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
 from taskloom.suites.zest.synthetic.phrase_deck import Decks
 from taskloom.suites.zest.synthetic.programs import JOINING, Program
-from taskloom.suites.zest.task_files import KINDS, Instance, ZestTask
+from taskloom.suites.zest.task_files import KINDS, PAPER, Instance, ZestTask
 
 RETRIES = 50
 """Maximum number of draws with the requested amounts. About one passage in twenty is too long."""

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import InputError, nearest
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
@@ -45,6 +46,22 @@ from taskloom.suites.taskbench.worlds.facts.set_operators import (
     union,
 )
 
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.worlds.facts.fact_functions import balanced as balanced
+    from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs as WorldKnobs
+    from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world as roomy_world
+    from taskloom.suites.taskbench.worlds.facts.rdf import write_ntriples as write_ntriples
+    from taskloom.suites.taskbench.worlds.facts.task_queries import task_query as task_query
+
+_HOME = {
+    "WorldKnobs": "invented_facts",
+    "balanced": "fact_functions",
+    "roomy_world": "invented_facts",
+    "task_query": "task_queries",
+    "write_ntriples": "rdf",
+}
+"""Public names that are imported when they are used."""
+
 __all__ = [
     "Counted",
     "FactComposer",
@@ -65,7 +82,14 @@ __all__ = [
     "open_world",
     "survey",
     "union",
+    *_HOME,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 _RDF = {"keep": str, "language": str, "only": str, "inputs": int}
