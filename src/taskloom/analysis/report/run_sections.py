@@ -39,6 +39,7 @@ from taskloom.analysis.report.run_numbers import (
     TASKS,
     Row,
     RunNumbers,
+    in_form_columns,
     known,
     reply_rows,
     share,
@@ -59,7 +60,7 @@ from taskloom.core.tables import Column, table_of
 from taskloom.data.competence import THRESHOLDS
 from taskloom.experiments.accuracy import SuiteScores
 from taskloom.experiments.groups import known_traits
-from taskloom.experiments.record import RunsError
+from taskloom.experiments.record import REPLY_MEASURES, RunsError
 
 SUCCESS = 0.95
 """The score that counts as having learned a task, unless the reader names another."""
@@ -187,7 +188,9 @@ class RunSections:
             *(
                 Column(name, known(name), number=True)
                 for name in SuiteScores(self.runs, ()).columns
+                if name not in REPLY_MEASURES
             ),
+            *in_form_columns(rows),
         )
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
         guessed = bool(self.numbers.guesses)
@@ -384,6 +387,7 @@ class RunSections:
             Column("split", itemgetter("split")),
             Column(name, itemgetter(name)),
             *MEASURES,
+            *in_form_columns(rows),
         )
         opened = tuple(
             {**row, "opens": self.numbers.opens(row, trait=name, value=str(row[name]))}
@@ -411,7 +415,7 @@ class RunSections:
         return Section(
             "Comparisons",
             text,
-            table_of(COMPARISONS, rows),
+            table_of((*COMPARISONS, *in_form_columns(rows, "a ", "b ")), rows),
             blocks=blocks,
             on_screen="A difference opens both learners side by side.",
         )
