@@ -211,7 +211,7 @@ def test_every_learner_and_bridge_has_these_defaults() -> None:
 
 def test_all_blocks_of_the_page_are_experiments() -> None:
     found = [body for kind, _, body in BLOCK.findall(PAGE.read_text()) if kind == "yaml"]
-    assert len(found) == 5
+    assert len(found) == 6
     for body in found:
         assert {"recipes", "learners"} <= set(yaml.safe_load(body))
 
