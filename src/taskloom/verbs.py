@@ -274,17 +274,37 @@ def power(
     return ResultTable(tuple(rows[0]), rows)
 
 
-def rescore(store: str | Path, scorer: str = "own") -> list[Change]:
-    """Score the stored predictions of runs again. No model is called; the old scores are kept next
-    to the new ones.
+def rescore(
+    store: str | Path, scorer: str = "own", *, extract: str = "", out: str | Path | None = None
+) -> list[Change]:
+    """Score the stored predictions of runs, or the replies in logs, again. No model is called. Runs
+    keep their old scores next to the new ones; logs are not changed.
 
     Args:
-        store: The folder of the runs.
+        store: The folder of the runs; or a log of Inspect (`.eval`) or lm-evaluation-harness
+            (`samples_*.jsonl`), or a folder of logs.
         scorer: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite
             has it.
+        extract: For logs: how answers are cut out of replies. Default: `final`.
+        out: For logs: a new folder for the items with their new scores, which `runs` reads.
     """
+    from taskloom.core.prompting import EXTRACT
+    from taskloom.experiments.files import STORE
+    from taskloom.experiments.rescore import OWN
     from taskloom.experiments.rescore import rescore as score_again
+    from taskloom.experiments.sources.rescored_logs import logs_of, rescore_logs
 
+    path = path_of(store)
+    if logs_of(path) and not (path / STORE).is_file():
+        if scorer == OWN:
+            raise ParameterError("scorer", "is needed for logs, such as 'any-of'")
+        return rescore_logs(path, scorer, extract or EXTRACT, None if out is None else path_of(out))
+    if extract or out is not None:
+        raise ParameterError(
+            "extract" if extract else "out",
+            "is for logs of other tools; runs keep whole replies, so change 'extract' in the"
+            " experiment and run it again: nothing is asked twice",
+        )
     return score_again(store, scorer)
 
 

@@ -38,8 +38,8 @@ Predictions = Annotated[
         help=(
             "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
             " Parquet with 'prediction' and, to be matched in any order, 'id' or 'index' (the"
-            " example's number from 0); of a dataset, some of its examples are enough. - is"
-            " standard input."
+            " example's number from 0); or a log of Inspect (.eval) or sample file of lm-eval; of a"
+            " dataset, some of its examples are enough. - is standard input."
         ),
     ),
 ]
@@ -99,6 +99,7 @@ def score(
       $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
       $ taskloom score zest --gold dev.jsonl --pred predictions.jsonl
       $ taskloom score ctl --gold my-data --split iid --pred replies.jsonl --extract final
+      $ taskloom score ctl --gold my-data --pred logs/2026-11-18_ctl-A.eval --extract final
     """
     from taskloom.core.registry import find_suite, load_file
     from taskloom.data import competence
@@ -392,26 +393,47 @@ def _renamed(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def rescore(
-    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    store: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUNS",
+            help="The folder of the runs; a log of Inspect or lm_eval, or a folder of logs.",
+        ),
+    ],
     scorer: Annotated[
         str,
         typer.Option(
             "--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe."
         ),
     ],
+    extract: Annotated[
+        str,
+        typer.Option("--extract", help="For logs: how answers are cut out of replies [final]."),
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="For logs: a new folder for the new scores, which runs show and report read.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score stored predictions again, by another scorer or a fixed one. No model is called; the old
-    scores are kept beside.
+    scores of runs are kept beside, and logs are not changed.
 
     \b
     Examples:
       $ taskloom runs rescore my-runs --scorer any-of
       $ taskloom runs rescore my-runs --scorer own --json
+      $ taskloom runs rescore logs --scorer any-of --extract last-line -o rescored
     """
     from taskloom import verbs
 
-    print_rescored(verbs.rescore(store, scorer), scorer, as_json)
+    changes = verbs.rescore(store, scorer, extract=extract, out=out)
+    print_rescored(changes, scorer, as_json)
 
 
 def verify_runs(

@@ -81,6 +81,21 @@ def competence_at(scores: Sequence[float], threshold: float, rounding: float = R
     return sum(score >= border for score in scores) / len(scores)
 
 
+NO_ANSWER = "∅"
+"""Text that is scored in place of an empty answer in a reply. It is wrong for every example, while a
+scorer may read an empty text as an answer: ZEST's reads it as `n/a`.
+"""
+
+
+def answer_or_none(answer: str) -> str:
+    """Return the text to score for an answer that was cut out of a reply, which may have none.
+
+    >>> answer_or_none("kitchen"), answer_or_none(" ")
+    ('kitchen', '∅')
+    """
+    return answer if answer.strip() else NO_ANSWER
+
+
 @runtime_checkable
 class Scorer(Protocol):
     """What every scorer can do."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -154,6 +154,29 @@ COMPARISONS = (
     Column("corrected p", lambda row: probability(row["corrected_p"]), number=True),
     Column("test", itemgetter("test"), wraps=True),
 )
+
+
+def in_form_columns(rows: Iterable[Row], *sides: str) -> tuple[Column, ...]:
+    """The share of a chat model's answers in form, for rows that have it. The tokens and the cost
+    are in the table of replies.
+
+    Args:
+        rows: Rows of scores or of comparisons.
+        sides: `a ` and `b ` for comparisons.
+    """
+    heads = {"": "in form", "a ": "in form, first", "b ": "in form, second"}
+    rows = list(rows)
+    columns = []
+    for side in sides or ("",):
+        name = f"{side}in_form"
+        if any(row.get(name) is not None for row in rows):
+            columns.append(Column(heads[side], _share(name), number=True))
+    return tuple(columns)
+
+
+def _share(name: str) -> Any:
+    return lambda row: "" if row.get(name) is None else f"{row[name]:.1%}"
+
 
 REPLIES = (
     *CELL,

@@ -41,6 +41,7 @@ from taskloom.analysis.report.run_numbers import (
     TASKS,
     Row,
     RunNumbers,
+    in_form_columns,
     known,
     reply_rows,
     share,
@@ -62,7 +63,7 @@ from taskloom.core.twins import TWIN_KINDS, companion
 from taskloom.data.competence import THRESHOLDS
 from taskloom.experiments.accuracy import SuiteScores, check_splits
 from taskloom.experiments.groups import known_traits
-from taskloom.experiments.record import RunsError
+from taskloom.experiments.record import REPLY_MEASURES, RunsError
 
 SUCCESS = 0.95
 """The score that counts as having learned a task, unless the reader names another."""
@@ -261,7 +262,9 @@ class RunSections:
             *(
                 Column(name, known(name), number=True)
                 for name in SuiteScores(self.runs, ()).columns
+                if name not in REPLY_MEASURES
             ),
+            *in_form_columns(rows),
         )
         methods = list(dict.fromkeys(row["method"] for row in rows))
         if len(methods) == 1:
@@ -484,6 +487,7 @@ class RunSections:
             Column("split", itemgetter("split")),
             Column(named.label, itemgetter(name)),
             *MEASURES,
+            *in_form_columns(rows),
         )
         opened = tuple(
             {**row, "opens": self.numbers.opens(row, trait=name, value=str(row[name]))}
@@ -520,7 +524,7 @@ class RunSections:
         return Section(
             "Comparisons",
             text,
-            table_of(columns, rows),
+            table_of((*columns, *in_form_columns(rows, "a ", "b ")), rows),
             blocks=blocks,
             on_screen="A difference between learners opens both side by side.",
         )

@@ -24,7 +24,7 @@ from taskloom.core.descriptions import Describer, task_column
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
-from taskloom.core.scoring import any_of, form_of
+from taskloom.core.scoring import answer_or_none, any_of, form_of
 from taskloom.data import Dataset, Examples, dataset
 from taskloom.experiments import files as run_files
 from taskloom.experiments.spec.cell_data import CellData
@@ -172,7 +172,8 @@ def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
             continue
         examples = read_examples(part_of(store, cell, part, split))
         predictions = model.answer([e.input for e in asked_as(model, part, examples)])
-        scores = [part.plan.scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+        scored = to_score(model, predictions)
+        scores = [part.plan.scorer.score(p, e) for p, e in zip(scored, examples, strict=True)]
         if scores:
             means.append(sum(scores) / len(scores))
     if not means:
@@ -220,7 +221,8 @@ def score_split(
         report_answers(0, len(inputs))
         predictions = model.answer(inputs)
         report_answers(len(inputs), len(inputs))
-    scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+    scored_texts = to_score(model, predictions)
+    scores = [scorer.score(p, e) for p, e in zip(scored_texts, examples, strict=True)]
     candidates, logprobs = _log_probabilities(store, cell, model, examples)
     table = _data_columns(part, test.name)
     table = table.append_column("prediction", column(predictions, pa.string()))
@@ -229,13 +231,21 @@ def score_split(
     table = table.append_column("logprobs", column(logprobs, pa.list_(pa.float64())))
     scored = {
         **summary([e.task for e in examples], scores),
-        **suite_scores(test.data, examples, predictions),
+        **suite_scores(test.data, examples, scored_texts),
     }
     scored["items"] = _items_digest(PartOfData(test.data.key, part, test.data))
     return (
         table.select(run_files.PREDICTION_COLUMNS.names).cast(run_files.PREDICTION_COLUMNS),
         scored,
     )
+
+
+def to_score(model: Fitted, predictions: Sequence[str]) -> list[str]:
+    """The texts to score: a reply of a chat model without an answer is wrong, whatever the scorer
+    makes of an empty text.
+    """
+    keeps_replies = getattr(model, "replies", None) is not None
+    return list(map(answer_or_none, predictions)) if keeps_replies else list(predictions)
 
 
 def reply_rows(
