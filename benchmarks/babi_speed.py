@@ -30,6 +30,7 @@ ONE = """
 import json, resource, sys, time
 from taskloom.recipe import read
 plan = read(sys.argv[1]).plan(0)
+next(iter(plan.splits[0].rows(0, 1)))  # the first row imports NumPy
 start, n = time.process_time(), 0
 for split in plan.splits:
     for _ in split.rows(0, split.n):
@@ -41,7 +42,9 @@ print(json.dumps({"n": n, "seconds": seconds, "mb": resource.getrusage(resource.
 SOME = """
 import sys, time
 from taskloom.recipe import read
-split, start = read(sys.argv[1]).plan(0).splits[0], time.process_time()
+split = read(sys.argv[1]).plan(0).splits[0]
+next(iter(split.rows(0, 1)))  # the first row imports NumPy
+start = time.process_time()
 n = sum(1 for _ in split.rows(0, min(split.n, int(sys.argv[2]))))
 print(time.process_time() - start, n)
 """

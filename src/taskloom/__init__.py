@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding as Finding
     from taskloom.analysis.finding import StudyFigure as StudyFigure
     from taskloom.analysis.paper_table import PaperTable as PaperTable
+    from taskloom.analysis.probing.falsify import falsify as falsify
+    from taskloom.analysis.probing.falsify import replay as replay
+    from taskloom.analysis.probing.frontier import frontier as frontier
     from taskloom.analysis.profile.profile import profile as profile
     from taskloom.analysis.published_numbers import PublishedNumber as PublishedNumber
     from taskloom.analysis.report.run_report import report as report
@@ -44,11 +47,13 @@ if TYPE_CHECKING:
     from taskloom.core.scoring import set_of as set_of
     from taskloom.core.seeding import Key as Key
     from taskloom.core.seeding import Random as Random
+    from taskloom.core.variants import Variant as Variant
     from taskloom.data import Dataset as Dataset
     from taskloom.data import load as load
     from taskloom.data.audit import audit as audit
     from taskloom.data.competence import score as score
     from taskloom.data.make import make as make
+    from taskloom.data.stream import stream as stream
     from taskloom.data.verify import verify as verify
     from taskloom.display import show as show
     from taskloom.experiments import statistics as statistics
@@ -73,6 +78,7 @@ if TYPE_CHECKING:
     from taskloom.verbs import recipes as recipes
     from taskloom.verbs import rescore as rescore
     from taskloom.verbs import solve as solve
+    from taskloom.verbs import variants as variants
 
     learners: CallablePackage
 
@@ -83,6 +89,7 @@ _HOME = {
     "load": "data",
     "score": "data.competence",
     "make": "data.make",
+    "stream": "data.stream",
     "verify": "data.verify",
     "TaskloomError": "core.errors",
     "Answer": "core.example",
@@ -99,6 +106,7 @@ _HOME = {
     "runs": "experiments.sources",
     "verify_runs": "experiments.rescore",
     "report": "analysis.report.run_report",
+    "plot": "analysis.report.run_report",
     "learner": "learners.decorator",
     "Suite": "core.registry",
     "suite": "core.registry",
@@ -112,6 +120,7 @@ _HOME = {
     "set_of": "core.scoring",
     "Key": "core.seeding",
     "Random": "core.seeding",
+    "Variant": "core.variants",
     "Finding": "analysis.finding",
     "StudyFigure": "analysis.finding",
     "PaperTable": "analysis.paper_table",
@@ -121,6 +130,9 @@ _HOME = {
     "knob": "recipe.tasks",
     "task": "recipe.tasks",
     "profile": "analysis.profile.profile",
+    "falsify": "analysis.probing.falsify",
+    "replay": "analysis.probing.falsify",
+    "frontier": "analysis.probing.frontier",
     "ResultTable": "experiments.result_table",
     "Runs": "experiments.table",
     "owners": "recipe.splits",
@@ -133,6 +145,7 @@ _HOME = {
     "recipes": "verbs",
     "rescore": "verbs",
     "solve": "verbs",
+    "variants": "verbs",
 }
 """The module of each name."""
 

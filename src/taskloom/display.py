@@ -5,6 +5,7 @@ It is not part of the command line, because `tl.show` has to work without one.
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -12,12 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.arguments import path_of, whole
+from taskloom.core.arguments import whole
 from taskloom.core.errors import ParameterError, TaskloomError
 from taskloom.core.example import Answer, Example
 from taskloom.core.output import cell, console, emit, printable, table
 
 if TYPE_CHECKING:
+    from taskloom.core.plan import Plan
+    from taskloom.core.variants import Propose, Variant
     from taskloom.data import Dataset, Examples
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
@@ -31,6 +34,9 @@ LONGEST_SHOWN = 40_000
 """Characters of an example that are laid out for people, which takes about a second; no suite makes
 an example that long.
 """
+
+MOST_SHOWN = 10_000
+"""Maximum number of examples to print: they are held in memory, and a split has up to 20 million."""
 
 LISTED = 20
 """Values that people are shown before the rest is only counted."""
@@ -50,8 +56,8 @@ def views(
     from taskloom.data import dataset
     from taskloom.recipe import read
 
-    folder = Path(name)
-    recipe = dataset.load(folder).recipe_by(task) if folder.is_dir() else read(name, changes)
+    made = _is_folder(name)
+    recipe = dataset.load(name).recipe_by(task) if made else read(name, changes)
     for view in chosen:
         if view not in recipe.suite.views:
             owners = " and ".join(s.name for s in SUITES if view in s.views)
@@ -76,6 +82,7 @@ class Shown:
         rows: The rows.
         shape: How the suite shows an example; None: plainly.
         several: Whether the split has several tasks.
+        variants: Lists the variants of an example; None if they are not shown.
     """
 
     name: str
@@ -86,6 +93,7 @@ class Shown:
     rows: list[Example]
     shape: Callable[[Example], Any] | None
     several: bool = False
+    variants: Propose | None = None
 
 
 def show(
@@ -115,8 +123,8 @@ def show(
     from taskloom.recipe.overrides import given_changes
 
     changes = given_changes(changes, set)
-    n, start = whole(n, "n", least=0), whole(start, "start", least=0)
-    if isinstance(what, str | Path) and path_of(what).is_dir():
+    n, start = _shown(whole(n, "n", least=0)), whole(start, "start", least=0)
+    if isinstance(what, str | Path) and _is_folder(what):
         what = load(what)
     if isinstance(what, Examples):
         what = Dataset(
@@ -154,28 +162,54 @@ def examples(
     changes: Iterable[str],
     as_json: bool,
     task: Path | None = None,
+    variants: bool = False,
 ) -> None:
-    """Print the examples of `taskloom show`."""
+    """Print the examples of `taskloom show`, with their variants if wanted."""
     from taskloom.data import load
 
-    if path_of(name).is_dir():
+    n = _shown(n)
+    if _is_folder(name):
         if seed is not None or tuple(changes):
             parameter = "set" if tuple(changes) else "seed"
             raise ParameterError(parameter, f"goes with a recipe, and {name} is made already")
-        shown = _of_dataset(load(name), name, n, split, start, task, not as_json)
+        shown = _of_dataset(load(name), name, n, split, start, task, not as_json, variants)
     elif task is not None:
         raise ParameterError("task", f"goes with the folder of a dataset; {name} is a recipe")
     else:
-        shown = _of_recipe(name, n, split, start, seed, tuple(changes))
+        shown = _of_recipe(name, n, split, start, seed, tuple(changes), variants)
     if not as_json:
         _print(shown)
         return
     for i, example in enumerate(shown.rows):
-        emit({"split": shown.split, "index": start + i, **_as_dict(example)})
+        fields = _as_dict(example)
+        if shown.variants is not None:
+            fields["variants"] = list(map(_variant_as_dict, shown.variants(example)))
+        emit({"split": shown.split, "index": start + i, **fields})
+
+
+def _is_folder(name: str | Path) -> bool:
+    """True for the path of a folder; the names of some recipes are too long for a path."""
+    return os.path.isdir(os.path.expanduser(name))
+
+
+def _shown(n: int) -> int:
+    """Check a number of examples to print."""
+    if n > MOST_SHOWN:
+        raise ParameterError(
+            "n", f"must be at most {MOST_SHOWN:,}, not {n:,}; `taskloom make` writes more examples"
+        )
+    return n
 
 
 def _of_dataset(
-    data: Dataset, name: str, n: int, split: str | None, start: int, task: Path | None, shaped: bool
+    data: Dataset,
+    name: str,
+    n: int,
+    split: str | None,
+    start: int,
+    task: Path | None,
+    shaped: bool,
+    variants: bool = False,
 ) -> Shown:
     chosen = split or data.splits[0]
     rows = data[chosen]
@@ -189,7 +223,10 @@ def _of_dataset(
             shape = data.recipe_by(task).plan(data.manifest["seed"]).show
     about = str(data.manifest.get("describe", ""))
     part = list(rows[start : start + n])
-    return Shown(name, chosen, start, len(rows), about, part, shape, len(tasks) > 1)
+    vary = None
+    if variants:
+        vary = _variants_of(data.recipe_by(task).plan(data.manifest.get("seed")), name)
+    return Shown(name, chosen, start, len(rows), about, part, shape, len(tasks) > 1, vary)
 
 
 def _of_recipe(
@@ -199,6 +236,7 @@ def _of_recipe(
     start: int,
     seed: int | None,
     changes: Changes,
+    variants: bool = False,
 ) -> Shown:
     from taskloom.core import shards
     from taskloom.recipe import Recipe, read
@@ -216,7 +254,14 @@ def _of_recipe(
         plan.describe,
         list(shards.to_examples(rows)),
         plan.show,
+        variants=_variants_of(plan, checked.name) if variants else None,
     )
+
+
+def _variants_of(plan: Plan, name: str) -> Propose:
+    if plan.variants is None:
+        raise ParameterError("variants", f"cannot be shown: {name} has none")
+    return plan.variants
 
 
 def _check_start(name: str, split: str, start: int, total: int) -> None:
@@ -246,6 +291,38 @@ def _print(shown: Shown) -> None:
             ),
             "",
         )
+        if shown.variants is not None:
+            out.print(_variant_table(list(shown.variants(example))), "")
+
+
+VARIANTS_SHOWN = 2
+"""Maximum variants of one edit that are printed for people; --json prints all."""
+
+
+def _variant_table(variants: list[Variant]) -> Any:
+    """The first variants of each edit: what was replaced by what, and the answer."""
+    by_edit: dict[tuple[str, str], list[Variant]] = {}
+    for variant in variants:
+        by_edit.setdefault((variant.kind, variant.edit), []).append(variant)
+    rows = []
+    for (kind, edit), same in by_edit.items():
+        for variant in same[:VARIANTS_SHOWN]:
+            before, after = (printable(t) or "-" for t in (variant.before, variant.after))
+            rows.append((kind, edit, before, after, printable(_few(variant.example.targets))))
+        more = len(same) - VARIANTS_SHOWN
+        if more > 0:
+            rows.append((kind, edit, f"and {more:,} more", "", ""))
+    return table("variants", ("kind", "edit", "before", "after", "answer"), rows)
+
+
+def _variant_as_dict(variant: Variant) -> dict[str, Any]:
+    return {
+        "kind": variant.kind,
+        "edit": variant.edit,
+        "before": variant.before,
+        "after": variant.after,
+        **_as_dict(variant.example),
+    }
 
 
 def _hanging(text: str, width: int) -> str:

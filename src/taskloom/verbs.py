@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from taskloom.core.arguments import path_of
-from taskloom.core.errors import InputError, ParameterError, echo
+from taskloom.core.errors import InputError, ParameterError, TaskloomError, echo
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
-    from taskloom.core.example import Answer
+    from taskloom.core.example import Answer, Example
     from taskloom.core.offers import SolveReport
+    from taskloom.core.variants import Variant, VariantKind
     from taskloom.experiments.compare import Selection
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.result_table import ResultTable
@@ -152,6 +153,40 @@ def apply(
     return [answer(one) for one in inputs]
 
 
+def variants(
+    recipe: Source | Recipe | Task,
+    example: Example,
+    kind: VariantKind | None = None,
+    *,
+    seed: int | None = None,
+    changes: Changes = None,
+) -> list[Variant]:
+    """List items that differ from an example in one thing, with derived and proved answers.
+
+    >>> import taskloom as tl
+    >>> tl.variants("ctl/A", tl.Example("b a 3", "1"), "simpler")[0].example.input
+    'b 3'
+
+    Args:
+        recipe: The recipe that the example is of, in any form that `make` takes.
+        example: An example of it, generated, loaded or written; its input and targets count.
+        kind: Only `simpler`, `flip` or `keep`.
+        seed: The seed of the example's dataset, for worlds that depend on it.
+        changes: Changes of the recipe's fields.
+    """
+    from taskloom.core.variants import KINDS
+    from taskloom.recipe import Recipe
+    from taskloom.recipe import read as read_recipe
+
+    if kind is not None and kind not in KINDS:
+        raise ParameterError("kind", f"is one of {', '.join(KINDS)}, not {echo(kind)}")
+    checked = recipe if isinstance(recipe, Recipe) else read_recipe(recipe, changes)
+    plan = checked.plan(seed)
+    if plan.variants is None:
+        raise TaskloomError(f"{checked.name} has no variants of its examples")
+    return [v for v in plan.variants(example) if kind is None or v.kind == kind]
+
+
 def compare(
     runs: str | Path | Runs,
     a: Selection,
@@ -239,17 +274,37 @@ def power(
     return ResultTable(tuple(rows[0]), rows)
 
 
-def rescore(store: str | Path, scorer: str = "own") -> list[Change]:
-    """Score the stored predictions of runs again. No model is called; the old scores are kept next
-    to the new ones.
+def rescore(
+    store: str | Path, scorer: str = "own", *, extract: str = "", out: str | Path | None = None
+) -> list[Change]:
+    """Score the stored predictions of runs, or the replies in logs, again. No model is called. Runs
+    keep their old scores next to the new ones; logs are not changed.
 
     Args:
-        store: The folder of the runs.
+        store: The folder of the runs; or a log of Inspect (`.eval`) or lm-evaluation-harness
+            (`samples_*.jsonl`), or a folder of logs.
         scorer: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite
             has it.
+        extract: For logs: how answers are cut out of replies. Default: `final`.
+        out: For logs: a new folder for the items with their new scores, which `runs` reads.
     """
+    from taskloom.core.prompting import EXTRACT
+    from taskloom.experiments.files import STORE
+    from taskloom.experiments.rescore import OWN
     from taskloom.experiments.rescore import rescore as score_again
+    from taskloom.experiments.sources.rescored_logs import logs_of, rescore_logs
 
+    path = path_of(store)
+    if logs_of(path) and not (path / STORE).is_file():
+        if scorer == OWN:
+            raise ParameterError("scorer", "is needed for logs, such as 'any-of'")
+        return rescore_logs(path, scorer, extract or EXTRACT, None if out is None else path_of(out))
+    if extract or out is not None:
+        raise ParameterError(
+            "extract" if extract else "out",
+            "is for logs of other tools; runs keep whole replies, so change 'extract' in the"
+            " experiment and run it again: nothing is asked twice",
+        )
     return score_again(store, scorer)
 
 

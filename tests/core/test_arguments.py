@@ -11,6 +11,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.core.arguments import path_of
+from taskloom.recipe import read
 
 NOT_PATHS: list[Any] = [0, 3.5, b"data", ["data"], {"a": 1}, None, "\0"]
 
@@ -89,3 +90,19 @@ def test_show_names_the_parameter_of_a_start_beyond_the_split() -> None:
         tl.show("ctl/length", start=-1)
     with pytest.raises(tl.TaskloomError, match="n must be at least 0"):
         tl.show("ctl/length", n=-1)
+
+
+@pytest.mark.parametrize("text", ["x" * 256, "ä" * 128, "/".join(["y" * 200] * 21)])
+def test_a_path_that_is_too_long_is_one_sentence(text: str) -> None:
+    for open_it in (tl.load, tl.runs, tl.verify, tl.audit, tl.run):
+        with pytest.raises(tl.TaskloomError, match="too long for a path"):
+            open_it(text)
+    for recipe, field in (("taskbench/father", "facts"), ("babi/concat-T2", "source")):
+        with pytest.raises(tl.TaskloomError, match="too long for a path"):
+            read(recipe, {field: text}).plan(0)
+    assert path_of("x" * 255).name == "x" * 255
+
+
+def test_the_number_of_examples_shown_is_bounded() -> None:
+    with pytest.raises(tl.TaskloomError, match="10,000"):
+        tl.show("ctl/A-independent", n=10**9)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -162,6 +164,17 @@ def test_a_notebook_numbers_the_rows_of_a_slice_as_the_split_does() -> None:
         return re.findall(r'<tr><td style="text-align:right">(\d+)</td>', examples._repr_html_())
 
     train = data()["train"]
-    assert numbers(train) == ["0", "1", "2"]
+    assert numbers(train) == [str(i) for i in range(10)]
     assert numbers(train[5:8]) == ["5", "6", "7"]
     assert numbers(train[20::4][1:]) == ["24", "28"]
+
+
+def test_batches_import_no_pandas(tmp_path: Path) -> None:
+    tl.make("babi/1", tmp_path / "d", changes={"splits": {"train": {"n": 20}}})
+    code = (
+        "import sys, taskloom as tl\n"
+        "batch = next(tl.load(sys.argv[1])['train'].batches(5))\n"
+        "assert len(batch['target']) == 5\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "d")], check=True)

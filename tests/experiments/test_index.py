@@ -17,7 +17,7 @@ import taskloom as tl
 from taskloom.experiments import files as run_files
 from taskloom.experiments import index, rescore
 from taskloom.experiments import store as run_store
-from taskloom.experiments.groups import trait
+from taskloom.experiments.groups import shown_traits, trait
 from taskloom.experiments.index import SCORED
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
@@ -83,6 +83,27 @@ def test_answers_are_those_of_the_runs_own_files(store: Store) -> None:
     assert answers(store.path) == expected  # reads the runs and writes the index
     assert len(list((store.path.parent / "cache" / "runs").iterdir())) == 1
     assert answers(store.path) == expected  # reads the index
+
+
+def test_runs_read_in_parts_have_the_same_answers(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = without_index(store.path)
+    monkeypatch.setattr(index, "TOGETHER", 4)
+    assert answers(store.path) == expected  # writes two segments
+    names = files_read(monkeypatch)
+    assert answers(store.path) == expected
+    assert names == []
+
+
+def test_traits_of_a_selection_are_not_those_of_other_runs(store: Store) -> None:
+    made_up_runs.write(
+        store, {"iid": [1, 0]}, recipe="other", learner="l9", traits=[{"colour": "red"}]
+    )
+    runs = tl.runs(store.path)
+    assert shown_traits(runs) == {"length", "kind", "colour"}
+    assert shown_traits(runs.where(learner="l9")) == {"colour"}
+    assert shown_traits(runs.where(learner=["l0", "l1", "l2"])) == {"length", "kind"}
 
 
 def test_another_process_reads_no_run_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

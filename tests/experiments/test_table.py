@@ -500,3 +500,18 @@ def test_failed_runs_are_known_to_the_table_until_they_succeed(tmp_path: Path) -
     assert Runs(store).failures() == {"ab" * 16: FailedRun("bilstm on ctl/A", "out of memory")}
     file.unlink()
     assert Runs(store).failures() == {}
+
+
+def test_a_paper_chooses_columns_and_gets_mean_and_interval_in_one_cell(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for seed in range(3):
+        write(store, {"iid": [1, 0, 1, 1] * 25, "ood": [0, 1] * 50}, seed=seed)
+    found = tl.runs(store.path).accuracy()
+    latex = found.to_latex({"split": "Split", "score": "Accuracy"})
+    assert r"Split & Accuracy \\" in latex
+    assert re.search(r"iid & 0\.75 (\$\\pm\$|\[)", latex)
+    assert latex.count("{") == latex.count("}")
+    assert "score" in found.to_markdown(digits=1)
+    assert found.to_csv(["split", "mean"]).splitlines()[0] == "split,mean"
+    with pytest.raises(RunsError, match="split"):
+        found.to_latex(["spilt"])

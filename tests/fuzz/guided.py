@@ -5,13 +5,15 @@
 
 Hypothesis draws inputs from a grammar and never learns from them. libFuzzer keeps every input that
 reaches a new branch of the package and goes on from there, which finds what no grammar of ours thought
-of. The targets and their limits are those of `python -m tests.fuzz`, and a failure becomes the same
+of. Most mutations keep the form of an input (`tests.fuzz.mutators`), since nearly all inputs with
+mutated bytes end at the parser. The targets and their limits are those of `python -m tests.fuzz`, and a failure becomes the same
 file in `tests/regressions`.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import tempfile
 from collections import Counter
@@ -22,6 +24,7 @@ import atheris
 with atheris.instrument_imports(include=["taskloom"]):
     from tests.fuzz import targets_texts
     from tests.fuzz.engine import REGRESSIONS, TARGETS, judge, prepare, write_failure
+    from tests.fuzz.mutators import MUTATORS
 
 SEEDS = {
     "expressions": targets_texts.EXPRESSIONS,
@@ -30,6 +33,13 @@ SEEDS = {
     "zest-files": targets_texts.ZEST_SEEDS,
 }
 """The targets whose inputs are texts, with the inputs to begin with."""
+
+
+IN_FORM = 0.8
+"""Share of mutations that keep the form of an input."""
+
+MOST_KEPT = 500
+"""Maximum number of accepted inputs that mutations begin with."""
 
 
 def main() -> int:
@@ -43,6 +53,7 @@ def main() -> int:
     target = TARGETS[given.target]
     counts: Counter[str] = Counter()
     known: set[str] = set()
+    accepted = list(SEEDS[given.target])
     with tempfile.TemporaryDirectory(prefix="taskloom-guided-") as scratch:
         folder = Path(scratch) / "work"
         prepare(folder)
@@ -56,6 +67,9 @@ def main() -> int:
             text = data.decode("utf-8", "replace")
             outcome = judge(target, text, folder)
             counts[outcome.verdict] += 1
+            if outcome.verdict in ("accepted", "checked"):
+                accepted.append(text)
+                del accepted[:-MOST_KEPT]
             if outcome.failed and outcome.place not in known:
                 known.add(outcome.place)
                 path = write_failure(REGRESSIONS, target, text, outcome)
@@ -63,6 +77,17 @@ def main() -> int:
             if counts.total() >= given.inputs:
                 # libFuzzer ends the process by itself, so that nothing after it would be printed.
                 print(f"{given.target}: {counts.total():,} inputs {dict(counts)}", flush=True)
+
+        def mutate(data: bytes, longest: int, seed: int) -> bytes:
+            chance = random.Random(seed)
+            if given.target not in MUTATORS or chance.random() >= IN_FORM:
+                mutated: bytes = atheris.Mutate(data, longest)
+                return mutated
+            # libFuzzer also keeps inputs that were refused in a new way.
+            text = chance.choice([chance.choice(accepted), data.decode("utf-8", "replace")])
+            for _ in range(chance.randint(1, 4)):
+                text = MUTATORS[given.target](text, chance)
+            return text.encode("utf-8", "replace")[:longest]
 
         options = [
             f"-runs={given.inputs}",
@@ -74,7 +99,7 @@ def main() -> int:
             "-handle_alrm=0",
             "-timeout=0",
         ]
-        atheris.Setup([sys.argv[0], *options, str(corpus)], feed)
+        atheris.Setup([sys.argv[0], *options, str(corpus)], feed, custom_mutator=mutate)
         atheris.Fuzz()
     return 1 if known else 0
 

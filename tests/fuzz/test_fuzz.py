@@ -27,6 +27,7 @@ from tests.fuzz import (  # noqa: F401 - they register targets
     targets_texts,
 )
 from tests.fuzz.engine import REGRESSIONS, TARGETS, Refuted, Target, Verdict, campaign, judge
+from tests.fuzz.mutators import MUTATORS
 from tests.fuzz.strategies import TOKEN, sibling
 
 FILES = sorted(REGRESSIONS.glob("*/*.json"))
@@ -218,3 +219,18 @@ def test_siblings_are_other_texts_of_the_same_tokens(text: str) -> None:
     others = {sibling((0, [text]), chance)[1][0] for _ in range(40)}
     assert len(others) > 5
     assert max(map(len, others)) < 10_000
+
+
+@pytest.mark.parametrize("name", sorted(MUTATORS))
+def test_mutations_in_form_often_get_past_the_parser(name: str, tmp_path: Path) -> None:
+    seeds = {
+        "expressions": targets_texts.EXPRESSIONS,
+        "stories": targets_texts.SEEDS,
+        "zest-files": targets_texts.ZEST_SEEDS,
+    }[name]
+    chance = random.Random(0)
+    taken = 0
+    for _ in range(100):
+        mutated = MUTATORS[name](chance.choice(seeds), chance)
+        taken += judge(TARGETS[name], mutated, tmp_path).verdict in ("accepted", "checked")
+    assert taken >= 30

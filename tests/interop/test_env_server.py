@@ -18,6 +18,7 @@ from taskloom.core.errors import InputError, ParameterError
 from taskloom.interop import env_server
 from taskloom.interop.env_server import (
     MOST_BYTES,
+    Asker,
     BusyError,
     EnvironmentServer,
     RecipeEnvironment,
@@ -164,15 +165,65 @@ def test_no_client_ends_or_reorders_the_episodes_of_another(
 ) -> None:
     monkeypatch.setattr(env_server, "MOST_EPISODES", 10)
     environment = RecipeEnvironment(SPLIT)
-    mine = environment.reset(client="mine")
-    flood = [environment.reset(client="other") for _ in range(50)]
-    assert environment.reset(client="mine")["observation"]["index"] == 1
+    me, other = Asker(name="mine"), Asker(name="other")
+    mine = environment.reset(client=me)
+    flood = [environment.reset(client=other) for _ in range(50)]
+    assert environment.reset(client=me)["observation"]["index"] == 1
     with pytest.raises(InputError, match="no open episode"):
-        environment.step(mine["episode"], "x", client="other")
-    assert environment.step(mine["episode"], SPLIT[0].target, client="mine")["reward"] == 1
+        environment.step(mine["episode"], "x", client=other)
+    assert environment.step(mine["episode"], SPLIT[0].target, client=me)["reward"] == 1
     with pytest.raises(InputError, match="no open episode"):
-        environment.step(flood[0]["episode"], "x", client="other")
-    assert environment.step(flood[-1]["episode"], "x", client="other")["done"]
+        environment.step(flood[0]["episode"], "x", client=other)
+    assert environment.step(flood[-1]["episode"], "x", client=other)["done"]
+
+
+def test_ten_thousand_resets_of_a_stranger_end_and_reorder_nothing() -> None:
+    """Neither without a name nor with one, though all ask from one address."""
+    now = 0.0
+    environment = RecipeEnvironment(SPLIT, clock=lambda: now)
+    nameless, named, stranger = Asker("::1"), Asker("::1", "mine"), Asker("::1", "stranger")
+    mine = [environment.reset(client=nameless), environment.reset(client=named)]
+    refused = 0
+    for _ in range(env_server.MOST_EPISODES):
+        environment.reset(client=stranger)
+        try:
+            environment.reset(client=nameless)
+        except BusyError:
+            refused += 1
+    assert refused == 1
+    assert environment.reset(client=named)["observation"]["index"] == 1
+    for begun, client in zip(mine, (nameless, named), strict=True):
+        assert environment.step(begun["episode"], SPLIT[0].target, client=client)["reward"] == 1
+    environment.reset(client=nameless)  # there is room for one again
+    with pytest.raises(BusyError, match="without a name"):
+        environment.reset(client=nameless)
+    now = env_server.IDLE_SECONDS
+    assert environment.reset(client=nameless)["done"] is False
+
+
+def test_a_stranger_over_http_does_not_end_an_episode(
+    server: EnvironmentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env_server, "MOST_EPISODES", 5)
+    _, begun = ask(server, "/reset", {})
+    statuses = [ask(server, "/reset", {})[0] for _ in range(10)]
+    assert statuses == [200] * 4 + [503] * 6
+    assert ask(server, "/reset", {"client": "named"})[0] == 200
+    answer = {"episode": begun["episode"], "action": SPLIT[0].target}
+    assert ask(server, "/step", answer)[1]["reward"] == 1
+
+
+def test_the_episodes_of_all_clients_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env_server, "MOST_OPEN", 3)
+    environment = RecipeEnvironment(SPLIT)
+    first = Asker(name="first")
+    begun = environment.reset(client=first)
+    for number in range(2):
+        environment.reset(client=Asker(name=f"stranger {number}"))
+    with pytest.raises(BusyError, match="3 episodes are open"):
+        environment.reset(client=first)
+    assert environment.step(begun["episode"], "x", client=first)["done"]
+    assert environment.reset(client=first)["observation"]["index"] == 1
 
 
 def test_a_new_client_waits_until_an_idle_one_can_be_forgotten(
@@ -181,16 +232,17 @@ def test_a_new_client_waits_until_an_idle_one_can_be_forgotten(
     monkeypatch.setattr(env_server, "MOST_CLIENTS", 2)
     now = 0.0
     environment = RecipeEnvironment(SPLIT, clock=lambda: now)
-    environment.reset(client="a")
-    begun = environment.reset(client="b")
+    a, b, c = (Asker(name=name) for name in "abc")
+    environment.reset(client=a)
+    begun = environment.reset(client=b)
     with pytest.raises(BusyError, match="try again later"):
-        environment.reset(client="c")
+        environment.reset(client=c)
     now = env_server.IDLE_SECONDS - 1
-    assert environment.step(begun["episode"], "x", client="b")["done"]
+    assert environment.step(begun["episode"], "x", client=b)["done"]
     now = env_server.IDLE_SECONDS
-    environment.reset(client="c")  # forgets a, which was idle, and keeps b
+    environment.reset(client=c)  # forgets a, which was idle, and keeps b
     with pytest.raises(BusyError):
-        environment.reset(client="a")
+        environment.reset(client=a)
 
 
 def test_a_port_that_is_taken_is_named(server: EnvironmentServer) -> None:

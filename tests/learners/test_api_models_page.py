@@ -73,10 +73,9 @@ def test_one_file_and_two_commands_say_where_two_models_fail(
     folder, _ = typed
     text = (folder / "report.html").read_text(encoding="utf-8")
     for needed in (
-        "Score by support",
-        "supporting facts",
-        "Score by question",
-        "Score by concepts",
+        "Score by supporting facts",
+        "Score by question type",
+        "Score by wording",
         "Comparisons",
         "in form",
         "tokens out",
@@ -211,6 +210,23 @@ def test_every_learner_and_bridge_has_these_defaults() -> None:
 
 def test_all_blocks_of_the_page_are_experiments() -> None:
     found = [body for kind, _, body in BLOCK.findall(PAGE.read_text()) if kind == "yaml"]
-    assert len(found) == 5
+    assert len(found) == 6
     for body in found:
         assert {"recipes", "learners"} <= set(yaml.safe_load(body))
+
+
+def test_tables_by_trait_have_the_share_of_answers_in_form(
+    typed: tuple[Path, ChatServer],
+) -> None:
+    folder, _ = typed
+    runs = tl.runs(folder / "runs")
+    whole = {row["learner"]: row["in_form"] for row in runs.accuracy()}
+    for learner, share in whole.items():
+        rows = list(runs.where(learner=learner).accuracy("support"))
+        assert len(rows) > 1
+        total = sum(row["n"] for row in rows)
+        assert sum(row["n"] * row["in_form"] for row in rows) / total == pytest.approx(share)
+    compared = list(runs.compare("small", "large", by="support"))
+    assert {0 <= row[f"{side} in_form"] <= 1 for row in compared for side in "ab"} == {True}
+    (paired,) = runs.compare("small", "large")
+    assert (paired["a in_form"], paired["b in_form"]) == (whole["small"], whole["large"])

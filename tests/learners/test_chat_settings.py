@@ -147,3 +147,13 @@ def test_seeds_are_samples_and_runs_have_the_name_of_the_model(
     assert row["pass@1"] <= row["pass@2"] <= row["pass@3"]
     with pytest.raises(tl.TaskloomError, match="no model has several samples"):
         result.where(seed=0).samples()
+
+
+@pytest.mark.parametrize("name", ["api_key", "key", "aws_secret_access_key", "default_headers"])
+@pytest.mark.parametrize("where", ["arguments", "request"])
+def test_a_key_in_the_settings_of_a_provider_is_refused(where: str, name: str) -> None:
+    block = {"learner": "model", "model": "openai/m", where: {name: "sk-SECRET-1234567890"}}
+    with pytest.raises(LearnerError, match=name) as caught:
+        read(block)
+    assert "sk-SECRET" not in str(caught.value)
+    read({**block, where: {"base_url": "http://h/v1", "max_tokens": 5}})

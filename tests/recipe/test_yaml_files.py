@@ -119,7 +119,9 @@ def test_texts_that_kill_libyaml_or_take_it_minutes_are_refused(text: str, tmp_p
     assert re.search(r"nested too deeply; at most 100 levels|more than 100 lines", done.stdout)
 
 
-def test_a_store_with_a_deeply_nested_configuration_is_one_sentence(tmp_path: Path) -> None:
+def test_a_store_with_a_deeply_nested_configuration_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "e.yaml").write_text(
         "recipes: [{recipe: ctl/A-independent, set: {splits: {train: {n: 300}, iid: {n: 40}}}}]\n"
         "learners: [majority]\n"
@@ -132,6 +134,10 @@ def test_a_store_with_a_deeply_nested_configuration_is_one_sentence(tmp_path: Pa
     assert done.returncode in (1, 2), done.stderr  # not killed by a signal
     assert "nested too deeply" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    # Scores do not come from that file, so they are shown.
+    capsys.readouterr()
+    assert run(["runs", "show", str(tmp_path / "runs"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed(tmp_path: Path) -> None:

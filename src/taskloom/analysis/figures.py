@@ -11,14 +11,17 @@ import io
 import math
 import textwrap
 import warnings
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from html import escape
 from itertools import pairwise
 from typing import Any
 
 from taskloom.analysis import plot_style
 from taskloom.analysis.plot_style import for_page, shorten, with_tips
-from taskloom.core.errors import MissingExtra
+from taskloom.core.errors import MissingExtra, ParameterError
 from taskloom.experiments.result_table import ResultTable
 
 MARKERS = ("o", "s", "^", "P", "v", "X", "*", "D")
@@ -178,8 +181,90 @@ def pdf(figure: Any) -> bytes:
     """A figure as the bytes of a PDF file."""
     out = io.BytesIO()
     with style(), _any_letters():
-        figure.savefig(out, format="pdf", metadata={"CreationDate": None}, **CUT)
+        figure.savefig(out, format="pdf", metadata={"CreationDate": None}, **_cut(figure))
     return out.getvalue()
+
+
+def png(figure: Any, dpi: int = 300) -> bytes:
+    """A figure as the bytes of a PNG file."""
+    out = io.BytesIO()
+    with style(), _any_letters():
+        figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None}, **_cut(figure))
+    return out.getvalue()
+
+
+FORMATS: Mapping[str, Callable[[Any], bytes]] = {
+    "pdf": lambda figure: pdf(figure),
+    "svg": lambda figure: svg(figure, **_cut(figure)).encode(),
+    "png": lambda figure: png(figure),
+}
+"""Formats of figure files, by their ending."""
+
+WIDTHS = {"column": 3.25, "page": 6.75}
+"""Widths of a figure in inches: one column of a paper in two columns, or its whole page."""
+
+
+def width_in_inches(width: str | float) -> float:
+    """Width of a figure: `column`, `page`, or a number of inches.
+
+    >>> width_in_inches("column"), width_in_inches("5.5")
+    (3.25, 5.5)
+    """
+    if isinstance(width, str) and width in WIDTHS:
+        return WIDTHS[width]
+    try:
+        inches = float(width)
+    except ValueError:
+        inches = math.nan
+    if not 1 <= inches <= 40:
+        raise ParameterError("width", f"must be column, page or 1 to 40 inches, not '{width}'")
+    return inches
+
+
+FIXED = "taskloom-fixed-width"
+"""Label of a figure whose width was asked for, so that files are not cut at its drawing."""
+
+
+def _cut(figure: Any) -> dict[str, Any]:
+    return {"bbox_inches": None} if figure.get_label() == FIXED else dict(CUT)
+
+
+def scale(figure: Any, inches: float) -> None:
+    """Make a drawn figure that wide, with its texts, lines and markers."""
+    factor = inches / figure.get_figwidth()
+    figure.set_size_inches(inches, figure.get_figheight() * factor)
+    figure.set_label(FIXED)
+    for axis in figure.axes:
+        for line_of_numbers in (axis.xaxis, axis.yaxis):
+            line_of_numbers.labelpad *= factor
+            for tick in line_of_numbers.get_major_ticks():
+                tick.set_pad(tick.get_pad() * factor)
+    for artist in figure.findobj():
+        if hasattr(artist, "set_fontsize"):
+            artist.set_fontsize(artist.get_fontsize() * factor)
+        if hasattr(artist, "set_linewidth") and hasattr(artist, "get_linewidth"):
+            artist.set_linewidth(artist.get_linewidth() * factor)
+        if hasattr(artist, "set_markersize"):
+            artist.set_markersize(artist.get_markersize() * factor)
+
+
+def shown_in_notebooks(figure: Any) -> Any:
+    """The figure with a method by which notebooks show it, also without pyplot."""
+    figure._repr_html_ = partial(image, figure)
+    return figure
+
+
+def image(figure: Any, alt: str = "figure") -> str:
+    """A figure as an HTML image.
+
+    An image rather than part of the page: what a label says can neither be markup nor clash with
+    another figure's names.
+    """
+    data = b64encode(svg(figure, **_cut(figure)).encode()).decode()
+    return (
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}"'
+        ' style="background:#fff;max-width:100%">'
+    )
 
 
 def wrapped(title: Any, width: int = 34) -> str:

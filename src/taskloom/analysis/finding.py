@@ -4,10 +4,8 @@ numbers.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 from taskloom.analysis import figures
@@ -37,14 +35,7 @@ class StudyFigure:
         return f"<StudyFigure {self.name}: {self.caption}>"
 
     def _repr_html_(self) -> str:
-        # An image rather than part of the page: what a label says can neither be markup nor clash
-        # with another figure's names.
-        data = b64encode(figures.svg(self.draw(self.data)).encode()).decode()
-        image = (
-            f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self.caption)}"'
-            ' style="background:#fff;max-width:100%">'
-        )
-        return image + paragraph(self.caption)
+        return figures.image(self.draw(self.data), self.caption) + paragraph(self.caption)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -13,6 +13,7 @@ s (38 % more).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +27,29 @@ WIDTH = 360
 LETTER = 6.9
 """Mean width of a letter in points, at a size of 12."""
 
+WIDE_LETTER = 8.6
+"""Width of a capital letter in points, at a size of 12."""
+
 LABEL = 20
-"""Maximum letters of a label beside an axis."""
+"""Maximum letters in a line of a label beside an axis."""
+
+MOST_LINES = 3
+"""Maximum lines of a label beside an axis."""
+
+LINE = 15
+"""Height of a line of text in points."""
+
+MOST_SEEDS = 10
+"""Maximum seeds that are drawn as dots; more would be a bar."""
 
 ROW = 22
 """Height of a line of intervals in points."""
 
 SAME_GUESS = 0.01
 """Scores of guessing that differ by no more are drawn as one line."""
+
+GUESSING = "chance (most frequent answer)"
+"""Label of the line of chance."""
 
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)
 """Numbers of the axis of scores."""
@@ -84,13 +100,17 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mean with its interval at a named place of a series; the ends may be missing."""
+    """A mean with its interval at a named place of a series; the ends may be missing.
+
+    A few scores of single seeds are drawn as small dots.
+    """
 
     series: str
     place: str
     mean: float
     low: float | None
     high: float | None
+    seeds: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
@@ -159,7 +179,7 @@ def interval_panel(
         guess: The score of guessing.
     """
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
-    step = max(ROW, 14 * len(series) + 6)
+    step = max(ROW, 14 * len(series) + 6, LINE * _line_count(places) + 6)
 
     def draw(axis: Any) -> None:
         _scores_across(axis, places, step)
@@ -172,6 +192,8 @@ def interval_panel(
             colour = _colour(colours, mark.series)
             if mark.low is not None and mark.high is not None:
                 _whisker(axis, [mark.low, mark.high], [y, y], colour, tip)
+            if 1 < len(mark.seeds) <= MOST_SEEDS:
+                _seed_dots(axis, mark.seeds, y, colour)
             _dot(axis, mark.mean, y, colour, number, tip)
 
     alt = f"{title}. {_listed(marks, 'on')}{_chance(guess)}"
@@ -185,12 +207,13 @@ def bar_panel(
     horizontal bars.
     """
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
-    step = 12 * len(series) + 10
+    step = max(12 * len(series) + 10, LINE * _line_count(places) + 6)
+    above = (step - 12 * len(series)) / 2 + 6  # of the first bar's middle
 
     def draw(axis: Any) -> None:
         _scores_across(axis, places, step)
         for mark in marks:
-            y = step * places.index(mark.place) + 10 + 12 * series.index(mark.series)
+            y = step * places.index(mark.place) + above + 12 * series.index(mark.series)
             tip = f"{mark.series}, {name} {mark.place}: {mark}"
             (bar,) = axis.barh(
                 y, _within(mark.mean), 10, color=_colour(colours, mark.series), alpha=0.85
@@ -287,22 +310,33 @@ def trend_panel(
     return Panel(title, alt, 210, (52, 22, 10, 40), draw)
 
 
-def sheet(panels: Sequence[Panel], legend: Mapping[str, int], guessed: bool) -> Any:
+def sheet(
+    panels: Sequence[Panel],
+    legend: Mapping[str, int],
+    guessed: bool,
+    inches: float | None = None,
+) -> Any:
     """Panels side by side as one figure, for a README, a slide or a paper.
 
     Args:
-        panels: The panels, at most three in a row.
+        panels: The panels.
         legend: Numbers of the series' colours.
         guessed: True if panels have a line for guessing.
+        inches: Width of the figure. One column of a paper has one panel across, its page two.
+            Default: at most three across, each 5 inches wide.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    across = min(3, len(panels)) or 1
+    most = 3 if inches is None else max(1, round(inches / figures.WIDTHS["column"]))
+    across = figures.grid_of(len(panels), most)[1] if panels else 1
     heights = []
     for start in range(0, len(panels), across):
         heights.append(40 + max(panel.height for panel in panels[start : start + across]))
-    width, height = across * (WIDTH + 20), sum(heights) + 24
+    labels = [*legend, *([GUESSING] if guessed else [])]
+    width = across * (WIDTH + 20)
+    columns = _legend_columns(labels, width)
+    height = sum(heights) + 24 * max(1, -(-len(labels) // columns))
     with figures.style(**STYLE):
         figure = _figure(width, height)
         for number, panel in enumerate(panels):
@@ -315,10 +349,26 @@ def sheet(panels: Sequence[Panel], legend: Mapping[str, int], guessed: bool) -> 
             Patch(color=COLOURS[number][0], label=name) for name, number in legend.items()
         ]
         if guessed:
-            label = "guessing the most frequent answer"
-            handles.append(Line2D([], [], color=SOFT, linestyle=":", label=label))
-        figure.legend(handles=handles, loc="lower left", ncols=len(handles) or 1, frameon=False)
-        return figure
+            handles.append(Line2D([], [], color=SOFT, linestyle=":", label=GUESSING))
+        spacing: Any = {"handlelength": 1.2, "handletextpad": 0.5, "columnspacing": 1.4}
+        figure.legend(handles=handles, loc="lower left", ncols=columns, frameon=False, **spacing)
+        if inches is not None:
+            # Once drawn, all ticks and texts exist and can be scaled.
+            figure.draw_without_rendering()
+            figures.scale(figure, inches)
+        return figures.shown_in_notebooks(figure)
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """Number of columns of a legend that fits the width. Matplotlib fills one column after the
+    other, and each is as wide as its longest label.
+    """
+    for columns in range(len(labels), 1, -1):
+        rows = -(-len(labels) // columns)
+        parts = [labels[start : start + rows] for start in range(0, len(labels), rows)]
+        if 20 + sum(48 + max(map(_text_width, part)) for part in parts) <= width:
+            return columns
+    return 1
 
 
 def _unique(values: Iterable[str]) -> list[str]:
@@ -340,21 +390,51 @@ def _listed(marks: Sequence[Mark], joined: str = "") -> str:
     return "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24])
 
 
+def on_lines(labels: Sequence[str]) -> dict[str, str]:
+    """Labels broken into at most `MOST_LINES` lines; shortened if they need more.
+
+    >>> on_lines(["iid", "COMPOUND+CONJ+COREF+DROP+MOVE"])
+    {'iid': 'iid', 'COMPOUND+CONJ+COREF+DROP+MOVE': 'COMPOUND+CONJ+COREF+\\nDROP+MOVE'}
+    """
+    broken: dict[str, str] = {}
+    for label in labels:
+        lines = [""]
+        for part in re.split(r"(?<=[+ ,/])", label):
+            if lines[-1] and len(lines[-1] + part.rstrip()) > LABEL:
+                lines.append("")
+            lines[-1] += part
+        if len(lines) <= MOST_LINES and all(len(line.rstrip()) <= LABEL for line in lines):
+            broken[label] = "\n".join(line.rstrip() for line in lines)
+    rest = [label for label in labels if label not in broken]
+    return broken | distinct(rest)
+
+
+def _line_count(places: Sequence[str]) -> int:
+    return max((text.count("\n") + 1 for text in on_lines(places).values()), default=1)
+
+
+def _text_width(text: str) -> float:
+    """Width of a line in points, at a size of 12. Capitals are wider than the mean letter."""
+    wide = sum(letter.isupper() or letter in "+%@…" for letter in text)
+    return LETTER * len(text) + (WIDE_LETTER - LETTER) * wide
+
+
 def _left(places: Sequence[str]) -> float:
     """Points left of an axis that leave room for labels."""
-    longest = max((len(text) for text in distinct(places).values()), default=0)
-    return 8 + min(146.0, max(40.0, LETTER * longest + 6))
+    texts = "\n".join(on_lines(places).values()).split("\n")
+    return 14 + max(40.0, *(_text_width(text) for text in texts))
 
 
 def _scores_across(axis: Any, places: Sequence[str], step: float) -> None:
     """Set up an axis of scores across and places down, `step` points for each."""
-    labels = distinct(places)
+    labels = on_lines(places)
     axis.set(xlim=(0, 1), ylim=(step * len(places), 0), xlabel="score")
     axis.set_xticks(QUARTERS, [f"{value:g}" for value in QUARTERS])
     middles = [step * (row + 0.5) for row in range(len(places))]
     axis.set_yticks(middles, [labels[place] for place in places])
     for place, text in zip(places, axis.get_yticklabels(), strict=True):
-        if labels[place] != place:
+        shown, whole = ("".join(name.split()) for name in (labels[place], place))
+        if shown != whole:
             text.set_gid(TIP + place)
     axis.grid(axis="x", color=GRID, linewidth=1)
 
@@ -388,6 +468,12 @@ def _whisker(
 def _dot(axis: Any, x: float, y: float, colour: str, number: int, tip: str) -> None:
     look = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "markersize": 7}
     _line(axis, [x], [y], **look, markeredgewidth=0, linestyle="none", gid=TIP + tip)
+
+
+def _seed_dots(axis: Any, scores: Sequence[float], y: float, colour: str) -> None:
+    look = {"color": colour, "marker": "o", "markersize": 3, "alpha": 0.5}
+    places = [_within(score) for score in scores]
+    _line(axis, places, [y] * len(places), **look, markeredgewidth=0, linestyle="none")
 
 
 def _chance(guess: Guess) -> str:

@@ -42,6 +42,8 @@ COMMANDS: dict[str, str] = {
     "view": "servers.view",
     "power": "experiments.power",
     "profile": "studies.profile",
+    "falsify": "probing.falsify",
+    "frontier": "probing.frontier",
     "study": "studies.study",
     "reproduce": "studies.reproduce",
     "collect new": "collect.new",

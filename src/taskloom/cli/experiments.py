@@ -53,6 +53,25 @@ def run(
             help="Answer at most so many examples of each split [as the file says, or all].",
         ),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            metavar="WIDTH|decided",
+            help=(
+                "Ask models that need no training until the 95 % interval is at most ± WIDTH, or"
+                " until one of two models (or a model against chance) is better."
+            ),
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="5usd|1Mtok|2000items",
+            help="Ask at most so much; what is left goes to the most uncertain run.",
+        ),
+    ] = None,
     dry_run: OnlyPlan = False,
     as_json: Json = False,
 ) -> None:
@@ -74,6 +93,9 @@ def run(
     experiment = spec.read(file)
     if limit is not None:
         experiment = experiment.model_copy(update={"limit": limit})
+    if until or budget:
+        asking = spec.read_until(experiment.until, until, budget)
+        experiment = experiment.model_copy(update={"until": asking})
     if dry_run:
         print_plan(api.dry_run(experiment, store), as_json)
         return
@@ -100,6 +122,9 @@ def run(
         command += f" --store {store}"
     if limit:
         command += f" --limit {limit}"
+    for name, value in (("until", until), ("budget", budget)):
+        if value:
+            command += f" --{name} {value}"
     print_outcome(outcome, command, as_json)
     if outcome.state.failed:
         raise typer.Exit(1)

@@ -4,7 +4,7 @@ rescore, verify).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taskloom.cli.options import NOTHING, Json, TaskFile, Threshold, Where, of_suite
-from taskloom.core.errors import TaskloomError
+from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.output import console, emit, percent, table
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ Predictions = Annotated[
         help=(
             "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
             " Parquet with 'prediction' and, to be matched in any order, 'id' or 'index' (the"
-            " example's number from 0); of a dataset, some of its examples are enough. - is"
-            " standard input."
+            " example's number from 0); or a log of Inspect (.eval) or sample file of lm-eval; of a"
+            " dataset, some of its examples are enough. - is standard input."
         ),
     ),
 ]
@@ -99,6 +99,7 @@ def score(
       $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
       $ taskloom score zest --gold dev.jsonl --pred predictions.jsonl
       $ taskloom score ctl --gold my-data --split iid --pred replies.jsonl --extract final
+      $ taskloom score ctl --gold my-data --pred logs/2026-11-18_ctl-A.eval --extract final
     """
     from taskloom.core.registry import find_suite, load_file
     from taskloom.data import competence
@@ -175,6 +176,20 @@ By = Annotated[
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
+Format = Annotated[str, typer.Option("--format", help="table, latex (booktabs), csv, md or json.")]
+ChosenColumns = Annotated[
+    str,
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        help=(
+            "Columns to print, with headings if wanted: 'learner=Model,split,score'. score is the"
+            " mean with its interval."
+        ),
+    ),
+]
+
+
 def show_runs(
     store: Runs,
     by: By = None,
@@ -193,12 +208,21 @@ def show_runs(
     where: Where = None,
     threshold: Threshold = None,
     level: Level = 0.95,
+    twins: Annotated[
+        bool,
+        typer.Option(
+            "--twins",
+            help="Instead of means: how often answers follow, or withstand, the edits of twins.",
+        ),
+    ] = False,
     samples: Annotated[
         bool,
         typer.Option(
             "--samples", help="Instead: majority vote and pass@k of models with several samples."
         ),
     ] = False,
+    form: Format = "table",
+    columns: ChosenColumns = "",
     as_json: Json = False,
 ) -> None:
     """Show the scores of runs: means with intervals, by whatever runs or examples differ in.
@@ -207,14 +231,23 @@ def show_runs(
     Examples:
       $ taskloom runs show my-runs
       $ taskloom runs show my-runs --by task --over seeds --where 'seed=0' --json
+      $ taskloom runs show my-runs --format latex --columns 'learner=Model,split,score'
     """
     from taskloom.experiments import sources
 
     chosen = sources.runs(store).where(*(where or ()))
-    if samples:
-        print_results(chosen.samples(split, level=level), as_json)
-        return
-    print_results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
+    if twins:
+        if over is not None or threshold is not None:
+            raise TaskloomError("--over and --threshold are for means; leave them out with --twins")
+        rows = chosen.twins(by or (), split, level)
+    elif samples:
+        rows = chosen.samples(split, level=level)
+    else:
+        # A column that is the same for all runs is left out unless it is asked for.
+        asked = [name for name in _headings(columns) if name in ("recipe", "learner", "split")]
+        grouped = [*(by or ()), *(name for name in asked if name not in (by or ()))]
+        rows = chosen.accuracy(grouped, split, over, level, threshold)
+    print_results(rows, "json" if as_json else form, columns)
 
 
 def compare(
@@ -240,6 +273,8 @@ def compare(
     ] = "holm",
     level: Level = 0.95,
     where: Where = None,
+    form: Format = "table",
+    columns: ChosenColumns = "",
     as_json: Json = False,
 ) -> None:
     """Compare two groups of runs by paired tests on the same examples, or on the same tasks.
@@ -263,7 +298,7 @@ def compare(
         correction=correction,
         level=level,
     )
-    print_results(compared, as_json)
+    print_results(compared, "json" if as_json else form, columns)
 
 
 def report(
@@ -282,8 +317,28 @@ def report(
     ] = None,
     figures: Annotated[
         Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write the figures as files."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="Formats of the figures: pdf, svg, png.")
+    ] = "svg,pdf",
+    width: Annotated[
+        str, typer.Option("--width", help="Width of the figures: column, page or inches.")
+    ] = "",
+    panel: Annotated[
+        list[str] | None,
         typer.Option(
-            "--figures", metavar="DIR", help="Also write the figures as SVG and PDF files."
+            "--panel",
+            metavar="TITLE",
+            help="Only panels with this in their title in the figures; may be repeated.",
+        ),
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rename",
+            metavar="OLD=NEW",
+            help="Another name for a recipe or learner as the page has it; may be repeated.",
         ),
     ] = None,
     where: Where = None,
@@ -301,6 +356,7 @@ def report(
       $ taskloom runs report my-runs -o report.html
       $ taskloom runs report my-runs --level 0.99 --json
       $ taskloom runs report my-runs --data my-runs/data --figures figures
+      $ taskloom runs report my-runs --figures figures --format pdf,png --width column
       $ taskloom runs report my-runs --where 'test >= 0' --threshold 0.95
     """
     from taskloom.analysis.report import run_report
@@ -311,6 +367,10 @@ def report(
         level,
         data=data or (),
         figures=figures,
+        formats=[part.strip() for part in form.split(",") if part.strip()],
+        width=width or None,
+        panels=panel or (),
+        names=_renamed(rename or ()),
         where=where or (),
         threshold=threshold,
         title=title,
@@ -321,27 +381,59 @@ def report(
         typer.echo(f"the report on {store} is in {path}")
 
 
+def _renamed(pairs: Iterable[str]) -> dict[str, str]:
+    """Names by the labels that they replace; labels may contain `=`, so the last one separates."""
+    names = {}
+    for pair in pairs:
+        old, separator, new = pair.rpartition("=")
+        if not separator or not old:
+            raise ParameterError("rename", f"must be OLD=NEW, not '{pair}'")
+        names[old] = new
+    return names
+
+
 def rescore(
-    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    store: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUNS",
+            help="The folder of the runs; a log of Inspect or lm_eval, or a folder of logs.",
+        ),
+    ],
     scorer: Annotated[
         str,
         typer.Option(
             "--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe."
         ),
     ],
+    extract: Annotated[
+        str,
+        typer.Option("--extract", help="For logs: how answers are cut out of replies [final]."),
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="For logs: a new folder for the new scores, which runs show and report read.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score stored predictions again, by another scorer or a fixed one. No model is called; the old
-    scores are kept beside.
+    scores of runs are kept beside, and logs are not changed.
 
     \b
     Examples:
       $ taskloom runs rescore my-runs --scorer any-of
       $ taskloom runs rescore my-runs --scorer own --json
+      $ taskloom runs rescore logs --scorer any-of --extract last-line -o rescored
     """
     from taskloom import verbs
 
-    print_rescored(verbs.rescore(store, scorer), scorer, as_json)
+    changes = verbs.rescore(store, scorer, extract=extract, out=out)
+    print_rescored(changes, scorer, as_json)
 
 
 def verify_runs(
@@ -363,12 +455,39 @@ def verify_runs(
         raise typer.Exit(1)
 
 
-def print_results(rows: ResultTable, as_json: bool) -> None:
-    """Print the answer to a question about runs."""
-    if as_json:
-        emit(rows.to_dicts())
+def _headings(columns: str) -> dict[str, str]:
+    """Headings by the names of columns, from the value of `--columns`."""
+    chosen: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in columns.split(","))):
+        name, _, head = part.partition("=")
+        chosen[name.strip()] = head.strip() or name.strip().replace("_", " ")
+    return chosen
+
+
+FORMATS = ("table", "latex", "csv", "md", "json")
+"""Formats of a table of results."""
+
+
+def print_results(rows: ResultTable, form: str, columns: str) -> None:
+    """Print the answer to a question about runs.
+
+    Args:
+        rows: The answer.
+        form: One of `FORMATS`.
+        columns: The value of `--columns`; empty for all.
+    """
+    chosen = _headings(columns)
+    if form not in FORMATS:
+        raise ParameterError("format", f"cannot be '{form}'; {nearest(form, FORMATS)}")
+    if form == "json":
+        emit((rows.select(chosen) if chosen else rows).to_dicts())
+    elif form == "csv":
+        typer.echo(rows.to_csv(chosen), nl=False)
+    elif form == "table":
+        print(rows.for_paper(chosen, 3) if chosen else rows)
     else:
-        print(rows)
+        table = rows.for_paper(chosen)
+        typer.echo(table.latex() if form == "latex" else table.markdown())
 
 
 def print_rescored(changes: list[Change], scorer: str, as_json: bool) -> None:

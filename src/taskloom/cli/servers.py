@@ -121,8 +121,8 @@ def serve_env(
     the answer. Ctrl-C ends it.
 
     Web pages of other sites are refused. There is no other access control: every program that
-    reaches the interface can ask. Clients behind one address can name themselves by "client" in
-    each request, and then have their own order of examples.
+    reaches the interface can ask. A client that names itself by "client" in each request has its
+    own order of examples. No client can end the episode of another.
 
     \b
     Examples:

@@ -87,7 +87,7 @@ def show(
             autocompletion=complete_recipes,
         ),
     ],
-    n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
+    n: Annotated[int, typer.Option("-n", help="How many examples, at most 10,000.", min=1)] = 3,
     split: Annotated[
         str | None, typer.Option("--split", help="Which split; the first by default.")
     ] = None,
@@ -95,6 +95,14 @@ def show(
     seed: Seed = None,
     set: Set = None,
     task: TaskFile = None,
+    variants: Annotated[
+        bool,
+        typer.Option(
+            "--variants",
+            help="Also the variants of each example: simpler ones, ones that change the answer,"
+            " ones that must not.",
+        ),
+    ] = False,
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
@@ -104,13 +112,14 @@ def show(
     Examples:
       $ taskloom show ctl/A -n 2
       $ taskloom show ctl/S --split ood --set overlap=8 --json
+      $ taskloom show babi/mix-T7 -n 1 --variants
     """
     from taskloom.display import examples, views
 
     if given:
         views(name, given, set or (), as_json, task)
         return
-    examples(name, n, split, start, seed, set or (), as_json, task)
+    examples(name, n, split, start, seed, set or (), as_json, task, variants)
 
 
 def apply(

@@ -44,11 +44,24 @@ def _integer(value: Any) -> int | None:
         return None
 
 
+LONGEST_NAME = 255
+"""Maximum number of bytes in one part of a path, on all common file systems."""
+
+LONGEST_PATH = 4_096
+"""Maximum number of bytes in a path, on Linux."""
+
+
 def path_of(value: str | PathLike[str]) -> Path:
     """A path with `~` expanded, as a shell does."""
     if not isinstance(value, str | PathLike) or "\0" in fspath(value):
         raise TaskloomError(f"a path is text or a pathlib.Path, not {echo(value)}")
     path = Path(value)
+    parts = [len(part.encode("utf-8", "replace")) for part in path.parts]
+    if max(parts, default=0) > LONGEST_NAME or sum(parts) + len(parts) > LONGEST_PATH:
+        raise TaskloomError(
+            f"{echo(str(path))} is too long for a path: at most {LONGEST_PATH:,} bytes, and"
+            f" {LONGEST_NAME} between two slashes"
+        )
     try:
         return path.expanduser()
     except RuntimeError:

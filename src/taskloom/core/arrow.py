@@ -213,3 +213,10 @@ def even(values: pa.Array, size: int, rows: int) -> pa.Array:
 def repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
     """An array of n equal texts, or of n missing values."""
     return pa.nulls(n, kind) if value is None else pa.repeat(strings([value])[0], n)
+
+
+def firsts(lists: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The first member of each list."""
+    import pyarrow.compute as pc
+
+    return pc.list_element(lists, numbers(np.zeros(1, np.int64))[0])

@@ -9,7 +9,7 @@ of the task, and every training row is checked for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from taskloom.core.errors import DataError, InputError, RecipeError, nearest
 from taskloom.core.example import Example
 from taskloom.core.plan import Level, Plan, Split, Withheld
 from taskloom.core.seeding import Key
+from taskloom.core.variants import Variant
 
 BETWEEN = "\n"
 """Stands between a description, which is one line, and the input."""
@@ -69,6 +70,7 @@ def describe(
         # Without the input nothing can be solved again: then `verify` makes the rows again.
         check=teller.check if plan.check and not alone else None,
         show=teller.show if plan.show and not alone else None,
+        variants=teller.variants if plan.variants and not alone else None,
         warnings=(*plan.warnings, ALONE) if alone else plan.warnings,
     )
 
@@ -239,6 +241,27 @@ class Describer:
         assert self.plan.check is not None
         return self.plan.check(self.bare(example))
 
+    def variants(self, example: Example) -> Iterator[Variant]:
+        """Yield the variants of the bare example, described."""
+        assert self.plan.variants is not None
+        for variant in self.plan.variants(self.bare(example)):
+            yield replace(variant, example=self._described(variant.example))
+
+    def _described(self, bare: Example) -> Example:
+        """Return an example with the description of its task, as `rows` writes it."""
+        task = self._task(bare)
+        description = self.tell(task)
+        traits = dict(bare.traits)
+        if self.withheld is not None:
+            traits[UNSEEN] = self.withheld(task)
+        return replace(
+            bare,
+            input=f"{description}{BETWEEN}{bare.input}" if description else bare.input,
+            traits=traits,
+            key=bare.key or bare.input,
+            question=bare.question or bare.input,
+        )
+
     def show(self, example: Example) -> Any:
         """Show the description, then the example as its suite shows it."""
         assert self.plan.show is not None
@@ -294,7 +317,7 @@ def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
         )
         return table.set_column(0, "index", pa.array(np.arange(start, start + len(places))))
 
-    return replace(split, n=len(kept), rows=rows)
+    return replace(split, n=len(kept), rows=rows, endless=False)
 
 
 def withhold(

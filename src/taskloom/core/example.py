@@ -76,8 +76,13 @@ class Example:
         put(self, "task", task)
 
     def _repr_html_(self) -> str:
+        from taskloom.core.pictures import STORIES, story_html
         from taskloom.core.tables import table
 
+        draw = STORIES.get(self.task.partition("/")[0])
+        picture = draw(self) if draw is not None else None
+        if picture is not None:
+            return story_html(picture)
         rows = [("input", self.input), ("answer", " | ".join(self.targets[:20]))]
         if self.derivation:
             rows.append(

@@ -38,6 +38,19 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class TraitName:
+    """How reports call a trait of a suite's examples.
+
+    Attributes:
+        label: A noun for titles and sentences: `supporting facts`.
+        explanation: One sentence for readers who don't know the suite.
+    """
+
+    label: str
+    explanation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Export:
     """A split in another format.
 

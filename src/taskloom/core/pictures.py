@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -126,6 +127,38 @@ KINDS: dict[type, str] = {
 def to_dict(picture: Picture) -> dict[str, Any]:
     """Return a picture for JSON, with its `kind`."""
     return {"kind": KINDS[type(picture)], **asdict(picture)}
+
+
+STORIES: dict[str, Callable[[Example], StoryPicture | None]] = {}
+"""What makes story pictures for notebooks, by suite. Suites that were imported are in it."""
+
+LIT = "background:rgba(255,204,0,.35);border-radius:3px;padding:0 .15em"
+"""Style of a lit sentence, readable on light and dark notebooks."""
+
+
+def story_html(story: StoryPicture) -> str:
+    """A story for notebooks: the question, the numbered sentences with those of the proof lit, and
+    the answer with its reasons.
+
+    >>> story = StoryPicture(("Ann sat.", "Bob ran."), "Who ran?", "Bob", (ProofStep("", "", (1,)),))
+    >>> story_html(story).count("<mark"), "proved by sentence 2" in story_html(story)
+    (1, True)
+    """
+    used = sorted({place for step in story.proof for place in step.sentences})
+    parts = []
+    for place, sentence in enumerate(story.sentences):
+        number = f'<small style="opacity:.6">{place + 1}</small>'
+        text = escape(sentence)
+        if place in used:
+            text = f'<mark style="color:inherit;{LIT}">{text}</mark>'
+        parts.append(f"{number} {text}")
+    numbers = ", ".join(str(place + 1) for place in used)
+    proved = f", proved by sentence{'s' if len(used) > 1 else ''} {numbers}" if used else ""
+    return (
+        '<div style="max-width:46rem;text-align:left;line-height:1.6">'
+        f"<p><b>{escape(story.question)}</b> → <b>{escape(story.answer)}</b>{proved}</p>"
+        f"<p>{' '.join(parts)}</p></div>"
+    )
 
 
 def derivation_tree(steps: Sequence[Step], input: str) -> TreePicture | None:

@@ -3,12 +3,6 @@
 A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range
 of its rows alone. That is the purity contract in code: `Split.rows(start, stop)` may depend on
 nothing but the recipe digest, the seed, the split and the index.
-
-Suites derive the answer of any item, so they can also derive the answers of its variants, items that
-differ from it in exactly one thing.
-A *simpler* variant has something less (a distractor, a person, a step). A *flip* is one edit that
-changes the answer, a *keep* one that must not. `Plan.variants` lists the variants of an item; the
-second solver (`Plan.check`) proves their answers like those of any other item.
 """
 
 from __future__ import annotations
@@ -20,33 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taskloom.core.example import Answer, Example, Step
 from taskloom.core.scoring import Exact, Scorer
+from taskloom.core.variants import Variant
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-VariantKind = Literal["simpler", "flip", "keep"]
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """An item that differs from another one in one thing.
-
-    Attributes:
-        kind: `simpler`, `flip` (the answer changes) or `keep` (it stays).
-        edit: Name of the edit, such as `another room`. It is the same for all items, so that
-            failures can be grouped by it.
-        example: The varied item, with its derived answer.
-        before: Text of the original that the edit replaced; empty for an insertion.
-        after: Text that replaced it; empty for a removal.
-    """
-
-    kind: VariantKind
-    edit: str
-    example: Example
-    before: str = ""
-    after: str = ""
-
 
 __all__ = ["Answer", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks", "Withheld"]
 
@@ -104,7 +75,9 @@ class Split:
 
     `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema`
     where a suite is vectorised. `tasks` names the tasks of its rows where they are others than
-    those of the plan (`Tasks.names`) and known before any row.
+    those of the plan (`Tasks.names`) and known before any row. `twin_of` names the split whose
+    items its rows vary (`core/twins.py`). `endless` is True if `rows` goes on beyond `n` with
+    further rows of the same draw: the rows that a larger split would have.
     """
 
     name: str
@@ -113,6 +86,13 @@ class Split:
     role: Role = "test"
     describe: str = ""
     tasks: tuple[str, ...] | None = None
+    twin_of: str = ""
+    endless: bool = False
+
+    @property
+    def tested(self) -> bool:
+        """True if models are evaluated on it by default."""
+        return self.role == "test" or bool(self.twin_of)
 
 
 @dataclass(frozen=True, slots=True)

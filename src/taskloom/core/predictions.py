@@ -3,7 +3,8 @@ Parquet) with the ids of examples.
 
 A record has the text in `prediction` and the example's number in its split, counted from 0, in
 `id`, `index` or `idx`, in any case. Sample files of lm-evaluation-harness have `doc_id` and
-`resps` in their place. Other columns are ignored, but of rows that name a `split` only
+`resps` in their place; of an Inspect log of one of Taskloom's tasks (`.eval`) the whole replies of
+the first epoch are read. Other columns are ignored, but of rows that name a `split` only
 those of the split that is scored are taken. Records without ids are in the order of the examples,
 as lines are.
 """
@@ -23,6 +24,7 @@ from typing import Any
 from taskloom.core import files
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, echo, nearest
+from taskloom.core.eval_archive import EvalArchive
 from taskloom.core.extraction import without_thinking
 
 TEXT = "prediction"
@@ -31,6 +33,12 @@ IDS = ("id", "index", "idx")
 
 HARNESS = frozenset(("doc_id", "resps"))
 """Keys of a row in a sample file of lm-evaluation-harness."""
+
+LOG = ".eval"
+"""Ending of the logs of Inspect."""
+
+LOGGED_ID = re.compile(r"(.+)-(\d+)")
+"""Id of a sample in the tasks that Taskloom gives to Inspect: split and number."""
 
 LIKE_AN_ID = re.compile(r"(.*[\s_.-])?(id|index|idx|number|row)|unnamed: 0|")
 """Other names, in lower case, of columns that may hold ids. pandas writes row numbers into a column
@@ -227,6 +235,8 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
     """Return the records of a file, or None where it has plain lines."""
     if source.suffix == ".parquet" or source.data[:4] == b"PAR1":
         return _parquet_rows(source)
+    if source.suffix == LOG:
+        return list(_log_rows(source))
     if source.suffix in (".csv", ".tsv"):
         return list(_csv_rows(source, "\t" if source.suffix == ".tsv" else ","))
     try:
@@ -251,6 +261,22 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
             return None
         raise _without_text(source.name, first)
     return list(_json_rows(source))
+
+
+def _log_rows(source: PredictionSource) -> Iterator[_Row]:
+    """The whole replies in a log of one of Taskloom's tasks for Inspect."""
+    archive = EvalArchive(Path(source.name))
+    first = [one for one in archive.summaries() if one.get("epoch", 1) == 1]
+    for number, sample in enumerate(first, start=1):
+        own = LOGGED_ID.fullmatch(str(sample.get("id")))
+        if own is None:
+            # Inspect numbers samples from 1 itself, so such ids would be off by one.
+            raise InputError(
+                f"{source.name} has the sample {echo(sample.get('id'))}, whose id does not name a"
+                " split and a number, such as 'test-0'; score logs of other tasks with 'taskloom"
+                " runs rescore'"
+            )
+        yield number, {SPLIT: own[1], IDS[0]: own[2], TEXT: archive.reply(sample)}
 
 
 def _harness_record(row: Mapping[str, Any]) -> dict[str, Any]:

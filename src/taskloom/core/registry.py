@@ -18,7 +18,7 @@ import marshal
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.pictures import STORIES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from taskloom.core.example import Answer
+    from taskloom.core.example import Answer, Example
     from taskloom.core.offers import (
         Evaluator,
         Exporter,
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
         RunScores,
         Solver,
         TaskForm,
+        TraitName,
         View,
     )
-    from taskloom.core.pictures import PictureMaker
+    from taskloom.core.pictures import PictureMaker, StoryPicture
     from taskloom.core.plan import Plan
     from taskloom.core.resources import Resource
     from taskloom.core.scoring import Scorer
@@ -244,9 +246,12 @@ class Suite:
             option.
         picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites
             without one show the derivation.
-        trait_words: What its traits are, in a few words, for people who read a report.
+        story: The story picture of an example, if it needs neither fields nor key. Notebooks show
+            it.
         predictions: Reads files of predictions that programs for this suite write: `taskloom
             study`; lines or records by default.
+        trait_names: Labels and explanations of traits for reports, by trait. If two traits divide
+            the examples in the same way, the one that is named first is shown.
     """
 
     name: str
@@ -267,8 +272,9 @@ class Suite:
     task_form: TaskForm | None = None
     views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None
-    trait_words: Mapping[str, str] = MappingProxyType({})
+    story: Callable[[Example], StoryPicture | None] | None = None
     predictions: PredictionReader | None = None
+    trait_names: Mapping[str, TraitName] = MappingProxyType({})
 
     def weave(self, fields: Any, key: Key, /) -> Plan:
         """Plan the splits of a recipe, from its checked fields and the key of its random
@@ -357,6 +363,8 @@ def _register(kind: type[S]) -> type[S]:
     made = kind()
     made.module = kind.__module__
     SUITES.add(made.name, made, made.module)
+    if made.story is not None:
+        STORIES[made.name] = made.story
     return kind
 
 
@@ -368,6 +376,27 @@ def find_suite(name: str) -> Suite | None:
     if separator:
         load_file(Path(path))
     return SUITES.find(suite)
+
+
+def trait_name(recipes: Iterable[str], trait: str) -> TraitName:
+    """Name of a trait for people, as the suites of some recipes give it.
+
+    Without a suite, or if two suites disagree, it is the trait's own name, with spaces.
+
+    Args:
+        recipes: Names such as `babi/mix-T7`.
+        trait: The trait.
+    """
+    from taskloom.core.offers import TraitName
+
+    names = []
+    for head in dict.fromkeys(recipe.split("/")[0] for recipe in recipes):
+        owner = SUITES.find(head)
+        if owner is not None and trait in owner.trait_names:
+            names.append(owner.trait_names[trait])
+    if names and all(name.label == names[0].label for name in names):
+        return names[0]
+    return TraitName(trait.replace("_", " "))
 
 
 def suite_that(offer: str, name: str = "") -> Suite:

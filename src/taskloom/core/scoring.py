@@ -81,6 +81,21 @@ def competence_at(scores: Sequence[float], threshold: float, rounding: float = R
     return sum(score >= border for score in scores) / len(scores)
 
 
+NO_ANSWER = "∅"
+"""Text that is scored in place of an empty answer in a reply. It is wrong for every example, while a
+scorer may read an empty text as an answer: ZEST's reads it as `n/a`.
+"""
+
+
+def answer_or_none(answer: str) -> str:
+    """Return the text to score for an answer that was cut out of a reply, which may have none.
+
+    >>> answer_or_none("kitchen"), answer_or_none(" ")
+    ('kitchen', '∅')
+    """
+    return answer if answer.strip() else NO_ANSWER
+
+
 @runtime_checkable
 class Scorer(Protocol):
     """What every scorer can do."""
@@ -535,3 +550,13 @@ def _instance(kind: type[Any], name: str) -> Scorer:
             f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one"
         )
     return judge
+
+
+def chance_of(targets: Sequence[Sequence[str]]) -> float:
+    """Score of a uniform guess among all answers of some items.
+
+    >>> chance_of([["a"], ["b"], ["a", "c"], ["b"]])
+    0.4166666666666667
+    """
+    answers = {target for row in targets for target in row}
+    return sum(len(set(row)) for row in targets) / (len(targets) * len(answers)) if answers else 0.0

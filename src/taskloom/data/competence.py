@@ -24,7 +24,7 @@ from taskloom.core.extraction import Extraction
 from taskloom.core.offers import Evaluation
 from taskloom.core.predictions import size_and_splits, some_predictions_for
 from taskloom.core.registry import SUITES, find_scorer
-from taskloom.core.scoring import Scorer, competence_at
+from taskloom.core.scoring import Scorer, answer_or_none, competence_at
 from taskloom.data import Dataset, Examples, load
 
 THRESHOLDS: tuple[float, ...] = (75, 90)
@@ -282,7 +282,10 @@ def _answered(
 
 def _cut(replies: Sequence[str], extract: str) -> list[str]:
     """The answers in replies; the replies themselves if no extraction is named."""
-    return list(map(Extraction.read(extract), replies)) if extract else list(replies)
+    if not extract:
+        return list(replies)
+    answer = Extraction.read(extract)
+    return [answer_or_none(answer(reply)) for reply in replies]
 
 
 def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:

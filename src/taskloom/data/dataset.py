@@ -107,7 +107,10 @@ class Dataset:
         recipe = self.manifest["recipe"].get("name", "")
         seed = f", seed {self.manifest['seed']}" if "seed" in self.manifest else ""
         entries = self.manifest["splits"].items()
-        rows = [(name, e["n"], e["role"], e.get("describe", "")) for name, e in entries]
+        # Descriptions mark names with backticks, which a table shows as they are.
+        rows = [
+            (name, e["n"], e["role"], e.get("describe", "").replace("`", "")) for name, e in entries
+        ]
         digests = f"content digest {self.digest}" if self.digest else "made elsewhere"
         head = paragraph(f"{recipe}{seed}", strong=True)
         return head + table(("split", "examples", "role", "what"), rows).html() + paragraph(digests)
@@ -400,7 +403,7 @@ def write_tables(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str,
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} is there already; a dataset is saved into a new or empty folder")
     if "recipe_digest" not in manifest:
-        _write_foreign(folder, tables)
+        write_foreign(folder, tables)
         return
     origin = origin_of(manifest["recipe_digest"], manifest["sources"])
     entries = {}
@@ -417,7 +420,7 @@ def write_tables(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str,
     write_beside(folder, {**manifest, "splits": entries})
 
 
-def _write_foreign(folder: Path, tables: Mapping[str, pa.Table]) -> None:
+def write_foreign(folder: Path, tables: Mapping[str, pa.Table]) -> None:
     """Write splits that were made elsewhere, which have no recipe and so no manifest."""
     import pyarrow.parquet as pq
 

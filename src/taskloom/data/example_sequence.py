@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.core import shards
+from taskloom.core.arrow import firsts
 from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.example import Example
 
@@ -41,7 +42,7 @@ MOST_KEPT = 500_000
 by one.
 """
 
-SHOWN = 3
+SHOWN = 10
 """Examples that a notebook shows of a split."""
 
 COLUMNS = ("index", "task", "input", "target", "targets", "question", "key")
@@ -90,7 +91,10 @@ class Examples:
         rows = [
             (i, e.input, " | ".join(e.targets[:5])) for i, e in zip(numbers, first, strict=True)
         ]
-        return paragraph(repr(self), strong=True) + table(("", "input", "answer"), rows).html()
+        name = ", ".join(part for part in (self._recipe, self.name) if part)
+        shown = f", the first {SHOWN}" if len(self) > SHOWN else ""
+        head = f"{name or 'examples'}: {len(self):,} examples{shown}"
+        return paragraph(head, strong=True) + table(("", "input", "answer"), rows).html()
 
     @property
     def _recipe(self) -> str:
@@ -189,7 +193,7 @@ class Examples:
         traits = self.table.column("traits") if "traits" in self.table.column_names else None
         own = [] if traits is None else [trait.name for trait in traits.type]
         if name == "target":
-            return pc.list_element(self.table.column("targets"), 0)
+            return firsts(self.table.column("targets"))
         if name in COLUMNS:
             return self.table.column(name)
         if name in own:

@@ -307,7 +307,7 @@ def _make_in_processes(
 
 
 @lru_cache(maxsize=2)
-def _planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Plan]:
+def planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Plan]:
     """Return the plan in a process that makes many shards of one dataset."""
     load_definitions(name)
     rebuilt = Recipe.from_dict(json.loads(recipe), files=json.loads(files))
@@ -328,7 +328,7 @@ def _make_by_ray(
     files = json.dumps(dict(recipe.files))
 
     def work(piece: Piece) -> shards.Stamp:
-        rebuilt, plan = _planned(recipe_json, name, files, seed)
+        rebuilt, plan = planned(recipe_json, name, files, seed)
         return _make_one(rebuilt, seed, plan, Path(there), piece)
 
     cluster = Ray(where.address, where.workers if where.workers > 1 else None)

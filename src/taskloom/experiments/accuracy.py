@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,7 @@ def accuracy(
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
     # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
     suite = SuiteScores(runs, splits) if not traits and not over.endswith("tasks") else None
+    forms = FormShares(runs, data) if traits else None
     rows = []
     sorted_scores = data.sorted_scores()
     # Groups in which all seeds answered the same items are estimated together, as arrays.
@@ -93,9 +94,18 @@ def accuracy(
         if suite is not None:
             names = [data.names[run] for run in sorted_scores.runs_of(number)]
             row |= suite.of(names, row.get("split"))
+        if forms is not None and forms.columns:
+            row |= forms.of(sorted_scores.group(number), split_of(row, splits))
         rows.append(row)
     further = [] if suite is None else suite.columns
+    if forms is not None:
+        further = forms.columns
     return ResultTable([*apart, *traits, *_measures(threshold), *further], rows)
+
+
+def split_of(row: Mapping[str, Any], splits: Sequence[str]) -> str | None:
+    """The split of a row; None if there is only one in all runs."""
+    return row.get("split") or (splits[0] if len(splits) == 1 else None)
 
 
 def _default_over(runs: Runs) -> str:
@@ -183,6 +193,42 @@ class SuiteScores:
             values = [row[column] for row in rows if row.get(column) is not None]
             means[name] = sum(values) / len(values) if values else None
         return means
+
+
+class FormShares:
+    """Share of a chat model's answers that are in form, for groups of examples such as those with
+    one value of a trait.
+
+    Attributes:
+        columns: `in_form`; empty if no run kept replies.
+    """
+
+    def __init__(self, runs: Runs, data: ScoredRows) -> None:
+        self._data = data
+        self._only = runs.splits[0] if len(runs.splits) == 1 else ""
+        self._in_form: dict[str, dict[tuple[str, int], bool]] = {}
+        for name in data.names:
+            replies = runs.reply_columns(name, ["split", "index", "in_form"])
+            if replies is not None:
+                rows = replies.to_pylist()
+                self._in_form[name] = {(r["split"], r["index"]): r["in_form"] for r in rows}
+        self.columns = ["in_form"] if self._in_form else []
+
+    def of(self, group: ScoreGroup, split: str | None) -> dict[str, float | None]:
+        """The share in a group; None if its runs kept no replies.
+
+        Args:
+            group: The group.
+            split: Its split; None: the only one.
+        """
+        if not self.columns:
+            return {}
+        found = []
+        for run, items in zip(group.runs, group.items, strict=True):
+            known = self._in_form.get(self._data.names[run], {})
+            places = [(split or self._only, int(item)) for item in items]
+            found += [known[place] for place in places if place in known]
+        return {"in_form": sum(found) / len(found) if found else None}
 
 
 @dataclass(frozen=True, slots=True)

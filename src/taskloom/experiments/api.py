@@ -11,6 +11,7 @@ from taskloom.core.arguments import path_of
 from taskloom.experiments.execute import engines, jobs, trackers
 from taskloom.experiments.execute.driver import Driver, ExperimentState, Watch
 from taskloom.experiments.execute.progress import given_progress, watching
+from taskloom.experiments.execute.until import ask_until_certain
 from taskloom.experiments.spec import cells
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.spec.cells import Cell
@@ -108,13 +109,19 @@ def fill(
     if all(cell.run in present for cell in table):
         return Outcome(opened, table, ExperimentState(len(table), len(table)))
     finished = trackers.open_trackers(list(tracked), opened)
-    if engine == "local" and any(map(_defined_here, table)):
-        engine = "here"
-    started = engines.start(
-        engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address
-    )
-    driver = Driver(opened, table, started, resources, watch, finished=finished)
-    outcome = Outcome(opened, table, driver.run())
+    trained = [cell for cell in table if cell.until is None]
+    asked = [cell for cell in table if cell.until is not None]
+    state = ExperimentState(len(trained), len(trained))
+    if any(cell.run not in present for cell in trained):
+        if engine == "local" and any(map(_defined_here, trained)):
+            engine = "here"
+        started = engines.start(
+            engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address
+        )
+        state = Driver(opened, trained, started, resources, watch, finished=finished).run()
+    if asked:
+        ask_until_certain(opened, asked, state, watch, finished)
+    outcome = Outcome(opened, table, state)
     opened.refresh_index()
     return outcome
 
@@ -146,6 +153,7 @@ class FurtherKeys(TypedDict, total=False):
     train: str
     evaluate: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
     limit: int
+    until: float | str | Mapping[str, Any]
     grid: Mapping[str, Sequence[Any]]
     keep: Mapping[str, Any]
     resources: Mapping[str, Any]

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from taskloom.core.errors import nearest
 from taskloom.experiments.accuracy import (
+    FormShares,
     SuiteScores,
     TaskMeans,
     check_splits,
     columns_of,
+    split_of,
     task_means,
     without_tasks,
 )
@@ -166,6 +168,9 @@ def compare_sides(
         )
     # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
     beside = _BesideScores((a, b), splits) if not traits and over == "items" else None
+    forms = [FormShares(a.runs, rows_a), FormShares(b.runs, rows_b)] if traits else []
+    if not all(form.columns for form in forms):
+        forms = []
     compared = _over_tasks if over == "tasks" else _test
     rows = []
     for values in shared:
@@ -174,11 +179,15 @@ def compare_sides(
         row = {**dict(zip([*apart, *traits], values, strict=True)), **_measures(comparison)}
         if beside is not None:
             row |= beside.of((rows_a, rows_b), groups, row.get("split"))
+        for side, form, group in zip("ab", forms, groups, strict=False):
+            row[f"{side} in_form"] = form.of(group, split_of(row, splits))["in_form"]
         rows.append(row)
     corrected = correct([row["p"] for row in rows], correction)  # all rows are one family of tests
     for row, p in zip(rows, corrected, strict=True):
         row["corrected_p"] = float(p)
     further = [] if beside is None else beside.columns
+    if forms:
+        further = [f"{side} in_form" for side in "ab"]
     return ResultTable([*apart, *traits, *MEASURES, *further], rows)
 
 

@@ -413,7 +413,14 @@ def shown_traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
     first = dict(
         zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True)
     )
-    traits = runs.source.predictions(first.values(), ["traits"], splits=list(splits) or None)[
-        "traits"
-    ]
-    return {name for row in traits.to_pylist() for name, _ in row or ()}
+    names = list(first.values())
+    own = table.filter(pc.is_in(table["run"], strings(names)))
+    rows, _ = runs.source.scored(names, ["split", "traits"], int(whole_array(own["n"]).sum()))
+    if splits:
+        rows = rows.filter(pc.is_in(rows["split"].cast(pa.string()), strings(list(splits))))
+    shown: set[str] = set()
+    for traits in rows["traits"].chunks:
+        # `keys` also has those of rows outside of the chunk, if it is a slice.
+        start, stop = traits.offsets[0].as_py(), traits.offsets[-1].as_py()
+        shown.update(traits.keys.slice(start, stop - start).unique().to_pylist())
+    return shown

@@ -27,6 +27,10 @@ TASK_FIELD = "recipe.task"
 """The field of a run on one task of a recipe of several."""
 
 
+UNTIL_FIELD = "recipe.until"
+"""The field of a run that was asked until its accuracy was certain."""
+
+
 class RunsError(TaskloomError):
     """A question that the runs at hand cannot answer."""
 
@@ -72,6 +76,8 @@ class SplitScores:
         by_task: Number of examples and mean score of each task, if there are several.
         items: Digest of the examples, however they are written; None in runs of older versions.
         replies: Measures of a chat model's replies: `in_form`, mean `tokens_out`, `cost`.
+        asked: Items, tokens and cost of a split that was asked until certain, and why asking
+            stopped.
     """
 
     n: int
@@ -80,6 +86,7 @@ class SplitScores:
     by_task: Mapping[str, Any] = field(default_factory=dict)
     items: str | None = None
     replies: Mapping[str, float] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of the split in scores.json."""
@@ -87,6 +94,7 @@ class SplitScores:
             "scores": self.further,
             "by_task": self.by_task,
             "items": self.items,
+            "asked": self.asked,
             "replies": self.replies,
         }
         known = {key: value for key, value in optional.items() if value}
@@ -177,7 +185,8 @@ def _split_scores(entry: Mapping[str, Any]) -> SplitScores:
         return SplitScores(entry["n"], entry["score"], items=entry.get("items"))
     further, by_task = entry.get("scores", {}), entry.get("by_task", {})
     items, replies = entry.get("items"), entry.get("replies", {})
-    return SplitScores(entry["n"], entry["score"], further, by_task, items, replies)
+    asked = entry.get("asked", {})
+    return SplitScores(entry["n"], entry["score"], further, by_task, items, replies, asked)
 
 
 def _split_problem(entry: Any) -> str:
@@ -201,6 +210,8 @@ def _split_problem(entry: Any) -> str:
             return f"has {key} that are not numbers"
     if not isinstance(entry.get("by_task", {}), dict):
         return "has scores by task that are not a mapping"
+    if not isinstance(entry.get("asked", {}), dict):
+        return "has a record of asking that is not a mapping"
     return ""
 
 

@@ -28,7 +28,7 @@ from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example, Trait
 from taskloom.core.files import atomic
 from taskloom.core.registry import SUITES, find_scorer
-from taskloom.core.scoring import Scorer
+from taskloom.core.scoring import Scorer, answer_or_none
 from taskloom.data.dataset import MANIFEST
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.predictions import (
@@ -103,7 +103,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     data = recipe_data(store.config(run)) if needs_recipe else {}
     by_split = {s: _scorer(name, data.get(s)) for s in old["splits"]}
     examples = stored_examples(store, table, data)
-    texts = table["prediction"].to_pylist()
+    texts = texts_to_score(store, run, table)
     scores = [
         by_split[s].score(p, e) for s, p, e in zip(splits.to_pylist(), texts, examples, strict=True)
     ]
@@ -192,6 +192,13 @@ def stored_examples(
             if name == split and index < len(whole) and whole[index].input == kept[i].input:
                 kept[i] = whole[index]
     return kept
+
+
+def texts_to_score(store: Store, run: str, table: pa.Table) -> list[str]:
+    """Stored predictions as they are scored; a chat model's reply without an answer is wrong."""
+    texts: list[str] = table["prediction"].to_pylist()
+    is_chat = store.replies(run, ["index"]) is not None
+    return list(map(answer_or_none, texts)) if is_chat else texts
 
 
 def _examples(table: pa.Table) -> Iterable[Example]:
@@ -311,9 +318,10 @@ def _score_again(
         )
         return
     examples = stored_examples(store, table, data)
+    predictions = texts_to_score(store, run, table)
     rows = zip(
         table["split"].to_pylist(),
-        table["prediction"].to_pylist(),
+        predictions,
         table["score"].to_pylist(),
         strict=True,
     )
@@ -327,7 +335,6 @@ def _score_again(
                 f"{run}: {split} {index}: the answer scores {again:g}, and {score} is stored"
             )
     result.answers += table.num_rows
-    predictions = table["prediction"].to_pylist()
     for split, places in places_of.items():
         own = suite_scores(
             data[split].data, [examples[i] for i in places], [predictions[i] for i in places]

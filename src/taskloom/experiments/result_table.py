@@ -10,8 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskloom.core.errors import nearest
 from taskloom.core.tables import Table
 from taskloom.experiments.record import RunsError
+
+Columns = Sequence[str] | Mapping[str, str]
+"""Chosen columns: names, or headings by name."""
+
+SCORE = "score"
+"""Column of a paper's table that joins `mean`, `low` and `high`."""
+
+DIGITS = 2
+"""Default digits behind the point in a paper's table."""
 
 
 class ResultTable:
@@ -19,7 +29,8 @@ class ResultTable:
 
     `print(rows)` gives an aligned table, a notebook an HTML one; `to_html`, `to_markdown`,
     `to_latex` and `to_csv` write it for pages and papers; `to_pandas`, `to_polars` and `table` give
-    it to other tools. `low` and `high` are shown as one interval.
+    it to other tools. `low` and `high` are shown as one interval. Papers choose columns:
+    `to_latex({"learner": "Model", "score": "Accuracy"})`.
 
     Args:
         columns: Names, in order.
@@ -80,24 +91,129 @@ class ResultTable:
         """Return the table as HTML."""
         return self.shown().html()
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        return self.shown().markdown()
+    def to_markdown(self, columns: Columns = (), digits: int | None = None) -> str:
+        """The table as Markdown; the arguments are those of `to_latex`."""
+        chosen = columns or digits is not None
+        table = self.for_paper(columns, digits or DIGITS) if chosen else self.shown()
+        return table.markdown()
 
-    def to_latex(self) -> str:
-        """Return the table as LaTeX, for the `booktabs` package."""
-        return self.shown().latex()
+    def to_latex(self, columns: Columns = (), digits: int | None = None) -> str:
+        """The table as LaTeX, for the `booktabs` package.
 
-    def to_csv(self) -> str:
-        """Return the values as CSV, with numbers of nine digits: rounding on another machine does
-        not reach them.
+        Args:
+            columns: Which columns, as names or as a mapping from a name to its heading. `score` is
+                the mean with its interval. Default: all, with three digits and the interval in a
+                column of its own.
+            digits: Digits behind the point. Default: 2 if columns are chosen.
         """
+        chosen = columns or digits is not None
+        table = self.for_paper(columns, digits or DIGITS) if chosen else self.shown()
+        return table.latex()
+
+    def select(self, columns: Columns) -> ResultTable:
+        """The table with only these columns, in this order.
+
+        Args:
+            columns: Names, or a mapping from a name to the new one. `score` stands for `mean`,
+                `low` and `high`.
+        """
+        known = [*self.columns, *([SCORE] if self._has_score else [])]
+        pairs: list[tuple[str, str]] = []
+        for name, head in _headings(columns).items():
+            if name not in known:
+                raise RunsError(f"the table has no column '{name}'; {nearest(name, known)}")
+            parts = ("mean", "low", "high") if name == SCORE and self._has_score else (name,)
+            pairs += [(part, part if name == SCORE else head) for part in parts]
+        heads = [head for _, head in pairs]
+        return ResultTable(heads, [{new: row[old] for old, new in pairs} for row in self._rows])
+
+    @property
+    def _has_score(self) -> bool:
+        return SCORE not in self.columns and {"mean", "low", "high"} <= set(self.columns)
+
+    def for_paper(self, columns: Columns = (), digits: int = DIGITS) -> Table:
+        """The table as a paper prints it: mean and interval in one cell, rounded.
+
+        Args:
+            columns: As `to_latex` has them. Default: what distinguishes the rows, the score, and
+                the numbers of examples and seeds.
+            digits: Digits behind the point.
+        """
+        known = [*self.columns, *([SCORE] if self._has_score else [])]
+        heads = _headings(columns) or self._paper_columns()
+        for name in heads:
+            if name not in known:
+                raise RunsError(f"the table has no column '{name}'; {nearest(name, known)}")
+        cells = []
+        for row in self._rows:
+            cells.append(tuple(_paper_cell(name, row, digits) for name in heads))
+        numeric = []
+        for name in heads:
+            values = [0.0 if name == SCORE else row[name] for row in self._rows]
+            numeric.append(all(isinstance(value, int | float) for value in values))
+        return Table(tuple(heads.values()), tuple(cells), tuple(numeric))
+
+    def _paper_columns(self) -> dict[str, str]:
+        """Columns of a paper's table: without statistics that the interval sums up."""
+        if not self._has_score:
+            return {name: name.replace("_", " ") for name in self.columns}
+        heads = {}
+        for name in self.columns:
+            if name == "mean":
+                heads[SCORE] = SCORE
+            elif name not in ("low", "high", "level", "se", "sd", "method"):
+                heads[name] = name.rpartition(".")[2].replace("_", " ")
+        return heads
+
+    def to_csv(self, columns: Columns = ()) -> str:
+        """The values as CSV, with numbers of nine digits: rounding on another machine does not
+        reach them.
+
+        Args:
+            columns: As `select` has them. Default: all.
+        """
+        if columns:
+            return self.select(columns).to_csv()
         out = io.StringIO()
         writer = csv.DictWriter(out, self.columns, lineterminator="\n")
         writer.writeheader()
         for row in self.to_dicts():
             writer.writerow({name: _nine_digits(value) for name, value in row.items()})
         return out.getvalue()
+
+
+def _headings(columns: Columns) -> dict[str, str]:
+    """Heading of each chosen column."""
+    if isinstance(columns, Mapping):
+        return dict(columns)
+    return {name: name.replace("_", " ") for name in columns}
+
+
+def score_text(row: Mapping[str, Any], digits: int = DIGITS) -> str:
+    """A mean with half the width of its interval, or with its ends if it is lopsided.
+
+    >>> score_text({"mean": 0.951, "low": 0.93, "high": 0.97})
+    '0.95 ± 0.02'
+    >>> score_text({"mean": 1.0, "low": 0.874, "high": 1.0})
+    '1.00 [0.87, 1.00]'
+    """
+    mean, low, high = row["mean"], row["low"], row["high"]
+    text = f"{mean:.{digits}f}"
+    if low is None or math.isnan(low):
+        return text
+    below, above = round(mean - low, digits), round(high - mean, digits)
+    if abs(below - above) <= 10**-digits + 1e-9:
+        return f"{text} ± {(high - low) / 2:.{digits}f}"
+    return f"{text} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _paper_cell(name: str, row: Mapping[str, Any], digits: int) -> str:
+    if name == SCORE and SCORE not in row:
+        return score_text(row, digits)
+    value = row[name]
+    if name not in ("p", "corrected_p") and isinstance(value, float) and math.isfinite(value):
+        return f"{round(value, digits) + 0.0:.{digits}f}"
+    return _cell(name, {name: value})
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError,
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.samples import samples
 from taskloom.experiments.store import FailedRun, RunSource
+from taskloom.experiments.twins import twins
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
@@ -317,6 +318,23 @@ class Runs:
         `taskloom.experiments.compare.compare`.
         """
         return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
+
+    def plot(self, by: str = "split", **options: Any) -> Any:
+        """Draw the scores as a figure of matplotlib; see `taskloom.plot`."""
+        import taskloom  # figures are drawn by a room that is built on this one
+
+        return taskloom.plot(self, by, **options)
+
+    def twins(
+        self,
+        by: str | Iterable[str] = (),
+        split: str | Sequence[str] | None = None,
+        level: float = 0.95,
+    ) -> ResultTable:
+        """Compute how often answers follow the edits of twins; see
+        `taskloom.experiments.twins.twins`.
+        """
+        return twins(self, _listed(by), _listed(split), level)
 
     def curves(self) -> pa.Table:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""

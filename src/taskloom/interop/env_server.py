@@ -3,8 +3,10 @@ and ends the episode.
 
 The shape is OpenEnv's: JSON objects with `observation`, `reward` and `done`. The server listens on
 the loopback interface unless told otherwise, keeps what it handed out in memory, and has no other
-state. Each client has its own order of examples and its own open episodes, so that no client can
-end or reorder another's. Requests that a web page makes a browser send are refused.
+state. Each client that names itself has its own order of examples and its own open episodes. Clients
+without a name share an order, and each address has one. No client can end another's episode: ids of
+episodes cannot be guessed, and a name makes room only among its own. Requests that a web page makes
+a browser send are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from taskloom.core.errors import InputError, TaskloomError, echo
-from taskloom.core.example import Example
 from taskloom.core.listener import (
     LOOPBACK,
     address,
@@ -37,28 +38,56 @@ from taskloom.interop.graded import GradedSplit
 MOST_BYTES = 2**20
 """Maximum size of a request. Answers are short."""
 MOST_EPISODES = 10_000
-"""Maximum number of open episodes of one client. Beyond it, the client's oldest are forgotten, so
+"""Maximum number of open episodes of one client. Beyond it, a named client's oldest are forgotten, so
 that a client that never answers fills no memory.
 """
+MOST_OPEN = 100_000
+"""Maximum number of open episodes of all clients."""
 MOST_CLIENTS = 1_000
 """Maximum number of clients that are remembered."""
 LONGEST_NAME = 200
 """Maximum length of the name that a client gives itself."""
 IDLE_SECONDS = 3_600.0
-"""A client that asked nothing for this long may be forgotten to make room for another."""
+"""A client that asked nothing for this long may be forgotten to make room for another, and so may an
+episode without a name that is this old.
+"""
 
 
 class BusyError(TaskloomError):
-    """There is no room for another client."""
+    """There is no room for another client or episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who sends a request.
+
+    Attributes:
+        address: Where the request comes from.
+        name: What the client calls itself; empty for all clients of an address that have no name.
+    """
+
+    address: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Episode:
+    """Index of an episode's example, and when it began."""
+
+    index: int
+    began: float
 
 
 @dataclass
 class _Client:
-    """Open episodes of one client, and the index of its next example."""
+    """Open episodes of one client, the oldest first, and the index of its next example."""
 
     next: int = 0
-    open: OrderedDict[str, Example] = field(default_factory=OrderedDict)
+    open: OrderedDict[str, _Episode] = field(default_factory=OrderedDict)
     asked: float = 0.0
+
+
+NOBODY = Asker()
 
 
 class RecipeEnvironment:
@@ -74,7 +103,7 @@ class RecipeEnvironment:
         self.graded = graded
         self._clock = clock
         # In the order of the last request, the longest idle first.
-        self._clients: OrderedDict[str, _Client] = OrderedDict()
+        self._clients: OrderedDict[Asker, _Client] = OrderedDict()
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
@@ -89,19 +118,17 @@ class RecipeEnvironment:
             "extract": str(g.extraction),
         }
 
-    def reset(self, index: object = None, client: str = "") -> dict[str, Any]:
+    def reset(self, index: object = None, client: Asker = NOBODY) -> dict[str, Any]:
         """Begin an episode with the example of an index, or with the client's next one."""
         with self._lock:
+            number = None if index is None else self._checked(index)
             asking = self._client(client)
-            if index is None:
+            self._make_room(client, asking)
+            if number is None:
                 number, asking.next = asking.next, (asking.next + 1) % len(self.graded)
-            else:
-                number = self._checked(index)
             example = self.graded[number]
             episode = uuid.uuid4().hex
-            asking.open[episode] = example
-            if len(asking.open) > MOST_EPISODES:
-                asking.open.popitem(last=False)
+            asking.open[episode] = _Episode(number, asking.asked)
         observation = {
             "prompt": self.graded.prompt(example),
             "task": example.task,
@@ -110,18 +137,19 @@ class RecipeEnvironment:
         }
         return {"episode": episode, "observation": observation, "reward": None, "done": False}
 
-    def step(self, episode: object, action: object, client: str = "") -> dict[str, Any]:
+    def step(self, episode: object, action: object, client: Asker = NOBODY) -> dict[str, Any]:
         """Score the answer to an episode, which ends with it; an action is a text, or an object
         with one as `text`.
         """
-        example = None
         with self._lock:
+            begun = None
             if client in self._clients and isinstance(episode, str):
-                example = self._client(client).open.pop(episode, None)
-        if example is None:
-            raise InputError(
-                f"there is no open episode {echo(episode)}; call reset first, and step once"
-            )
+                begun = self._client(client).open.pop(episode, None)
+            if begun is None:
+                raise InputError(
+                    f"there is no open episode {echo(episode)}; call reset first, and step once"
+                )
+            example = self.graded[begun.index]
         reply = action.get("text") if isinstance(action, dict) else action
         grade = self.graded.grade(reply, example)
         info = {"answer": grade.answer, "reason": grade.reason, "targets": list(example.targets)}
@@ -133,7 +161,25 @@ class RecipeEnvironment:
             "info": info,
         }
 
-    def _client(self, name: str) -> _Client:
+    def _make_room(self, client: Asker, asking: _Client) -> None:
+        """Forget a client's oldest episode if there is no room for another one. The caller holds
+        the lock.
+        """
+        if len(asking.open) < MOST_EPISODES:
+            total = sum(len(known.open) for known in self._clients.values())
+            if total >= MOST_OPEN:
+                raise BusyError(f"{total:,} episodes are open; try again later")
+            return
+        oldest, begun = next(iter(asking.open.items()))
+        # Without a name, nobody knows whether the oldest episode belongs to who is asking.
+        if not client.name and asking.asked - begun.began < IDLE_SECONDS:
+            raise BusyError(
+                f"{len(asking.open):,} episodes of clients without a name are open; answer them, or"
+                ' give yourself a name: {"client": "…"}'
+            )
+        del asking.open[oldest]
+
+    def _client(self, name: Asker) -> _Client:
         """Find or admit a client, and note that it asked. The caller holds the lock."""
         now = self._clock()
         if name not in self._clients:
@@ -204,7 +250,7 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         environment = self.server.environment
         try:
             body = self._body()
-            client = self._client(body)
+            client = self._asker(body)
             if self.path == "/reset":
                 self._send(200, environment.reset(body.get("index"), client))
             elif self.path == "/step":
@@ -253,14 +299,14 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
             raise InputError(f"the request is {echo(body)}; it must be a JSON object")
         return body
 
-    def _client(self, body: dict[str, Any]) -> str:
-        """Name of the client: what it calls itself, or the address it asks from."""
+    def _asker(self, body: dict[str, Any]) -> Asker:
+        """Who sends a request: the address, and the name if the client gives itself one."""
         name = body.get("client", "")
         if not isinstance(name, str) or len(name) > LONGEST_NAME:
             raise InputError(
                 f"client is {echo(name)}; it must be a text of at most {LONGEST_NAME} characters"
             )
-        return f"{self.client_address[0]} {name}"
+        return Asker(self.client_address[0], name)
 
     def _send(self, status: int, answer: dict[str, Any]) -> None:
         data = json.dumps(answer).encode()

@@ -26,7 +26,7 @@ from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.plan import Plan, Split
 from taskloom.core.prompting import ANSWER_FORMAT, EXTRACT, chat_prompt
-from taskloom.core.scoring import Scorer
+from taskloom.core.scoring import Scorer, answer_or_none
 from taskloom.core.shards import to_examples
 from taskloom.data.dataset import MANIFEST, Dataset, load
 from taskloom.data.workers import table_of
@@ -55,11 +55,8 @@ class Grade:
 
 
 def grade(reply: object, example: Example, scorer: Scorer, extraction: Extraction) -> Grade:
-    """Score what a model wrote; a prediction that is not text, is huge or breaks the scorer has a
-    score of 0 and a reason.
-
-    An empty prediction is the scorer's business: it is wrong, but for scorers to which it says
-    `n/a`.
+    """Score what a model wrote; a prediction that is not text, has no answer, is huge or breaks the
+    scorer has a score of 0 and a reason.
     """
     if not isinstance(reply, str):
         return Grade(0.0, "", f"the prediction is not text but {type(reply).__name__}")
@@ -69,7 +66,7 @@ def grade(reply: object, example: Example, scorer: Scorer, extraction: Extractio
             return Grade(
                 0.0, "", f"the answer has {len(answer):,} characters, more than {LONGEST_ANSWER:,}"
             )
-        score = float(scorer.score(answer, example))
+        score = float(scorer.score(answer_or_none(answer), example))
         if not 0 <= score <= 1:  # also what is not a number
             return Grade(
                 0.0,
@@ -81,8 +78,9 @@ def grade(reply: object, example: Example, scorer: Scorer, extraction: Extractio
         return Grade(
             0.0, "", f"the scorer {scorer.name} raised {type(error).__name__}: {str(error)[:200]}"
         )
-    if not reply.strip():
-        reason = f"the prediction is empty; {reason}"
+    if not answer.strip():
+        what = "the reply has no answer" if reply.strip() else "the prediction is empty"
+        reason = f"{what}; {reason}"
     return Grade(score, answer, reason)
 
 

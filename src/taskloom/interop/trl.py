@@ -15,7 +15,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from taskloom.core.errors import InputError
 from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.twins import TwinKind, choose_twin
 from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
@@ -100,6 +102,75 @@ def recipe_rewards(
     graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
     rows = [row_of(graded.prompt(example), to_record(example), chat) for example in graded]
     return datasets.Dataset.from_list(rows), RecipeReward(graded)
+
+
+class TwinReward(RecipeReward):
+    """The reward of a pair: the lower score of a completion and of its twin's completion.
+
+    A policy earns it only by following the edit. The n-th completion of an item is paired with the
+    n-th of its twin, so both prompts must be in one batch: `shuffle_dataset=False`, and an even
+    number of prompts per step.
+    """
+
+    __name__ = "both_right"
+
+    def __call__(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
+        """Return one reward per completion."""
+        scores = super().__call__(completions=completions, **columns)
+        members: dict[int, tuple[list[int], list[int]]] = {}
+        for place, record in enumerate(map(json.loads, columns[RECORD])):
+            members.setdefault(record["pair"], ([], []))[record["side"]].append(place)
+        for originals, twins in members.values():
+            if len(originals) != len(twins):
+                raise InputError(
+                    "a prompt and its twin are not in one batch; set shuffle_dataset=False and an"
+                    " even number of prompts per step"
+                )
+            for one, other in zip(originals, twins, strict=True):
+                scores[one] = scores[other] = min(scores[one], scores[other])
+        return scores
+
+
+def twin_rewards(
+    recipe: str | PathLike[str],
+    split: str | None = None,
+    n: int | None = None,
+    *,
+    kind: TwinKind = "flip",
+    seed: int | None = None,
+    changes: Changes = None,
+    described: bool = DESCRIBED,
+    extract: str = EXTRACT,
+    chat: bool = True,
+    answer_format: str = ANSWER_FORMAT,
+) -> tuple[Any, TwinReward]:
+    """Return prompts in pairs, each item followed by its twin, and the reward for both being right.
+
+    Args:
+        recipe: As for `recipe_rewards`, like all other arguments.
+        split: As for `recipe_rewards`.
+        n: How many items; those without a twin are left out.
+        kind: `flip`: the twin has another answer. `keep`: it has the same.
+        seed: As for `recipe_rewards`.
+        changes: As for `recipe_rewards`.
+        described: As for `recipe_rewards`.
+        extract: As for `recipe_rewards`.
+        chat: As for `recipe_rewards`.
+        answer_format: As for `recipe_rewards`.
+    """
+    datasets = need("datasets", "datasets", "Dataset")
+    graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
+    if graded.plan.variants is None:
+        raise InputError(f"{graded.name} has no variants of its examples, so it has no twins")
+    rows = []
+    for pair, example in enumerate(graded):
+        twin = choose_twin(graded.plan, example, kind)
+        if twin is None:
+            continue
+        for side, member in enumerate((example, twin.example)):
+            record = {**to_record(member), "pair": pair, "side": side}
+            rows.append(row_of(graded.prompt(member), record, chat))
+    return datasets.Dataset.from_list(rows), TwinReward(graded)
 
 
 def curriculum_rewards(

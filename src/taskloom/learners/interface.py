@@ -277,6 +277,11 @@ class WithoutSteps(Generic[F]):
         raise NotImplementedError
 
 
+def trains(learner: Learner) -> bool:
+    """True if a learner has a training loop. The others only look at training examples, if at all."""
+    return hasattr(learner, "training")
+
+
 LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners", indexed=True)
 
 
@@ -462,9 +467,9 @@ def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
         return [e.input for e in items], [e.target for e in items]
     if len(data) == 0:
         raise _empty(split)
-    import pyarrow.compute as pc
+    from taskloom.core.arrow import firsts
 
-    return table["input"].to_pylist(), pc.list_element(table["targets"], 0).to_pylist()
+    return table["input"].to_pylist(), firsts(table["targets"]).to_pylist()
 
 
 def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> None:

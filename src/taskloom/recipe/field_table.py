@@ -131,7 +131,8 @@ def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any
     """
     schema = model.model_json_schema(schema_generator=_RecipeSchema)
     described = Described.model_json_schema()
-    own = {
+    kinds = {"type": "array", "items": {"enum": ["flip", "keep"]}, "minItems": 1}
+    own: dict[str, Any] = {
         kind: {"const": name, "description": f"The {kind} of the recipe."},
         "extends": {
             "type": "string",
@@ -143,6 +144,10 @@ def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any
             "anyOf": [{"type": "boolean"}, described],
             "default": False,
             "description": "Whether and how inputs begin with the description of their task.",
+        },
+        "twins": {
+            "anyOf": [kinds, {"type": "object", "additionalProperties": kinds}],
+            "description": "Variants of each test item, of all test splits or by split.",
         },
     }
     properties = {**own, **schema.get("properties", {})}

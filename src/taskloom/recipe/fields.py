@@ -473,6 +473,7 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
         answer=None,
         check=None,
         show=None,
+        variants=None,
         warnings=(*plan.warnings, NOTE.format(part=fields.parts)),
     )
 

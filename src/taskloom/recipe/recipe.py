@@ -42,9 +42,10 @@ from taskloom.recipe.yaml_files import validated
 
 if TYPE_CHECKING:
     from taskloom.core.plan import Plan
+    from taskloom.core.twins import TwinKind
     from taskloom.recipe.tasks import Task
 
-RESERVED = ("suite", "task", "extends", "describe", "seed", "described", "curriculum")
+RESERVED = ("suite", "task", "extends", "describe", "seed", "described", "twins", "curriculum")
 """Keys of a recipe file that are not fields of its suite."""
 
 
@@ -89,6 +90,7 @@ class Recipe:
         describe: One line for people; not part of the digest.
         seed: The default seed; not part of the digest.
         described: Whether and how inputs begin with the description of their task.
+        twins: The kinds of twins of each test split (`core/twins.py`), by its name; empty: none.
         files: Where files are that its fields name, if not where the text says; not part of the
             digest.
         curriculum: How training that is rewarded begins with easy examples; not part of the digest,
@@ -102,6 +104,7 @@ class Recipe:
     describe: str = ""
     seed: int = 0
     described: Described | None = None
+    twins: Mapping[str, tuple[TwinKind, ...]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     curriculum: CurriculumFields | None = None
     changes: InitVar[Changes] = None
@@ -133,6 +136,8 @@ class Recipe:
         core = self._core()
         if self.described is not None:
             core["described"] = self.described.model_dump(mode="json")
+        if self.twins:
+            core["twins"] = {split: list(kinds) for split, kinds in self.twins.items()}
         return json_digest(core)
 
     def _core(self) -> dict[str, Any]:
@@ -156,6 +161,11 @@ class Recipe:
             **({"code": core["code"]} if "code" in core else {}),
             "describe": self.describe,
             **({"described": self.described.model_dump(mode="json")} if self.described else {}),
+            **(
+                {"twins": {name: list(kinds) for name, kinds in self.twins.items()}}
+                if self.twins
+                else {}
+            ),
             **({"curriculum": self.curriculum.model_dump(mode="json")} if self.curriculum else {}),
             **core["fields"],
         }
@@ -218,13 +228,17 @@ class Recipe:
         plan = self.suite.weave(self.fields, key)
         if isinstance(self.fields, InputParts):
             plan = keep_part(plan, self.fields)
-        if self.described is None:
-            return plan
-        from taskloom.core.descriptions import describe
+        if self.described is not None:
+            from taskloom.core.descriptions import describe
 
-        return describe(
-            plan, self.described.level, self.described.unseen, key, alone=self.described.alone
-        )
+            plan = describe(
+                plan, self.described.level, self.described.unseen, key, alone=self.described.alone
+            )
+        if self.twins:
+            from taskloom.core.twins import with_twins
+
+            plan = with_twins(plan, self.twins)
+        return plan
 
 
 def load_definitions(name: str) -> None:
@@ -469,6 +483,7 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
     given = {key: value for key, value in data.items() if key not in RESERVED}
     fields = validated(suite.fields, given, where, RecipeError)
     described = _described(data.get("described", False), where)
+    twins = _twins(data.get("twins"), where)
     curriculum = _curriculum(data.get("curriculum"), where)
     return Recipe(
         name,
@@ -477,6 +492,7 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
         str(data.get("describe", "")).strip(),
         seed,
         described,
+        twins,
         curriculum=curriculum,
     )
 
@@ -501,6 +517,26 @@ def _described(given: Any, where: str) -> Described | None:
     return validated(
         Described, {} if given is True else dict(given), f"{where}: described", RecipeError
     )
+
+
+def _twins(given: Any, where: str) -> dict[str, tuple[TwinKind, ...]]:
+    """Read `twins: [flip, keep]`, for all test splits, or `twins: {ood: [flip, keep]}`."""
+    if not given:
+        return {}
+    if isinstance(given, Mapping):
+        return {str(split): _twin_kinds(kinds, where) for split, kinds in given.items()}
+    return {"*": _twin_kinds(given, where)}
+
+
+def _twin_kinds(given: Any, where: str) -> tuple[TwinKind, ...]:
+    kinds = [given] if isinstance(given, str) else given
+    known = isinstance(kinds, list | tuple) and all(kind in ("flip", "keep") for kind in kinds)
+    if not known or not kinds:
+        raise RecipeError(
+            f"{where}: twins: write [flip, keep], one of them, or {{SPLIT: [flip, keep]}}, not"
+            f" {echo(given)}"
+        )
+    return tuple(dict.fromkeys(kinds))
 
 
 def _curriculum(given: Any, where: str) -> CurriculumFields | None:

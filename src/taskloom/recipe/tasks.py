@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -21,6 +21,7 @@ from taskloom.core.plan import Plan, Split, role_of
 from taskloom.core.registry import TASKS, source_of
 from taskloom.core.scoring import Exact, Scorer
 from taskloom.core.seeding import Key, Random
+from taskloom.core.variants import KINDS, Propose, Variant, proved
 from taskloom.recipe.splits import HELD_OUT, HeldOut, TaskRows, is_held_out_split, owners
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ TAKEN = frozenset(
         "version",
         "code",
         "curriculum",
+        "twins",
     ]
 )
 """Names that mean something else in a recipe or a manifest: a knob of that name could never be set,
@@ -104,6 +106,7 @@ class Task:
             and `apply`.
         knobs: The function's parameters after `rng`.
         held_out: What makes an example held out; None: nothing is.
+        variants: Lists items that differ from a given one in one thing; None if there are none.
     """
 
     name: str
@@ -113,6 +116,7 @@ class Task:
     solve: Callable[[str], str | tuple[str, ...]] | None
     knobs: dict[str, tuple[type, Knob]]
     held_out: HeldOut | None = None
+    variants: Propose | None = None
 
     def __call__(self, rng: Random, **values: Any) -> Example:
         """Make one example; knobs that are not given have their defaults."""
@@ -189,6 +193,7 @@ class Task:
         rows = self._rows(fields, key, tuple(sizes))
         rows.check_held_out()
         describe = {True: "held-out examples only", False: "no held-out example"}
+        check = (lambda example: self._answer(example.input).targets) if self.solve else None
         return Plan(
             splits=tuple(
                 Split(
@@ -197,6 +202,7 @@ class Task:
                     partial(rows.rows, name),
                     role_of(name),
                     describe[is_held_out_split(name)] if self.held_out else "",
+                    endless=True,
                 )
                 for name, n in sizes.items()
             ),
@@ -204,8 +210,35 @@ class Task:
             describe=self.describe,
             scorer=self.scorer,
             answer=self._answer if self.solve else None,
-            check=(lambda example: self._answer(example.input).targets) if self.solve else None,
+            check=check,
+            variants=proved(self._variants, check) if self.variants else None,
         )
+
+    def _variants(self, example: Example) -> Iterator[Variant]:
+        """The variants that the author's function gives, as this task's own examples."""
+        assert self.variants is not None
+        try:
+            given = list(self.variants(example))
+        except TaskloomError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise TaskloomError(
+                f"{self.name}: variants raised {type(error).__name__}: {error}{raised_at(error)}"
+                f" (for the input {example.input[:60]!r})"
+            ) from error
+        for variant in given:
+            if not isinstance(variant, Variant) or variant.kind not in KINDS:
+                raise TaskloomError(
+                    f"{self.name}: variants gave {variant!r:.60}; it must give"
+                    ' tl.Variant("simpler", "flip" or "keep", edit, example)'
+                )
+            _check(self.name, variant.example)
+            varied = replace(variant.example, task=self.name)
+            if HELD_OUT in example.traits:
+                # Whether a variant is held out depends on the knobs that would have drawn it.
+                traits = {**varied.traits, HELD_OUT: example.traits[HELD_OUT]}
+                varied = replace(varied, traits=traits)
+            yield replace(variant, example=varied)
 
     def _rows(self, fields: Any, key: Key, splits: tuple[str, ...]) -> TaskRows:
         values = {name: getattr(fields, name) for name in self.knobs}
@@ -312,6 +345,7 @@ def task(
     scorer: Scorer | None = None,
     solve: Callable[[str], str | tuple[str, ...]] | None = None,
     held_out: Callable[..., bool] | None = None,
+    variants: Propose | None = None,
 ) -> Callable[[Callable[..., Example]], Task]:
     """Register a function from `rng` and knobs to one example as a task.
 
@@ -325,6 +359,7 @@ def task(
             `derivation` and `example`, by name (`lambda length: length > 5`). `ood` and `ood-…`
             then have held-out examples only, every other split has none, and the default splits are
             train, iid and ood.
+        variants: Items that differ from a given example in one thing, as a list of `tl.Variant`.
     """
 
     def record(function: Callable[..., Example]) -> Task:
@@ -358,7 +393,9 @@ def task(
             declared = default if isinstance(default, Knob) else Knob(default)
             knobs[parameter.name] = (hints.get(parameter.name, type(declared.default)), declared)
         withheld = None if held_out is None else HeldOut.read(name, held_out, knobs)
-        recorded = Task(name, function, describe, scorer or Exact(), solve, knobs, withheld)
+        recorded = Task(
+            name, function, describe, scorer or Exact(), solve, knobs, withheld, variants
+        )
         TASKS.add(name, recorded, function.__module__)
         return recorded
 

@@ -93,7 +93,7 @@ def test_the_page_fits_and_opens_examples(page_file: Path, width: int, scheme: s
             "document.querySelector('.summary').textContent.includes('sign test')"
         )
         assert "On the whole split: difference" in page.inner_text(".summary")
-        page.select_option(".controls label:has-text('only where') select", label="length")
+        page.select_option(".controls label:has-text('only where') select", value="length")
         page.wait_for_function(
             "document.querySelector('.summary').textContent.startsWith('20 examples')"
         )
@@ -156,7 +156,7 @@ def test_a_page_of_100_000_examples_is_small_and_opens(tmp_path: Path) -> None:
         page = browser.new_page()
         page.goto(file.as_uri())
         page.wait_for_selector(".explorer .item", timeout=10_000)
-        page.select_option(".controls label:has-text('only where') select", label="length")
+        page.select_option(".controls label:has-text('only where') select", value="length")
         page.wait_for_function(
             "document.querySelector('.summary').textContent.startsWith('33,33')", timeout=5_000
         )

@@ -10,27 +10,36 @@ import json
 import re
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 import taskloom as tl
 from taskloom.analysis import figures, panels, plot_style
 from taskloom.analysis.panels import Curve, Mark
 from taskloom.analysis.report import run_numbers
+from taskloom.analysis.report.answer_data import lit_places
 from taskloom.analysis.report.run_numbers import RunNumbers
 from taskloom.analysis.report.run_report import report
 from taskloom.analysis.report.run_sentences import gap_sentence, mean_with_interval
 from taskloom.cli.app import run as cli
 from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
 from taskloom.experiments import files as run_files
 from taskloom.experiments import table as frame
 from taskloom.experiments.compare import ComparedSide
 from taskloom.experiments.sources.score_files import open_runs, score_groups, write_scores
 from taskloom.experiments.store import Store
+from taskloom.experiments.table import Runs
+from taskloom.suites.babi.show import lit_story
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
 
@@ -117,10 +126,10 @@ def test_every_section_is_there(html: str) -> None:
         "Findings",
         "Scores",
         "Learning curves",
-        "Score by length",
+        "Score by chain length",
         "Comparisons",
         "Examples",
-        "Failures",
+        "Runs that failed",
         "What was run",
         "How to run it again",
     ]
@@ -147,7 +156,7 @@ def test_the_numbers_are_those_of_the_frame(store: Store, html: str) -> None:
     ]
     assert [row[:5] for row in found["Scores"][1:]] == scores
     traits = [[r["length"], f"{r['mean']:.3f}"] for r in runs.accuracy(by="length")]
-    assert [row[3:5] for row in found["Score by length"][1:]] == traits
+    assert [row[3:5] for row in found["Score by chain length"][1:]] == traits
     compared = runs.compare("bilstm", "transformer")
     expected = [
         [r["recipe"], r["split"], "bilstm", "transformer", f"{r['difference']:+.3f}"]
@@ -162,7 +171,7 @@ def test_the_numbers_are_those_of_the_frame(store: Store, html: str) -> None:
 
 
 def test_failures_and_examples(html: str) -> None:
-    assert sections(html)["Failures"][1] == [
+    assert sections(html)["Runs that failed"][1] == [
         "ctl/A ndr seed 7",
         "abababababababab",
         "loss is not finite <at step> 40",
@@ -192,7 +201,7 @@ def test_one_run_without_curves_traits_or_predictions(tmp_path: Path) -> None:
     made = Store(tmp_path / "runs", create=True)
     write(made, {"iid": [1, 0]}, keep=False)
     found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
-    assert list(found) == ["Findings", "Scores", "Failures", "What was run", "How to run it again"]
+    assert list(found) == ["Findings", "Scores", "What was run", "How to run it again"]
     assert found["Scores"][1][2:4] == ["iid", "0.500"]
 
 
@@ -226,7 +235,7 @@ def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -
         "Score by depth",
         "Score by other",
     ]
-    assert "By name_of_depth the examples are divided in the same way." in html
+    assert "Same division of the examples: name of depth." in html
 
 
 def test_a_curve_of_one_point_is_a_mark() -> None:
@@ -243,7 +252,7 @@ def test_traits_that_are_names_are_bars_and_numbers_are_lines(tmp_path: Path) ->
     traits = [{"length": str(2 + i % 3), "shape": ("round", "square")[i % 2]} for i in range(30)]
     write(made, {"iid": [i % 2 for i in range(30)]}, traits=traits)
     page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
-    length, shape = page.partition("Score by length</h2>")[2].split("Score by shape</h2>")
+    shape, length = page.partition("Score by shape</h2>")[2].split("Score by chain length</h2>")
     assert 'stroke-width="2"' in length, "a line"
     assert 'opacity="0.85"' not in length.partition("<table")[0]
     assert 'opacity="0.85"' in shape, "bars"
@@ -256,6 +265,10 @@ def test_labels_stay_distinct() -> None:
         short = panels.distinct(names, width)
         assert len(set(short.values())) == 2
         assert all(len(text) <= width for text in short.values())
+    assert all("…" not in text for text in panels.on_lines(names).values()), (
+        "three lines are enough"
+    )
+    names = [name.replace(" ", "_") for name in names]
     marks = [Mark("iid", name, 0.5, 0.4, 0.6) for name in names]
     svg = panels.interval_panel("p", marks, {"iid": 0}, 0.125).svg
     assert all(f"<title>{name}</title>" in svg for name in names), (
@@ -275,7 +288,7 @@ def test_splits_that_are_guessed_differently_have_lines_of_their_own() -> None:
     assert together.svg.count("<title>guessing") == 1
     assert panels.curve_panel("p", curves, colours, {}).svg.count("<title>guessing") == 0
     file = figures.svg(panels.sheet([apart], colours, guessed=True))
-    assert "guessing the most frequent answer" in file
+    assert "chance (most frequent answer)" in file
     assert "fill: #ffffff" in file, "readable on a dark page"
     assert "var(" not in file, "readers of files know nothing of a page"
 
@@ -301,10 +314,10 @@ def test_the_headline_is_the_largest_fall() -> None:
     ]
     assert (
         gap_sentence(rows)
-        == "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.300 ± 0.020 on"
+        == "y falls from 0.900 (0.880 to 0.920) on items like those of training (iid) to 0.300 (0.280 to 0.320) on"
         " held-out items (ood) of r."
     )
-    assert gap_sentence(rows[:1]) == "x reaches 0.900 ± 0.020 on r, iid."
+    assert gap_sentence(rows[:1]) == "x reaches 0.900 (0.880 to 0.920) on r, iid."
 
 
 def headline(*scores: tuple[str, str, float], width: float = 0.02) -> str:
@@ -326,8 +339,8 @@ def headline(*scores: tuple[str, str, float], width: float = 0.02) -> str:
 def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
     assert (
         headline(("x", "iid", 0.3), ("x", "ood", 0.9))
-        == "No fall is shown; x is higher on ood: 0.900 ± 0.020 on held-out items (ood), "
-        "0.300 ± 0.020 on items like those of training (iid) of r."
+        == "No fall is shown; x is higher on ood: 0.900 (0.880 to 0.920) on held-out items (ood), "
+        "0.300 (0.280 to 0.320) on items like those of training (iid) of r."
     )
     falls = headline(
         ("x", "iid", 0.3),
@@ -337,7 +350,7 @@ def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
         ("y", "ood-long", 0.7),
     )
     assert falls.startswith(
-        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.700 ± 0.020 on"
+        "y falls from 0.900 (0.880 to 0.920) on items like those of training (iid) to 0.700 (0.680 to 0.720) on"
         " ood-long"
     )
 
@@ -345,7 +358,7 @@ def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
 def test_a_difference_within_the_intervals_is_no_fall() -> None:
     scores = (("x", "iid", 0.5), ("x", "ood", 0.45), ("y", "iid", 0.6), ("y", "ood", 0.55))
     assert headline(*scores, width=0.1).startswith(
-        "No difference between iid and ood is shown (intervals overlap): y has 0.600 ± 0.100 on"
+        "No difference between iid and ood is shown (intervals overlap): y has 0.600 (0.500 to 0.700) on"
         " items"
     )
     assert "(there are no intervals)" in headline(*scores, width=float("nan"))
@@ -353,14 +366,114 @@ def test_a_difference_within_the_intervals_is_no_fall() -> None:
 
 def test_a_constant_answer_does_not_fall() -> None:
     constant = (("majority", "iid", 0.9), ("majority", "ood", 0.1))
-    assert headline(*constant) == "majority reaches 0.900 ± 0.020 on r, iid."
+    assert headline(*constant) == "majority reaches 0.900 (0.880 to 0.920) on r, iid."
     assert headline(*constant, ("x", "iid", 0.5), ("x", "ood", 0.4)).startswith(
         "x falls from 0.500"
     )
 
 
+def planted(path: Path, right: Callable[[int, int], bool]) -> Runs:
+    """Answers to stories with one, two or three facts; `right` says which are right."""
+    store = Store(path / "runs", create=True)
+    traits = []
+    for i in range(300):
+        kind = ("where-P", "where-O")[i // 3 % 2]
+        facts = str(1 + i % 3)
+        names = {"minimal": facts, "support": facts, "question": kind}
+        traits.append({**names, "composition": f"{kind} {facts}"})
+    for seed in range(2):
+        scores = [float(right(i, seed)) for i in range(300)]
+        write(store, {"mix": scores}, recipe="babi/mix-T7", seed=seed, traits=traits)
+    return tl.runs(store.path)
+
+
+def headline_of(html: str) -> str:
+    return unescape(html.partition('<p class="headline">')[2].partition("</p>")[0])
+
+
+def test_where_the_number_of_facts_decides_the_headline_says_so(tmp_path: Path) -> None:
+    runs = planted(tmp_path, lambda i, seed: i % 3 == 0 or i % 31 == seed)
+    html = report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
+    found = headline_of(html)
+    assert "supporting facts" in found
+    assert "1.00 with 1" in found
+    assert "composition" not in found, "the simpler trait explains as much"
+    titles = [title for title in sections(html) if title.startswith("Score by")]
+    assert titles[0] == "Score by supporting facts"
+    assert "Same division of the examples: supporting facts (cited)." in html
+
+
+def test_where_nothing_decides_no_effect_is_claimed(tmp_path: Path) -> None:
+    coin = np.random.default_rng(0).random((2, 300)) < 0.5
+    runs = planted(tmp_path, lambda i, seed: bool(coin[seed, i]))
+    html = report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "depends most on" not in html
+    assert headline_of(html).startswith("No trait, learner or setting")
+
+
+def test_a_difference_between_settings_is_found_and_compared(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for draw_, share in (("published", 0.9), ("independent", 0.2)):
+        for seed in range(4):
+            scores = np.random.default_rng(seed).random(100) < share + seed / 100
+            fields = {"recipe.draw": draw_}
+            write(store, {"iid": scores.tolist()}, seed=seed, fields=fields, data=draw_)
+    html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "draw=published is better than draw=independent" in headline_of(html)
+    (row,) = sections(html)["Comparisons"][1:]
+    assert row[:4] == ["ctl/A, bilstm", "iid", "draw=independent", "draw=published"]
+
+
+def test_the_headline_is_not_about_a_constant_answer(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [{"answer": str(i % 2)} for i in range(100)]
+    write(store, {"iid": [i % 2 for i in range(100)]}, learner="majority", traits=traits)
+    html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "depends most on" not in html
+
+
+def test_the_examples_open_on_the_worst_split_with_the_proof_lit(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    write(store, {"iid": [1, 1], "ood": [1, 0], "long": [1, 1]}, recipe="ctl/A")
+    html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    first = json.loads(unescape(re.findall(r'data-first="([^"]*)"', html)[0]))
+    assert (first["recipe"], first["split"], first["a"]) == ("ctl/A", "ood", "bilstm")
+    story = tl.make("babi/mix-T7", seed=0, set={"splits.mix.n": 2})["mix"][0]
+    found = lit_places(story.input, lit_story(Example(story.input, story.targets, story.traits)))
+    assert found is not None
+    lit, question = found
+    assert len(lit) == story.traits["support"]
+    assert story.input[question:].endswith("?")
+
+
+def test_a_learning_curve_needs_two_points(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    write(store, {"iid": [1, 0]}, curve=[(800, "iid", 0.5, 1.0)])
+    found = sections(report(store.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "Learning curves" not in found
+
+
+def test_traits_beyond_four_are_folded(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    scores = [float(i % 2) for i in range(120)]
+    # Every trait is right about the score more often than the one before it.
+    traits = [
+        {f"t{n}": str(int(score) if i % 20 >= 7 - n else i % 3) for n in range(6)}
+        for i, score in enumerate(scores)
+    ]
+    write(store, {"iid": scores}, traits=traits)
+    html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    titles = [title for title in sections(html) if title.startswith("Score by")]
+    assert titles == [f"Score by t{n}" for n in (5, 4, 3, 2)]
+    folded = html.partition("Other traits</h2>")[2].partition("</section>")[0]
+    assert re.findall(r"<summary>(Score by t\d)", folded) == ["Score by t1", "Score by t0"]
+
+
 def test_splits_of_other_kinds_are_not_said_to_fall() -> None:
-    assert headline(("x", "easy", 0.9), ("x", "hard", 0.2)) == "x reaches 0.900 ± 0.020 on r, easy."
+    assert (
+        headline(("x", "easy", 0.9), ("x", "hard", 0.2))
+        == "x reaches 0.900 (0.880 to 0.920) on r, easy."
+    )
 
 
 def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_that_agree(
@@ -372,7 +485,7 @@ def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_tha
     for learner in ("a", "b"):
         write(store, {"iid": [1, 0, 1, 1]}, learner=learner)
     text = report(store.path, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "1 comparison; its p-value needs no correction" in text
+    assert "corrected p<" not in text, "one comparison needs no correction"
     assert "1 comparisons" not in text
 
 
@@ -603,3 +716,66 @@ def test_a_file_of_scores_with_answers_has_the_intervals_of_the_frame(
         shown = [(row["mean"], row["low"], row["method"]) for row in RunNumbers(runs, 0.95).means]
         ours = runs.accuracy(by=["recipe", "learner", "split"])
         assert str(shown) == str([(row["mean"], row["low"], row["method"]) for row in ours])
+
+
+def test_figures_have_the_asked_formats_width_panels_and_names(
+    store: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "figures"
+    args = ["--figures", str(folder), "--format", "pdf,svg,png", "--width", "column"]
+    names = ["--panel", "World A", "--rename", "ctl/A=World A"]
+    out = ["-o", str(tmp_path / "r.html")]
+    assert cli(["runs", "report", str(store.path), *out, *args, *names]) == 0
+    found = {path.name for path in folder.iterdir()}
+    assert {"scores.pdf", "scores.svg", "scores.png", "learning-curves.pdf"} <= found
+    svg = (folder / "scores.svg").read_text()
+    assert 'width="234pt"' in svg, "3.25 inches, whatever is drawn"
+    assert "World A" in svg
+    assert "ctl/R" not in svg, "a panel that was not chosen"
+    assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+    for wrong in (["--format", "gif"], ["--width", "wide"], ["--panel", "nothing"]):
+        code = cli(["runs", "report", str(store.path), *out, "--figures", str(folder), *wrong])
+        assert code == 2
+
+
+def test_runs_plot_themselves(store: Store) -> None:
+    runs = tl.runs(store.path)
+    figure = runs.plot(by="split", width="page")
+    assert figure.get_figwidth() == pytest.approx(6.75)
+    texts = {text.get_text() for text in figure.findobj(match=Text)}
+    assert {"ctl/A", "ctl/R", "bilstm", "transformer", "iid", "ood"} <= texts
+    colours = {p.get_label(): p.get_facecolor() for p in figure.legends[0].get_patches()}
+    assert to_hex(colours["iid"]) == plot_style.COLOURS[0][0]
+    assert to_hex(colours["ood"]) == plot_style.COLOURS[1][0]
+    dots = [line for line in figure.findobj(match=Line2D) if len(line.get_xdata()) == 3]
+    assert len(dots) >= 8, "one small dot for each of three seeds"
+    assert "chance (most frequent answer)" in texts
+    assert "<img " in figure._repr_html_()
+    by_length = runs.plot(by="length", split="ood", names={"bilstm": "LSTM"})
+    texts = {text.get_text() for text in by_length.findobj(match=Text)}
+    assert {"chain length", "ctl/A, ood", "LSTM"} <= texts
+    assert "ctl/A, iid" not in texts
+    assert runs.plot(by="step").axes
+    with pytest.raises(TaskloomError, match="known: "):
+        runs.plot(panels=["nothing"])
+
+
+def test_a_notebook_shows_the_page(store: Store, tmp_path: Path) -> None:
+    page = report(store.path, tmp_path / "r.html")
+    assert page == tmp_path / "r.html"
+    assert page._repr_html_().startswith("<iframe srcdoc=")
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("latex", r"\begin{tabular}"), ("md", "| Model |"), ("csv", "Model,")]
+)
+def test_the_command_prints_tables_for_papers(
+    store: Store, capsys: pytest.CaptureFixture[str], form: str, start: str
+) -> None:
+    chosen = ["--format", form, "--columns", "learner=Model,split,score"]
+    assert cli(["runs", "show", str(store.path), *chosen]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(start)
+    assert text.count("[0.") == (0 if form == "csv" else 8), "mean and interval in one cell"
+    assert "method" not in text
+    assert cli(["runs", "show", str(store.path), "--format", "pdf"]) == 2

@@ -208,3 +208,74 @@ def test_a_log_without_scores_says_so(tmp_path: Path) -> None:
     path = write_log(tmp_path / "a.eval", [sample(0, scores=None)])
     with pytest.raises(DataError, match="no sample with a score"):
         tl.runs(path)
+
+
+def replied(samples: list[dict[str, Any]], replies: list[str]) -> dict[str, Any]:
+    """The files of samples in a log, with their whole replies."""
+    files = {}
+    for one, reply in zip(samples, replies, strict=True):
+        name = f"samples/{one['id']}_epoch_{one['epoch']}.json"
+        files[name] = {**one, "output": {"completion": reply}}
+    return files
+
+
+@pytest.mark.parametrize("zstandard", [False, True])
+def test_the_replies_of_a_log_are_scored_against_a_dataset(
+    tmp_path: Path, zstandard: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tl.make("ctl/A", tmp_path / "data", set={"splits": {"train": {"n": 50}}})
+    split = data.splits[-1]
+    examples = list(data[split])[:10]
+    samples = [sample(n) | {"id": f"{split}-{n}"} for n in range(10)]
+    replies = [f"<think>no</think>So.\nAnswer: {e.target}" for e in examples[:7]] + [
+        "",
+        "?",
+        "<think>",
+    ]
+    again = [one | {"epoch": 2} for one in samples]  # other epochs are left out
+    files = replied(samples, replies)
+    log = write_log(tmp_path / "a.eval", [*samples, *again], zstandard=zstandard, files=files)
+    words = ["score", "ctl", "--gold", str(tmp_path / "data"), "--pred", str(log)]
+    assert cli([*words, "--extract", "final", "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert (scored["examples"], scored["accuracy"]) == (10, 0.7)
+
+
+def test_logs_of_other_tasks_are_not_matched_by_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tl.make("ctl/A", tmp_path / "data", set={"splits": {"train": {"n": 50}}})
+    log = write_log(tmp_path / "a.eval", [sample(1) | {"id": 1}])
+    assert cli(["score", "ctl", "--gold", str(tmp_path / "data"), "--pred", str(log)]) == 2
+    assert "'test-0'" in capsys.readouterr().err
+
+
+def test_a_log_is_scored_again_from_its_whole_replies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samples = [sample(n, value="I", epoch=epoch) for epoch in (1, 2) for n in range(6)]
+    good = [f"Adding one.\nAnswer: {n + 1}" for n in range(6)]
+    bad = [*good[:3], "", "<think>Answer: 5", "I do not know"]
+    files = replied(samples, [*good, *bad])
+    log = write_log(tmp_path / "a.eval", samples, files=files)
+    before = log.read_bytes()
+    out = tmp_path / "rescored"
+    words = ["runs", "rescore", str(log), "--scorer", "any-of", "--extract", "final"]
+    assert cli([*words, "-o", str(out), "--json"]) == 0
+    changes = json.loads(capsys.readouterr().out)
+    assert [(c["before"], c["after"], c["changed"]) for c in changes] == [(0, 1, 6), (0, 0.5, 3)]
+    assert log.read_bytes() == before
+    runs = tl.runs(out)
+    assert [(r.recipe, r.learner, r.seed) for r in runs] == [
+        ("follow", "openai/gpt", 0),
+        ("follow", "openai/gpt", 1),
+    ]
+    assert [r.splits["test"].score for r in runs] == [1, 0.5]
+    assert {row["size"]: row["n"] for row in runs.accuracy(by=["size"])} == {"0": 3, "1": 3}
+    assert cli([*words, "-o", str(out)]) == 2, "an existing folder is not written into"
+
+
+@pytest.mark.parametrize("words", [["--scorer", "own"], ["--scorer", "any-off"]])
+def test_a_log_needs_the_name_of_a_scorer(tmp_path: Path, words: list[str]) -> None:
+    write_log(tmp_path / "a.eval", [sample(1)])
+    assert cli(["runs", "rescore", str(tmp_path), *words]) == 2

@@ -347,16 +347,6 @@ def _verdict(
     return HOLDS if difference.low > -margin else OPEN
 
 
-def chance_of(targets: Sequence[Sequence[str]]) -> float:
-    """Score of a uniform guess among all answers of some items.
-
-    >>> chance_of([["a"], ["b"], ["a", "c"], ["b"]])
-    0.4166666666666667
-    """
-    answers = {target for row in targets for target in row}
-    return sum(len(set(row)) for row in targets) / (len(targets) * len(answers)) if answers else 0.0
-
-
 def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> float | None:
     """Share of predictions that are the answer of some item; None if there are too many different
     answers.

@@ -20,7 +20,6 @@ from taskloom.analysis.profile.panel import (
     PanelRecipe,
     TaskPanel,
     Way,
-    chance_of,
     contrast_results,
     formed_share,
     matches,
@@ -29,6 +28,7 @@ from taskloom.analysis.profile.panel import (
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError, TaskloomError, nearest
 from taskloom.core.files import atomic, digest, read_utf8
+from taskloom.core.scoring import chance_of
 from taskloom.experiments import api
 from taskloom.experiments.execute.driver import Watch
 from taskloom.experiments.execute.progress import watching

@@ -10,15 +10,21 @@ import base64
 import itertools
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.analysis.conditions import recipe_of
 from taskloom.core.arrow import array_of, numbers, strings, whole_array
+from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.pictures import Picture, StoryPicture
+from taskloom.core.registry import trait_name
 from taskloom.experiments.table import Runs
 
 MOST_ANSWERS = 400_000
@@ -36,6 +42,12 @@ MOST_VALUES = 60
 """Values of a trait that can be chosen as a filter; one with more names examples rather than kinds
 of them.
 """
+
+MOST_LIT = 10_000
+"""Maximum stories of a split whose proofs are lit; 10,000 take a third of a second."""
+
+TRIED = 20
+"""Examples after which a split is known to hold no stories."""
 
 INDEX = "explorer-index"
 
@@ -59,6 +71,13 @@ class Explorer:
     def empty(self) -> bool:
         """True if there is nothing to show."""
         return not self.data
+
+
+Lit = tuple[list[tuple[int, int]], int]
+"""Where the lit sentences of a text begin and end, and where its question begins."""
+
+Lighter = Callable[[Example], Lit | None]
+"""From an example to its lit sentences; None if it is no story."""
 
 
 def explorer(
@@ -85,7 +104,10 @@ def explorer(
         splits = _by_items(runs, list(chosen))
         for (split, _), tables in splits.items():
             name = f"examples-{len(page.data)}"
-            page.data[name] = _pack(_split_data(tables, _replies(runs, tables, split)))
+            replies = _replies(runs, tables, split)
+            items = _split_data(tables, replies, lighter(runs, next(iter(tables))))
+            items["labels"] = {t: _label(recipe.partition("/")[0], t) for t in items["traits"]}
+            page.data[name] = _pack(items)
             for cell in own:
                 mine = [run for run in cell.runs[:seeds] if run in tables]
                 if mine:
@@ -99,7 +121,6 @@ def explorer(
                         "split": split,
                         "data": name,
                         "runs": mine,
-                        "mean": _mean_score(tables, mine),
                     }
                     left = len(cell.runs) - len(cell.runs[:seeds])
                     index.append(
@@ -108,6 +129,11 @@ def explorer(
     if index:
         page.data[INDEX] = script_json(index)
     return page
+
+
+@cache
+def _label(suite: str, trait: str) -> str:
+    return trait_name([suite], trait).label
 
 
 def script_json(value: Any) -> str:
@@ -123,12 +149,6 @@ def _seeds_that_fit(cells: Sequence[AnsweredCell], sizes: Mapping[str, int]) -> 
         if sum(sizes[run] for cell in cells for run in cell.runs[:seeds]) <= MOST_ANSWERS:
             return seeds
     return 1
-
-
-def _mean_score(tables: Mapping[str, pa.Table], runs: Sequence[str]) -> float:
-    """Mean score of some runs: the page opens on the lowest."""
-    means = [float(np.nan_to_num(whole_array(tables[run]["score"])).mean()) for run in runs]
-    return sum(means) / len(means)
 
 
 REPLY_FACTS = ("outcome", "finish", "rule", "tokens_in", "tokens_out", "tokens_thinking", "cost")
@@ -211,10 +231,65 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         )
 
 
+def lighter(runs: Runs, run: str) -> Lighter | None:
+    """The function that lights the stories of a run's recipe; None if its suite draws none, or if
+    the recipe is unknown here.
+    """
+    try:
+        recipe = recipe_of(runs, run)
+        draw, key = recipe.suite.picture, recipe.key(0)
+    except (TaskloomError, KeyError):
+        return None
+    if draw is None:
+        return None
+    return lambda example: lit_places(example.input, draw(example, recipe.fields, key))
+
+
+def lit_places(text: str, picture: Picture | None) -> Lit | None:
+    """Places in a text of the sentences that the proof of a story uses, and of its question.
+
+    None if the picture is no story, or if the text is laid out in another way.
+
+    >>> from taskloom.core.pictures import ProofStep
+    >>> story = StoryPicture(("Ann sat.", "Bob ran."), "Who ran?", "Bob", (ProofStep("", "", (1,)),))
+    >>> lit_places("Ann sat. Bob ran. Who ran?", story)
+    ([(9, 17)], 18)
+    """
+    if not isinstance(picture, StoryPicture):
+        return None
+    used = {place for step in picture.proof for place in step.sentences}
+    lit: list[tuple[int, int]] = []
+    end = 0
+    for number, sentence in enumerate(picture.sentences):
+        start = text.find(sentence, end)
+        if start < 0:
+            return None
+        end = start + len(sentence)
+        if number in used:
+            lit.append((start, end))
+    question = text.find(picture.question, end)
+    return (lit, question) if question >= 0 else None
+
+
+def _lit_items(table: pa.Table, light: Lighter | None) -> list[Lit | None]:
+    """Lit sentences of each item; empty if the first items are no stories."""
+    if light is None:
+        return []
+    found: list[Lit | None] = []
+    for row in table.select(["input", "targets", "traits"]).slice(0, MOST_LIT).to_pylist():
+        example = Example(row["input"], row["targets"], dict(row["traits"] or ()))
+        found.append(light(example) if len(example.input) <= LONGEST else None)
+        if len(found) == TRIED and not any(found):
+            return []
+    return found if any(found) else []
+
+
 def _split_data(
-    tables: Mapping[str, pa.Table], replies: Mapping[str, list[dict[str, Any] | None]]
+    tables: Mapping[str, pa.Table],
+    replies: Mapping[str, list[dict[str, Any] | None]],
+    light: Lighter | None,
 ) -> dict[str, Any]:
-    """Return the items of a split and the answers of each run to them."""
+    """Items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
     texts = pc.utf8_slice_codeunits(
         pc.coalesce(_joined(tables, "prediction"), strings([""])[0]), 0, LONGEST
@@ -232,6 +307,7 @@ def _split_data(
         "targets": [targets[:8] for targets in first["targets"].to_pylist()],
         "traits": _traits(first["traits"].to_pylist()),
         "texts": encoded.dictionary.to_pylist(),
+        "lit": _lit_items(first, light),
         "runs": runs,
         **({"replies": replies} if replies else {}),
     }

@@ -6,6 +6,24 @@
   addEventListener("resize", hint);
   document.addEventListener("toggle", hint, true); // a folded table has no width
 })();
+// The table of contents marks the section that is in view.
+(() => {
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  if (!links.size) return;
+  const heads = [...document.querySelectorAll("main h2[id]")];
+  const mark = () => {
+    const passed = heads.filter((head) => head.getBoundingClientRect().top < innerHeight / 3);
+    const here = (passed.pop() || heads[0]).id;
+    links.forEach((link, id) => {
+      if (link.classList.toggle("here", id === here) && link.offsetParent) {
+        const box = link.closest("nav");
+        if (box.scrollWidth > box.clientWidth) box.scrollLeft = link.offsetLeft - box.clientWidth / 3;
+      }
+    });
+  };
+  addEventListener("scroll", mark, { passive: true });
+  mark();
+})();
 (() => {
   const PAGE = 20;
   const root = document.getElementById("explorer");
@@ -31,8 +49,8 @@
     return loaded.get(name);
   }
 
-  const lowest = cells.reduce((low, cell) => (cell.mean < low.mean ? cell : low));
-  const state = { recipe: lowest.recipe, split: lowest.split, a: lowest.learner, b: "", trait: "", value: "", show: "wrong" };
+  const first = JSON.parse(root.dataset.first || "{}");
+  const state = { recipe: cells[0].recipe, split: cells[0].split, a: cells[0].learner, b: "", trait: "", value: "", show: "wrong", ...first };
   const unique = (values) => [...new Set(values)];
   const fits = (cell, keys) => keys.every((key) => cell[key] === state[key]);
 
@@ -103,6 +121,21 @@
     return box;
   }
 
+  // A story with its question first and the sentences that prove the answer lit.
+  function story(text, [places, question]) {
+    // Python counts characters, JavaScript UTF-16 units.
+    const letters = [...text], part = (from, to) => letters.slice(from, to).join("");
+    const node = element("div", undefined, "story"), body = element("p");
+    let end = 0;
+    places.forEach(([from, to]) => {
+      body.append(part(end, from), element("mark", part(from, to)));
+      end = to;
+    });
+    body.append(part(end, question));
+    node.append(element("p", part(question), "question"), body);
+    return node;
+  }
+
   function wholeReply(reply) {
     const details = element("details");
     details.append(element("summary", "prompt and reply"));
@@ -116,13 +149,14 @@
 
   function item(data, i, chosen) {
     const node = element("div", undefined, "item");
-    node.append(element("div", `${state.split} ${data.index[i]}`, "traits"), element("pre", data.inputs[i]));
+    const lit = (data.lit || [])[i];
+    node.append(element("div", `${state.split} ${data.index[i]}`, "traits"), lit ? story(data.inputs[i], lit) : element("pre", data.inputs[i]));
     const row = element("div", undefined, "answers");
     const expected = element("div");
     expected.append(element("b", "expected"), element("div", data.targets[i].join(" | ")));
     row.append(expected, ...chosen.map((cell) => answers(cell, data, i)));
     const traits = Object.entries(data.traits).map(([name, column]) => [name, column.values[column.codes[i]]]).filter((t) => t[1] !== null);
-    node.append(row, element("div", traits.map(([name, value]) => `${name}=${value}`).join(", "), "traits"));
+    node.append(row, element("div", traits.map(([name, value]) => `${data.labels[name]}: ${value}`).join(" · "), "traits"));
     return node;
   }
 
@@ -137,7 +171,7 @@
     const controls = element("div", undefined, "controls");
     controls.append(choice("recipe", "recipe", same(known.recipes)), choice("split", "split", same(known.splits)), choice("learner", "a", same(known.learners)));
     if (known.learners.length > 1) controls.append(choice("beside", "b", [["", "nobody"], ...same(known.learners.filter((l) => l !== state.a))]));
-    if (names.length) controls.append(choice("only where", "trait", [["", "anything"], ...same(names)]));
+    if (names.length) controls.append(choice("only where", "trait", [["", "anything"], ...names.map((n) => [n, data.labels[n]])]));
     if (column) {
       const values = column.values.filter((v) => v !== null);
       if (!values.includes(state.value)) state.value = values[0];
@@ -180,6 +214,7 @@
   }
 
   root.hidden = false;
+  document.getElementById("without-script").className = "replaced";
   render();
   document.addEventListener("click", (event) => {
     const button = event.target.closest && event.target.closest("button.open");

@@ -5,20 +5,21 @@ Jinja templates: code chooses the numbers, the words are in a file beside it.
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from html import escape
-from importlib.resources import files
+from importlib.resources import files as resource_files
 from pathlib import Path
 from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.panels import Panel, sheet
 from taskloom.analysis.plot_style import css_variables
-from taskloom.core.errors import MissingExtra
+from taskloom.core.errors import MissingExtra, ParameterError, nearest
 from taskloom.core.files import atomic
 from taskloom.core.tables import Table
 
@@ -46,6 +47,8 @@ class Section:
         legend: The colours of the panels' series, as numbers.
         guessed: True if the panels have a line for guessing.
         explorer: True if the examples behind the numbers are opened here.
+        first: The explorer's query for the examples that it opens with.
+        inside: Sections behind a line to unfold each.
     """
 
     title: str
@@ -62,6 +65,8 @@ class Section:
     on_screen: str = ""
     caption: str = ""
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    first: Mapping[str, str] = field(default_factory=dict)
+    inside: tuple[Section, ...] = ()
 
     @property
     def rows(self) -> str:
@@ -132,7 +137,7 @@ def write(
         from markupsafe import Markup
     except ImportError as error:
         raise MissingExtra("a report", "jinja2", "report") from error
-    folder = files("taskloom.analysis.report")
+    folder = resource_files("taskloom.analysis.report")
     template = Environment(autoescape=True, trim_blocks=True).from_string(
         folder.joinpath("page.html.j2").read_text(encoding="utf-8")
     )
@@ -153,19 +158,57 @@ def write(
     return path
 
 
-def write_figures(folder: Path, sections: Sequence[Section]) -> None:
-    """Write the panels of each section as an SVG and a PDF file named after its title."""
+@dataclass(frozen=True, slots=True)
+class FigureFiles:
+    """Files for the figures of a page.
+
+    Attributes:
+        folder: Where they are written.
+        formats: Endings: `pdf`, `svg`, `png`.
+        inches: Width of each figure; None for panels of 5 inches.
+        panels: Parts of the titles of the panels that are drawn; all by default.
+    """
+
+    folder: Path
+    formats: Sequence[str] = ("svg", "pdf")
+    inches: float | None = None
+    panels: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for form in self.formats:
+            if form not in figures.FORMATS:
+                known = nearest(form, figures.FORMATS)
+                raise ParameterError("format", f"cannot be '{form}'; {known}")
+
+    def chosen(self, section: Section) -> list[Panel]:
+        """Panels of a section that are drawn."""
+        if not self.panels:
+            return list(section.panels)
+        return [p for p in section.panels if any(part in p.title for part in self.panels)]
+
+
+def write_figures(files: FigureFiles, sections: Sequence[Section]) -> list[Path]:
+    """Write the panels of each section as one figure, in files named after its title."""
+    with_inner: list[Section] = []
     for section in sections:
-        if not section.panels:
+        with_inner += (section, *section.inside)
+    written: list[Path] = []
+    titles: list[str] = []
+    for section in with_inner:
+        titles += [panel.title for panel in section.panels]
+        panels = files.chosen(section)
+        if not panels:
             continue
-        stem = section.title.lower().replace(" ", "-")
-        figure = sheet(section.panels, section.legend, section.guessed)
-        for ending, content in (
-            ("svg", figures.svg(figure).encode()),
-            ("pdf", figures.pdf(figure)),
-        ):
-            with atomic(folder / f"{stem}.{ending}") as beside:
-                beside.write_bytes(content)
+        stem = re.sub(r"\W+", "-", section.title.lower()).strip("-")
+        figure = sheet(panels, section.legend, section.guessed, files.inches)
+        for ending in files.formats:
+            path = files.folder / f"{stem}.{ending}"
+            with atomic(path) as beside:
+                beside.write_bytes(figures.FORMATS[ending](figure))
+            written.append(path)
+    if files.panels and not written:
+        raise ParameterError("panel", f"is in no title; {nearest(files.panels[0], titles)}")
+    return written
 
 
 FILE = "sentences.j2"
@@ -205,5 +248,5 @@ def _template(package: str, filters: tuple[tuple[str, Callable[..., str]], ...])
     environment = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701
     own: Mapping[str, Callable[..., str]] = dict(filters)
     environment.filters.update(own)
-    text = files(package).joinpath(FILE).read_text(encoding="utf-8")
+    text = resource_files(package).joinpath(FILE).read_text(encoding="utf-8")
     return environment.from_string(text).module

@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.analysis.report.effects import TraitEffect, trait_effects
 from taskloom.analysis.report.page import Opened
 from taskloom.core.arrow import strings
 from taskloom.core.errors import TaskloomError
@@ -84,6 +85,23 @@ OVERVIEW = (
     Column("seconds a run", _seconds_a_run, number=True),
 )
 
+ASKED = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("seed", itemgetter("seed"), number=True),
+    Column("items asked", lambda row: f"{row['items']:,} of {row['of']:,}"),
+    Column("accuracy, at all times", lambda row: f"{row['low']:.3f} to {row['high']:.3f}"),
+    Column("stopped", itemgetter("stopped")),
+    Column("tokens", lambda row: _tokens(row), number=True),
+    Column("US dollars", lambda row: f"{row['cost']:.4f}" if "cost" in row else "", number=True),
+)
+"""Columns of splits that were asked until certain."""
+
+
+def _tokens(row: Row) -> str:
+    return f"{row['tokens_in'] + row['tokens_out']:,}" if "tokens_in" in row else ""
+
+
 MEASURES = (
     Column("mean", _opening("mean"), number=True),
     Column("interval", _interval),
@@ -97,7 +115,7 @@ SCORES = (
     Column("split", itemgetter("split")),
     *MEASURES,
     Column("seeds", itemgetter("seeds"), number=True),
-    Column("guessing", known("guess"), number=True),
+    Column("chance", known("guess"), number=True),
     Column("method", itemgetter("method"), wraps=True),
 )
 
@@ -136,6 +154,29 @@ COMPARISONS = (
     Column("corrected p", lambda row: probability(row["corrected_p"]), number=True),
     Column("test", itemgetter("test"), wraps=True),
 )
+
+
+def in_form_columns(rows: Iterable[Row], *sides: str) -> tuple[Column, ...]:
+    """The share of a chat model's answers in form, for rows that have it. The tokens and the cost
+    are in the table of replies.
+
+    Args:
+        rows: Rows of scores or of comparisons.
+        sides: `a ` and `b ` for comparisons.
+    """
+    heads = {"": "in form", "a ": "in form, first", "b ": "in form, second"}
+    rows = list(rows)
+    columns = []
+    for side in sides or ("",):
+        name = f"{side}in_form"
+        if any(row.get(name) is not None for row in rows):
+            columns.append(Column(heads[side], _share(name), number=True))
+    return tuple(columns)
+
+
+def _share(name: str) -> Any:
+    return lambda row: "" if row.get(name) is None else f"{row[name]:.1%}"
+
 
 REPLIES = (
     *CELL,
@@ -185,6 +226,43 @@ class PairedTests:
     left_out: tuple[str, ...] = ()
 
 
+LEARNERS, SETTINGS = "learners", "settings"
+"""What a comparison is between."""
+
+
+class Contrast(NamedTuple):
+    """Groups of runs that differ in one thing.
+
+    Attributes:
+        kind: `LEARNERS`, or `SETTINGS` for values of a recipe's field.
+        title: What they share, as the page names it.
+        runs: Runs of each group, by its label.
+        pairs: Labels of the pairs that are compared.
+    """
+
+    kind: str
+    title: str
+    runs: Mapping[str, Sequence[str]]
+    pairs: Sequence[tuple[str, str]]
+
+
+def _differing_in(
+    place: int, by_values: Mapping[tuple[Any, ...], list[str]]
+) -> dict[tuple[Any, ...], dict[Any, list[str]]]:
+    """Runs by the value of one field, for each combination of the other fields that has several
+    values of it.
+    """
+    groups: dict[tuple[Any, ...], dict[Any, list[str]]] = {}
+    for values, runs in by_values.items():
+        rest = (*values[:place], *values[place + 1 :])
+        groups.setdefault(rest, {})[values[place]] = runs
+    return {rest: group for rest, group in groups.items() if len(group) > 1}
+
+
+def _setting(value: Any) -> str:
+    return "default" if value is None else str(value)
+
+
 class RunNumbers:
     """The numbers of the runs of one store.
 
@@ -192,9 +270,17 @@ class RunNumbers:
         table: The runs.
         level: The confidence level of the intervals.
         threshold: Threshold of the success rate; None for no such column.
+        names: Other names for the labels of recipes and learners.
     """
 
-    def __init__(self, table: Runs, level: float, threshold: float | None = None) -> None:
+    def __init__(
+        self,
+        table: Runs,
+        level: float,
+        threshold: float | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self._names = dict(names or {})
         self.runs = table
         self.threshold = threshold
         self.level = level
@@ -207,7 +293,8 @@ class RunNumbers:
         labels = {}
         for kind in ("recipe", "learner"):
             own = [f for f in self._fields if f.startswith(f"{kind}.") and row.get(f) is not None]
-            labels[kind] = " ".join([row[kind], *(f"{f.partition('.')[2]}={row[f]}" for f in own)])
+            label = " ".join([row[kind], *(f"{f.partition('.')[2]}={row[f]}" for f in own)])
+            labels[kind] = self._names.get(label, label)
         return {**row, **labels}
 
     @cached_property
@@ -267,7 +354,9 @@ class RunNumbers:
                 answered = self.runs[names[0]].splits
                 if all((recipe, split) in guesses for split in answered):
                     continue
-                rows = self.runs.predictions(columns=["split", "targets"], runs=[names[0]])
+                rows = self.runs.answers(names[0], ["split", "targets"])
+                if rows is None:
+                    continue
                 splits = rows["split"].cast(pa.string())
                 for split in splits.unique().to_pylist():
                     if (recipe, split) not in guesses:
@@ -282,37 +371,75 @@ class RunNumbers:
 
     @cached_property
     def comparisons(self) -> PairedTests:
-        """Comparisons of all pairs of learners on the same items."""
+        """Comparisons of all pairs of learners on the same items, and of all pairs of values of a
+        recipe's field.
+        """
         if not self.predicted:
             return PairedTests()
         rows: list[Row] = []
         left_out: list[str] = []
         pairs = 0
-        for recipe, own in self.cells.items():
+        for contrast in self._contrasts():
             compared = max(0, MOST_PAIRS - pairs)
-            pairs += math.comb(len(own), 2)
+            pairs += len(contrast.pairs)
             sides: dict[str, ComparedSide] = {}  # each read once, and only if it is compared
-            for a, b in itertools.islice(itertools.combinations(own, 2), compared):
+            for a, b in contrast.pairs[:compared]:
                 for name in (a, b):
                     if name not in sides:
-                        sides[name] = ComparedSide(self.runs, {"run": own[name]})
-                names = {"recipe": recipe, "first": a, "second": b, "split": self.runs.splits[0]}
+                        sides[name] = ComparedSide(self.runs, {"run": contrast.runs[name]})
+                names = {"first": a, "second": b, "split": self.runs.splits[0]}
+                about = {"recipe": contrast.title, "kind": contrast.kind}
                 try:
                     table = compare_sides(
                         self.runs, sides[a], sides[b], correction="none", level=self.level
                     )
-                    rows += [{**names, **row, "recipe": recipe} for row in table]
+                    rows += [{**names, **row, **about} for row in table]
                 except TaskloomError as error:
-                    left_out.append(f"{recipe}, {a} and {b}: {error}")
+                    left_out.append(f"{contrast.title}, {a} and {b}: {error}")
         for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
             row["corrected_p"] = float(p)
-            row["opens"] = {
-                "recipe": row["recipe"],
-                "a": row["first"],
-                "b": row["second"],
-                "split": row["split"],
-            }
+            if row["kind"] == LEARNERS:
+                row["opens"] = {
+                    "recipe": row["recipe"],
+                    "a": row["first"],
+                    "b": row["second"],
+                    "split": row["split"],
+                }
         return PairedTests(tuple(rows), pairs, tuple(left_out))
+
+    def _contrasts(self) -> Iterator[Contrast]:
+        """Yield the learners of each recipe, then for each learner the values of the fields in
+        which otherwise equal recipes differ.
+        """
+        for recipe, own in self.cells.items():
+            yield Contrast(LEARNERS, recipe, own, list(itertools.combinations(own, 2)))
+        fields = [name for name in self._fields if name.startswith("recipe.")]
+        names = self.runs.table.select(["run", "recipe"]).to_pylist()
+        bare = {row["run"]: row["recipe"] for row in names}
+        variants: dict[tuple[str, str], dict[tuple[Any, ...], list[str]]] = {}
+        for row in self.rows if fields else ():
+            values = tuple(row[name] for name in fields)
+            own_runs = variants.setdefault((bare[row["run"]], row["learner"]), {})
+            own_runs.setdefault(values, []).append(row["run"])
+        for (recipe, learner), by_values in variants.items():
+            for place, name in enumerate(fields):
+                short = name.partition(".")[2]
+                for rest, ablated in _differing_in(place, by_values).items():
+                    shared = [
+                        f"{other.partition('.')[2]}={value}"
+                        for other, value in zip(
+                            [*fields[:place], *fields[place + 1 :]], rest, strict=True
+                        )
+                        if value is not None
+                    ]
+                    title = ", ".join([" ".join([recipe, *shared]), learner])
+                    runs = {f"{short}={_setting(value)}": own for value, own in ablated.items()}
+                    yield Contrast(SETTINGS, title, runs, list(itertools.combinations(runs, 2)))
+
+    @cached_property
+    def trait_effects(self) -> list[TraitEffect]:
+        """Effects of traits on scores, the largest first; empty without predictions."""
+        return trait_effects(self.runs, self.cells) if self.predicted else []
 
     def task_traits(self) -> list[str]:
         """Traits that are kinds of tasks: one value for each task, and fewer values than tasks."""

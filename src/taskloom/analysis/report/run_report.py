@@ -9,24 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from html import escape
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import taskloom
+from taskloom.analysis.figures import width_in_inches
+from taskloom.analysis.panels import sheet
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import Explorer
-from taskloom.analysis.report.page import Section
+from taskloom.analysis.report.page import FigureFiles, Section
 from taskloom.analysis.report.run_numbers import FAILURES, RunNumbers
 from taskloom.analysis.report.run_sections import RunSections
 from taskloom.analysis.report.run_sentences import say
-from taskloom.core.errors import DataError
-from taskloom.core.tables import Column, table_of
+from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.tables import Column, paragraph, table_of
 from taskloom.data import Dataset, dataset
 from taskloom.experiments.record import RunsError
-from taskloom.experiments.sources import runs
+from taskloom.experiments.sources import runs as open_runs
 from taskloom.experiments.store import FailedRun
 from taskloom.experiments.table import Runs
+
+if TYPE_CHECKING:
+    _Path = Path
+else:
+    _Path = type(Path())  # before Python 3.12 `Path` itself cannot be extended
 
 
 def report(
@@ -36,11 +44,15 @@ def report(
     *,
     data: Sequence[str | Path] = (),
     figures: str | Path | None = None,
+    formats: Sequence[str] = ("svg", "pdf"),
+    width: str | float | None = None,
+    panels: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
     where: Sequence[str] = (),
     threshold: float | None = None,
     title: str = "",
-) -> Path:
-    """Write the page.
+) -> ReportFile:
+    """Write the page. A notebook shows it below the cell.
 
     Args:
         store: The folder of the runs, a file that `tl.runs` reads, or runs of `tl.run` or
@@ -48,25 +60,31 @@ def report(
         out: The HTML file.
         level: The confidence level of all intervals.
         data: Datasets, or folders of datasets, to show and audit on the same page.
-        figures: A folder for the page's figures as SVG and PDF files: `learning-curves.svg`.
+        figures: A folder for the page's figures: `learning-curves.svg`, `learning-curves.pdf`.
+        formats: Formats of the figures: `pdf`, `svg`, `png`.
+        width: Width of the figures: `column` or `page` of a paper, or inches.
+        panels: Only these panels in the figures: a part of each title.
+        names: Other names for recipes and learners, on the page and in figures.
         where: Only these runs: selections of `Runs.where`, such as `iid > 0.5`.
         threshold: Adds the share of seeds whose score is over it to the table of scores.
         title: The heading; the recipes and learners by default.
     """
-    table = (store if isinstance(store, Runs) else runs(store)).where(*where)
+    table = (store if isinstance(store, Runs) else open_runs(store)).where(*where)
     failed = table.failures()
     if not len(table) and not failed:
         raise RunsError(f"{table.path} holds no finished run yet; fill it with 'taskloom run'")
-    parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
+    numbers = RunNumbers(table, level, threshold, names) if len(table) else None
+    parts = RunSections(numbers) if numbers is not None else None
     sections = [s for s in _sections(table, parts, failed, data) if s is not None]
     shown = parts.explorer() if parts is not None else Explorer()
     if shown.empty:
         sections = [replace(s, explorer=False) for s in sections]
     if figures is not None:
-        page.write_figures(Path(figures), sections)
+        inches = None if width is None else width_in_inches(width)
+        page.write_figures(FigureFiles(Path(figures), formats, inches, panels), sections)
     headline = parts.headline() if parts is not None else ""
     heading = title or (parts.name() if parts is not None else "Runs that failed")
-    return page.write(
+    page.write(
         Path(out),
         heading,
         _lead(table, level, where, parts),
@@ -74,6 +92,60 @@ def report(
         headline=headline,
         data=shown.data,
     )
+    return ReportFile(out)
+
+
+def plot(
+    runs: str | Path | Runs,
+    by: str = "split",
+    *,
+    split: Sequence[str] | str = (),
+    panels: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
+    width: str | float | None = None,
+    level: float = 0.95,
+) -> Any:
+    """Draw the scores of runs as a figure of matplotlib: means with intervals, a dot for each seed
+    if there are few, and a dotted line for chance.
+
+    Args:
+        runs: Runs, their folder, or a file that `tl.runs` reads.
+        by: `split` has a line for each learner and a colour for each split. `step` draws learning
+            curves. Any trait of the examples has a line or bars for each learner.
+        split: Only these splits.
+        panels: Only these panels: a part of each title.
+        names: Other names for recipes and learners.
+        width: `column` or `page` of a paper, or inches. Default: panels of 5 inches.
+        level: Confidence level of the intervals.
+    """
+    table = runs if isinstance(runs, Runs) else open_runs(runs)
+    if not len(table):
+        raise RunsError(f"{table.path} holds no finished run yet; fill it with 'taskloom run'")
+    wanted = [split] if isinstance(split, str) else list(split)
+    section = RunSections(RunNumbers(table, level, None, names)).figure(by, wanted)
+    shown = FigureFiles(Path(), ("svg",), panels=panels).chosen(section)
+    if not shown:
+        titles = [panel.title for panel in section.panels]
+        raise ParameterError("panels", f"leaves nothing to draw; known: {', '.join(titles)}")
+    inches = None if width is None else width_in_inches(width)
+    return sheet(shown, section.legend, section.guessed, inches)
+
+
+LARGEST_INLINE = 8_000_000
+"""Maximum size in bytes of a page that a notebook shows; larger ones slow the notebook down."""
+
+
+class ReportFile(_Path):
+    """The path of a page, which a notebook shows as the page itself."""
+
+    def _repr_html_(self) -> str:
+        if self.stat().st_size > LARGEST_INLINE:
+            return paragraph(f"The report is in {self}, too large to be shown here.")
+        text = escape(self.read_text(encoding="utf-8"))
+        return (
+            f'<iframe srcdoc="{text}" title="report" sandbox="allow-scripts"'
+            ' style="width:100%;height:44rem;border:1px solid #ccc;background:#fff"></iframe>'
+        )
 
 
 def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | None) -> str:
@@ -101,13 +173,16 @@ def _sections(
     if parts is not None:
         yield parts.findings(failed)
         yield parts.scores()
+        yield parts.asked()
         yield parts.replies()
         yield parts.learning()
         yield from parts.by_trait()
+        yield parts.twins()
         yield parts.comparisons()
         yield from parts.by_task()
         yield parts.examples()
-    yield _failures(failed)
+    if failed:
+        yield _failures(failed)
     yield from _dataset_sections(data)
     if parts is not None:
         yield parts.overview()
@@ -115,12 +190,12 @@ def _sections(
 
 
 def _failures(failed: Mapping[str, FailedRun]) -> Section:
-    text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
+    text = "Rerun the 'taskloom run' command to retry just these."
     rows = tuple(
         {"cell": failure.cell, "run": run, "reason": failure.reason}
         for run, failure in failed.items()
     )
-    return Section("Failures", text, table_of(FAILURES, rows))
+    return Section("Runs that failed", text, table_of(FAILURES, rows))
 
 
 LONGEST = 900
@@ -156,7 +231,7 @@ def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
         Section("Datasets", shown, table_of(DATASETS, [_row(name, data) for name, data in named])),
         Section(
             "Audit",
-            "What `taskloom audit` finds.",
+            "Results of taskloom audit.",
             table_of(AUDITS, [_audited(name, data) for name, data in named]),
         ),
         Section(

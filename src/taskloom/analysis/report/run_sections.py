@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -24,12 +23,15 @@ from taskloom.analysis.panels import (
 from taskloom.analysis.plot_style import colour_of
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import AnsweredCell, Explorer, explorer
+from taskloom.analysis.report.effects import TraitEffect, by_size, is_constant, rank
 from taskloom.analysis.report.page import Section
 from taskloom.analysis.report.run_numbers import (
+    ASKED,
     CELL,
     COMPARISONS,
     FOLDERS,
     GROUPED,
+    LEARNERS,
     MEASURES,
     MOST_PAIRS,
     OVER_TASKS,
@@ -39,6 +41,7 @@ from taskloom.analysis.report.run_numbers import (
     TASKS,
     Row,
     RunNumbers,
+    in_form_columns,
     known,
     reply_rows,
     share,
@@ -46,26 +49,36 @@ from taskloom.analysis.report.run_numbers import (
 from taskloom.analysis.report.run_sentences import (
     comparison_sentences,
     form_sentences,
-    gap_sentence,
-    has_gap,
+    headline,
+    is_number,
     say,
     score_sentences,
-    weakness_sentences,
+    trait_sentences,
 )
 from taskloom.core.arrow import numbers, whole_array
-from taskloom.core.registry import SUITES
+from taskloom.core.registry import trait_name
 from taskloom.core.scoring import competence_at
 from taskloom.core.tables import Column, table_of
+from taskloom.core.twins import TWIN_KINDS, companion
 from taskloom.data.competence import THRESHOLDS
-from taskloom.experiments.accuracy import SuiteScores
+from taskloom.experiments.accuracy import SuiteScores, check_splits
 from taskloom.experiments.groups import known_traits
-from taskloom.experiments.record import RunsError
+from taskloom.experiments.record import REPLY_MEASURES, RunsError
 
 SUCCESS = 0.95
 """The score that counts as having learned a task, unless the reader names another."""
 
 MOST_PANELS = 12
 """Panels of one figure: four rows of three, about two screens."""
+
+MOST_TRAITS = 4
+"""Maximum traits with a section of their own. The others are behind a line to unfold."""
+
+FEWEST_TRAITS = 2
+"""Traits with a section of their own if no effect is shown."""
+
+FEWEST_ITEMS = 2
+"""Minimum examples of a value that a figure shows; the interval of one is most of the axis."""
 
 MOST_VALUES = 20
 """Values of a trait that a figure has room for; the numbers of a trait with more stand in a table
@@ -104,13 +117,9 @@ class RunSections:
         return max(days, default="")
 
     def headline(self) -> str:
-        """Return the one finding that a reader should take along: a fall from iid to ood or, of
-        runs without both, the condition that a learner's score depends on most.
-        """
-        if not has_gap(self.numbers.means):
-            for sentence in weakness_sentences(self._trait_rows, self._words):
-                return sentence
-        return gap_sentence(self.numbers.means)
+        """The one finding that a reader should remember."""
+        numbers = self.numbers
+        return headline(numbers.means, numbers.comparisons.rows, numbers.trait_effects)
 
     def findings(self, failed: Collection[str]) -> Section:
         """Say in sentences what came out."""
@@ -118,8 +127,8 @@ class RunSections:
         sentences = score_sentences(
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
         )
+        sentences = trait_sentences(self.numbers.trait_effects) + sentences
         sentences += form_sentences(self.numbers.means)
-        sentences += weakness_sentences(self._trait_rows, self._words)
         sentences += comparison_sentences(self.numbers.comparisons.rows)
         if failed:
             sentences.append(say("failed", count=len(failed)))
@@ -136,10 +145,55 @@ class RunSections:
         ]
         paired: dict[tuple[str, str, str, str], str] = {}
         for row in self.numbers.comparisons.rows:
+            if row["kind"] != LEARNERS:
+                continue
             text = say("paired", row=row, intervals=not math.isnan(row["low"]))
             for first, second in ((row["first"], row["second"]), (row["second"], row["first"])):
                 paired[row["recipe"], row["split"], first, second] = text
         return explorer(self.runs, cells, paired)
+
+    def figure(self, by: str, splits: Sequence[str]) -> Section:
+        """The section whose panels show the scores by something.
+
+        Args:
+            by: `split`, `step`, or a trait of the examples.
+            splits: Only these; all by default.
+        """
+        if by == "step":
+            found = self.learning()
+            if found is None:
+                raise RunsError(
+                    f"{self.runs.path} has no learning curve of two points; set evaluate_every"
+                )
+            return found
+        check_splits(self.runs, splits)
+        if by == "split":
+            return self.scores(splits)
+        if not self.predicted:
+            raise RunsError(f"{self.runs.path} has no predictions, which a figure by {by} needs")
+        rows = self.numbers.accuracy([*GROUPED, by], "seeds+items")
+        kept = [
+            row for row in rows if row[by] is not None and (not splits or row["split"] in splits)
+        ]
+        section = self._trait(by, kept, None, ())
+        if not section.panels:
+            raise RunsError(
+                f"'{by}' has no figure: it needs 2 to {MOST_VALUES} values; ask for a table with"
+                f" runs.accuracy(by='{by}')"
+            )
+        return section
+
+    def asked(self) -> Section | None:
+        """Show how many items were asked until the accuracy was certain; None if none were."""
+        rows = []
+        for row in self.numbers.rows:
+            run = self.runs[row["run"]]
+            for split, scores in run.splits.items():
+                if scores.asked:
+                    rows.append({**row, "split": split, **scores.asked})
+        if not rows:
+            return None
+        return Section("Asked until certain", say("asked"), table_of(ASKED, rows))
 
     def overview(self) -> Section:
         """Show recipes, learners, seeds and data."""
@@ -165,12 +219,33 @@ class RunSections:
         )
         return Section("What was run", text, table_of(OVERVIEW, cells.values()))
 
-    def scores(self) -> Section:
-        """Show the mean of every cell with its interval."""
-        rows = self.numbers.means
+    def twins(self) -> Section | None:
+        """Show how often answers follow the edits of twins; None if no run answered twins."""
+        splits = self.runs.splits
+        answered = [s for s in splits for kind in TWIN_KINDS if companion(s, kind) in splits]
+        if not answered or not self.predicted:
+            return None
+        text = (
+            "Each pair is an item and the same item with one edit. A flip changes the right answer:"
+            " a model that keeps its answer was right for the wrong reason. A keep does not: a"
+            " model that changes its answer was swayed. Shares are of all pairs."
+        )
+        shares = self.runs.twins(by=["recipe", "learner"], level=self.numbers.level)
+        return Section("Twins", text, shares.shown())
+
+    def scores(self, splits: Sequence[str] = ()) -> Section:
+        """Show the mean of every cell with its interval.
+
+        Args:
+            splits: Only these; all by default.
+        """
+        rows = [row for row in self.numbers.means if not splits or row["split"] in splits]
         by_recipe: dict[str, list[Mark]] = {}
         for row in rows:
-            by_recipe.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
+            cell = (row["recipe"], row["learner"], row["split"])
+            seeds = tuple(self.numbers.seed_scores.get(cell, ()))
+            mark = replace(_mark(row, row["split"], row["learner"]), seeds=seeds)
+            by_recipe.setdefault(row["recipe"], []).append(mark)
         colours = colour_of([m.series for marks in by_recipe.values() for m in marks])
         panels = tuple(
             interval_panel(recipe, marks, colours, self.numbers.guesses_of(recipe))
@@ -187,13 +262,20 @@ class RunSections:
             *(
                 Column(name, known(name), number=True)
                 for name in SuiteScores(self.runs, ()).columns
+                if name not in REPLY_MEASURES
             ),
+            *in_form_columns(rows),
         )
+        methods = list(dict.fromkeys(row["method"] for row in rows))
+        if len(methods) == 1:
+            columns = tuple(column for column in columns if column.head != "method")
+        columns = tuple(c for c in columns if any(c.value(row) != "" for row in rows))
+        text = f"Intervals: {methods[0]}." if len(methods) == 1 and methods[0] else ""
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
         guessed = bool(self.numbers.guesses)
         return Section(
             "Scores",
-            "",
+            text,
             table_of(columns, rows),
             panels=panels,
             legend=colours,
@@ -277,6 +359,8 @@ class RunSections:
             panel.setdefault(point["split"], {}).setdefault(point["run"], []).append(
                 (point["step"], point["score"])
             )
+        # One point is no curve: its scores are in the table already.
+        panels = {title: splits for title, splits in panels.items() if _has_curve(splits)}
         if not panels:
             return None
         shown = {
@@ -297,36 +381,47 @@ class RunSections:
         return Section("Learning curves", text, panels=drawn, legend=colours, guessed=guessed)
 
     def by_trait(self) -> Iterator[Section]:
-        """Yield a section for each trait that several examples share.
+        """Yield a section for each of the traits that explain most, and one with all others.
 
         Traits that divide the examples in the same way, such as a composition and its list of
         concepts, share a section.
         """
+        sections = list(self._trait_sections())
+        # Sections are in order: those of traits with an effect come first.
+        shown = sum(effect.shown for effect in by_size(self.numbers.trait_effects).values())
+        most = min(MOST_TRAITS, max(shown, FEWEST_TRAITS))
+        drawn = [section for section in sections if section.panels][:most]
+        yield from drawn
+        others = tuple(section for section in sections if section not in drawn)
+        if others:
+            yield Section("Other traits", "Traits that explain less.", inside=others)
+
+    def _trait_sections(self) -> Iterator[Section]:
+        """Yield a section for each trait that several examples share, by how much it explains."""
         alike: dict[tuple[Any, ...], list[tuple[str, list[Row]]]] = {}
-        for name, rows in self._trait_rows.items():
+        for name, rows in self._trait_rows().items():
             groups = sorted(
                 (r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"]) for r in rows
             )
             alike.setdefault(tuple(groups), []).append((name, rows))
-        for (name, rows), *others in alike.values():
-            section = self._trait(name, rows)
-            text = f"{name}: {self._words[name]}." if name in self._words else ""
-            same = " and ".join(other for other, _ in others)
-            if same:
-                text = f"{text} By {same} the examples are divided in the same way.".strip()
-            yield replace(section, text=text)
+        largest = by_size(self.numbers.trait_effects)
+        order = [name for name, effect in largest.items() if effect.shown]
+        ordered = []
+        for traits in alike.values():
+            recipe = traits[0][1][0]["recipe"]
+            named = sorted(traits, key=lambda trait: rank(recipe, trait[0]))
+            places = [order.index(name) for name, _ in named if name in order]
+            ordered.append((min(places, default=len(order)), rank(recipe, named[0][0]), named))
+        for _, _, ((name, rows), *others) in sorted(ordered, key=itemgetter(0, 1)):
+            yield self._trait(name, rows, largest.get(name), [other for other, _ in others])
 
-    @cached_property
     def _trait_rows(self) -> dict[str, list[Row]]:
         """Means by each trait that is a condition of several examples."""
         if not self.predicted:
             return {}
         own = {*self.runs.table.column_names, "task"}
         found: dict[str, list[Row]] = {}
-        known = [t for t in known_traits(self.runs) if t not in own]
-        # Traits that the suite has words for come first, and name those that divide alike.
-        order = {name: place for place, name in enumerate(self._words)}
-        for name in sorted(known, key=lambda t: order.get(t, len(order))):
+        for name in [trait for trait in known_traits(self.runs) if trait not in own]:
             try:
                 rows = self.numbers.accuracy(["recipe", "learner", "split", name], "seeds+items")
             except RunsError:
@@ -336,16 +431,6 @@ class RunSections:
             if self._is_condition(name, rows):
                 found[name] = rows
         return found
-
-    @cached_property
-    def _words(self) -> dict[str, str]:
-        """What traits are, in the words of the suites."""
-        words: dict[str, str] = {}
-        for recipe in self.runs.table["recipe"].unique().to_pylist():
-            suite = recipe.partition("/")[0]
-            if suite in SUITES.names():
-                words |= SUITES.get(suite).trait_words
-        return words
 
     def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
         """True if a trait is a condition that several examples share, not the name of one."""
@@ -360,20 +445,38 @@ class RunSections:
         # Each value needs two items on average: names of single examples have one.
         return len(values) <= MOST_LISTED and len(values) <= max(items.values()) / 2
 
-    def _trait(self, name: str, rows: Sequence[Row]) -> Section:
+    def _trait(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        effect: TraitEffect | None,
+        alike: Sequence[str],
+    ) -> Section:
+        """The section of one trait.
+
+        Args:
+            name: The trait.
+            rows: Means by recipe, learner, split and value.
+            effect: Its largest effect; None if none could be computed.
+            alike: Traits that divide the examples in the same way.
+        """
+        recipes = list(dict.fromkeys(row["recipe"] for row in rows))
+        named = trait_name(recipes, name)
         by_split: dict[tuple[str, str], list[Mark]] = {}
         for row in rows:
+            if row["n"] < FEWEST_ITEMS:
+                continue
             mark = _mark(row, row["learner"], str(row[name]))
             by_split.setdefault((row["recipe"], row["split"]), []).append(mark)
         kept = {k: v for k, v in by_split.items() if 1 < len({m.place for m in v}) <= MOST_VALUES}
         colours = colour_of([m.series for marks in kept.values() for m in marks])
-        numeric = all(_is_number(row[name]) for row in rows)
+        numeric = all(is_number(row[name]) for row in rows)
         panel = trend_panel if numeric else bar_panel
         panels = tuple(
             panel(
                 f"{recipe}, {split}",
                 marks,
-                name,
+                named.label,
                 colours,
                 self.numbers.guesses.get((recipe, split)),
             )
@@ -382,17 +485,18 @@ class RunSections:
         columns = (
             *CELL,
             Column("split", itemgetter("split")),
-            Column(name, itemgetter(name)),
+            Column(named.label, itemgetter(name)),
             *MEASURES,
+            *in_form_columns(rows),
         )
         opened = tuple(
             {**row, "opens": self.numbers.opens(row, trait=name, value=str(row[name]))}
             for row in rows
         )
-        title = f"Score by {name}"
+        same = [trait_name(recipes, other).label for other in alike]
         return Section(
-            title,
-            "",
+            f"Score by {named.label}",
+            say("about_trait", name=named, own=name, effect=effect, alike=same),
             table_of(columns, opened),
             folded="The numbers",
             panels=panels,
@@ -406,14 +510,23 @@ class RunSections:
         rows, left_out = tests.rows, tests.left_out
         if not rows:
             return None
-        text = say("comparisons", count=len(rows), compared=MOST_PAIRS, pairs=tests.pairs)
+        settings = any(row["kind"] != LEARNERS for row in rows)
+        text = say(
+            "comparisons",
+            count=len(rows),
+            compared=MOST_PAIRS,
+            pairs=tests.pairs,
+            settings=settings,
+        )
         blocks = ("not compared:\n" + "\n".join(left_out),) if left_out else ()
+        # The p-value of a single comparison needs no correction.
+        columns = [c for c in COMPARISONS if len(rows) > 1 or c.head != "corrected p"]
         return Section(
             "Comparisons",
             text,
-            table_of(COMPARISONS, rows),
+            table_of((*columns, *in_form_columns(rows, "a ", "b ")), rows),
             blocks=blocks,
-            on_screen="A difference opens both learners side by side.",
+            on_screen="A difference between learners opens both side by side.",
         )
 
     def examples(self) -> Section | None:
@@ -430,12 +543,19 @@ class RunSections:
         blocks = tuple(
             block for head, run in cells[:MOST_PANELS] for block in self._answers(head, run)
         )
-        text = "The first right and wrong answers of the split with the lowest score."
         choice = (
-            "Choose a learner above them, a second one to put beside it, and a trait to filter by;"
-            " wrong answers come first."
+            "The split with the lowest score, wrong answers first. Choose a learner, a second one"
+            " to put beside it, and a trait to filter by."
         )
-        return Section("Examples", text, blocks=blocks, explorer=True, on_screen=choice)
+        return Section(
+            "Examples", blocks=blocks, explorer=True, on_screen=choice, first=self._worst()
+        )
+
+    def _worst(self) -> dict[str, str]:
+        """The explorer's query for the lowest score of a learner that looks at the input."""
+        rows = self.numbers.means
+        looking = [row for row in rows if not is_constant(row["learner"])] or rows
+        return self.numbers.opens(min(looking, key=lambda row: row["mean"]))
 
     def _answers(self, head: str, run: str) -> Iterator[str]:
         record = self.runs[run]
@@ -485,11 +605,9 @@ def _competence(scores: Sequence[float]) -> dict[str, float]:
     return {f"C@{t}": competence_at(scores, t) for t in THRESHOLDS}
 
 
-def _is_number(value: Any) -> bool:
-    try:
-        return math.isfinite(float(value))
-    except (TypeError, ValueError):
-        return False
+def _has_curve(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> bool:
+    """True if a run was evaluated at two or more steps."""
+    return any(len(points) > 1 for runs in splits.values() for points in runs.values())
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:

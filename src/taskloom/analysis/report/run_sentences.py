@@ -6,6 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from taskloom.analysis.report.effects import (
+    ALPHA,
+    SMALLEST,
+    TraitEffect,
+    is_constant,
+    strongest_trait,
+)
 from taskloom.analysis.report.page import Sentences
 from taskloom.analysis.report.run_numbers import Row
 from taskloom.experiments.result_table import p_text, probability
@@ -19,34 +26,57 @@ MOST_SPLITS = 4
 MOST_PAIRS_NAMED = 6
 """Maximum pairs of learners without a difference that are named."""
 
-ALPHA = 0.05
-"""Significance level of comparisons."""
+MOST_TRAIT_SENTENCES = 4
+"""Maximum findings about traits."""
 
-CONSTANT = frozenset({"majority"})
-"""Learners that give every input the same answer: their gaps say how often that answer is right,
-nothing of generalization.
-"""
+FEW_VALUES = 4
+"""Maximum values of a trait that a sentence lists; of more it has the best and the worst."""
 
 
 def mean_with_interval(row: Row) -> str:
-    """Format a mean with half the width of its interval, or with its ends if it is lopsided.
+    """Format a mean with the ends of its interval.
 
     >>> mean_with_interval({"mean": 0.94, "low": 0.90, "high": 0.98})
-    '0.940 ± 0.040'
-    >>> mean_with_interval({"mean": 1.0, "low": 0.97, "high": 1.0})
-    '1.000 (0.970 to 1.000)'
+    '0.940 (0.900 to 0.980)'
     """
     mean, low, high = row["mean"], row["low"], row["high"]
     if low is None or math.isnan(low):
         return f"{mean:.3f}"
-    above, below = high - mean, mean - low
-    if abs(above - below) <= 0.1 * max(above, below, 1e-9):
-        return f"{mean:.3f} ± {(high - low) / 2:.3f}"
     return f"{mean:.3f} ({low:.3f} to {high:.3f})"
 
 
+def values_with_means(effect: TraitEffect) -> str:
+    """Mean scores by the value of a trait: all of a few values, else the best and the worst.
+
+    Values that are numbers keep their order. Names come best first.
+    """
+    means = effect.means
+    numeric = all(is_number(value) for value in means)
+    ordered = list(means) if numeric else sorted(means, key=lambda value: -means[value])
+    if len(ordered) > FEW_VALUES:
+        best = max(means, key=lambda value: means[value])
+        ordered = (
+            sorted([best, effect.worst], key=list(means).index) if numeric else [best, effect.worst]
+        )
+    word = "with" if numeric else "for"
+    parts = [f"{means[value]:.2f} {word} {value}" for value in ordered]
+    return ", ".join(parts)
+
+
+def is_number(value: Any) -> bool:
+    """True if a value is a finite number, or text that spells one."""
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
 say = Sentences(
-    "taskloom.analysis.report", mean=mean_with_interval, p=p_text, probability=probability
+    "taskloom.analysis.report",
+    mean=mean_with_interval,
+    values=values_with_means,
+    p=p_text,
+    probability=probability,
 )
 
 
@@ -99,69 +129,77 @@ def _part(
     return {"row": row, "guess": guess, "seeds": len(seeds), "above": above}
 
 
+def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[TraitEffect]) -> str:
+    """The strongest effect that is larger than chance; or that none is.
+
+    Args:
+        rows: Means with intervals by recipe, learner and split.
+        compared: Comparisons of learners and of settings, with corrected p-values.
+        traits: Effects of traits, the largest first.
+    """
+    effects: list[tuple[float, str]] = []
+    trait = strongest_trait(traits)
+    if trait is not None:
+        effects.append((trait.size, say("trait", effect=trait)))
+    decided = [row for row in compared if row["corrected_p"] < ALPHA and not _has_constant(row)]
+    if decided:
+        largest = max(decided, key=lambda row: abs(row["difference"]))
+        effects.append((abs(largest["difference"]), _better(largest)))
+    pairs = _iid_ood_pairs(rows)
+    falls = [iid["mean"] - ood["mean"] for iid, ood in pairs if ood["high"] < iid["low"]]
+    if falls:
+        effects.append((max(falls), gap_sentence(rows)))
+    loose = _loose(rows)
+    if loose:
+        # As much of the score may be lost to answers out of form.
+        worst = min(loose, key=lambda row: row["in_form"])
+        effects.append((1 - worst["in_form"], say("form", row=worst)))
+    effects = [effect for effect in effects if effect[0] >= SMALLEST]
+    if effects:
+        # Of equal effects the first counts: a trait says most about what is hard.
+        return max(effects, key=lambda effect: effect[0])[1]
+    tests = len(traits) + len(compared)
+    if pairs or not tests:
+        return gap_sentence(rows)
+    return say("no_effect", tests=tests, top=max(rows, key=lambda row: row["mean"]))
+
+
+def _has_constant(row: Row) -> bool:
+    return is_constant(row["first"]) or is_constant(row["second"])
+
+
+def trait_sentences(effects: Sequence[TraitEffect]) -> list[str]:
+    """The traits that explain most, one sentence for each recipe, learner and split."""
+    best: dict[tuple[str, str, str], list[TraitEffect]] = {}
+    for effect in effects:
+        if effect.shown:
+            group = (effect.recipe, effect.learner, effect.split)
+            best.setdefault(group, []).append(effect)
+    sentences = []
+    for own in list(best.values())[:MOST_TRAIT_SENTENCES]:
+        strongest = strongest_trait(own)
+        if strongest is not None:
+            sentences.append(say("trait", effect=strongest))
+    return sentences
+
+
 LOOSE = 0.9
 """Share of answers in form below which a score may measure the form."""
 
 
-FEWEST = 10
-"""Minimum examples of a value that is named as the best or the worst."""
-
-
 def form_sentences(rows: Sequence[Row]) -> list[str]:
     """Warn of scores of chat models that may be a matter of form."""
+    return [say("form", row=row) for row in _loose(rows)[:MOST]]
+
+
+def _loose(rows: Sequence[Row]) -> list[Row]:
+    """Rows with too few answers in form."""
     known = [row for row in rows if row.get("in_form") is not None]
-    loose = [row for row in known if row["in_form"] < LOOSE]
-    return [say("form", row=row) for row in loose[:MOST]]
-
-
-def weakness_sentences(
-    by_trait: Mapping[str, Sequence[Row]], words: Mapping[str, str]
-) -> list[str]:
-    """Say where each learner fails: the trait whose values divide its scores most, if the intervals
-    of the best and the worst value do not overlap.
-
-    Args:
-        by_trait: Means with intervals by recipe, learner, split and the trait.
-        words: What traits are, in a few words.
-    """
-    cells: dict[tuple[str, str, str], list[tuple[float, str, Row, Row]]] = {}
-    for name, rows in by_trait.items():
-        groups: dict[tuple[str, str, str], list[Row]] = {}
-        for row in rows:
-            groups.setdefault((row["recipe"], row["learner"], row["split"]), []).append(row)
-        for cell, own in groups.items():
-            ends = [row for row in own if row["n"] >= FEWEST]
-            if len(ends) < 2:
-                continue
-            low, high = (pick(ends, key=lambda row: row["mean"]) for pick in (min, max))
-            if low["high"] < high["low"]:
-                cells.setdefault(cell, []).append((_explained(own), name, low, high))
-    sentences = []
-    for found in list(cells.values())[:MOST]:
-        _, name, low, high = max(found, key=lambda one: one[0])
-        what = f"{name} ({words[name]})" if name in words else name
-        sentences.append(say("weakness", what=what, name=name, low=low, high=high))
-    return sentences
-
-
-def _explained(rows: Sequence[Row]) -> float:
-    """Share of the variance of right and wrong answers that lies between groups of items, adjusted
-    for the number of groups (epsilon squared): many values explain something by chance.
-    """
-    items = sum(row["n"] for row in rows)
-    mean = sum(row["n"] * row["mean"] for row in rows) / items
-    between = sum(row["n"] * (row["mean"] - mean) ** 2 for row in rows) / items
-    share = between / (mean * (1 - mean)) if 0 < mean < 1 else 0.0
-    return float(1 - (1 - share) * (items - 1) / max(1, items - len(rows)))
-
-
-def has_gap(rows: Sequence[Row]) -> bool:
-    """True if some learner has scores on iid and on held-out items."""
-    return bool(_iid_ood_pairs(rows))
+    return [row for row in known if row["in_form"] < LOOSE]
 
 
 def gap_sentence(rows: Sequence[Row]) -> str:
-    """The headline: the largest fall from iid to ood that the intervals show, or that they show
+    """The largest fall from iid to ood that the intervals show, or that they show
     none.
 
     A constant answer cannot generalize, so such learners are not looked at. Without both kinds of
@@ -192,8 +230,7 @@ def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     for row in rows:
         iid = reference.get((row["recipe"], row["learner"]))
         held_out = row["split"] == "ood" or row["split"].startswith("ood-")
-        constant = row["learner"].partition(" ")[0] in CONSTANT
-        if iid is not None and held_out and not constant:
+        if iid is not None and held_out and not is_constant(row["learner"]):
             pairs.append((iid, row))
     return pairs
 

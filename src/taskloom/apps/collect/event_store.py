@@ -211,7 +211,7 @@ class EventStore:
         except CollectError:
             self.close()
             raise
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             if is_damage(error):
                 raise self.damaged(error) from error
@@ -244,6 +244,13 @@ class EventStore:
         except ValueError as error:
             raise self.damaged(error) from error
         return body
+
+    def record(self, cls: type[T], text: str) -> T:
+        """Build a record from its body."""
+        try:
+            return from_json(cls.kind, self.parsed(text))  # type: ignore[return-value]
+        except (TypeError, AttributeError) as error:  # keys of other names, or no object at all
+            raise self.damaged(error) from error
 
     def _create(self) -> None:
         connection = self._connection()
@@ -315,7 +322,7 @@ class EventStore:
             .execute("SELECT version, body FROM records WHERE kind = ? AND id = ?", (cls.kind, id))
             .fetchone()
         )
-        return Stored(from_json(cls.kind, self.parsed(row[1])), row[0]) if row else None  # type: ignore[arg-type]
+        return Stored(self.record(cls, row[1]), row[0]) if row else None
 
     def need(self, cls: type[T], id: str) -> Stored[T]:
         """Return a record; raise `UnknownError` where there is none."""
@@ -345,7 +352,7 @@ class EventStore:
             [*values, limit],
         )
         for row in rows:
-            yield from_json(cls.kind, self.parsed(row[0]))  # type: ignore[misc]
+            yield self.record(cls, row[0])
 
     def count(
         self,
@@ -648,6 +655,8 @@ class EventStore:
 
 def is_damage(error: BaseException) -> bool:
     """True if an error means that the content of a database is damaged, rather than busy or full."""
+    if isinstance(error, UnicodeDecodeError):  # raised for a damaged error message
+        return True
     code = getattr(error, "sqlite_errorcode", None)
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 

@@ -27,7 +27,7 @@ from taskloom.apps.collect.event_store import (
 )
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import DATABASE, read_project
-from taskloom.apps.collect.records import Document
+from taskloom.apps.collect.records import Document, from_json
 from taskloom.core.files import digest, locked
 
 MOST_MISSES = 10_000
@@ -40,7 +40,7 @@ SMALLEST_EVENT = 32
 database may claim any number of events, but no more than its file can hold.
 """
 
-UNREADABLE = (sqlite3.Error, ValueError, TypeError, KeyError)
+UNREADABLE = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError)
 """What damaged pages raise: by SQLite, by the JSON reader, or by an event of the wrong shape."""
 
 
@@ -132,6 +132,7 @@ def _readable(connection: sqlite3.Connection, most: int, lost: list[int]) -> Ite
             if row is None:
                 raise ValueError(number)
             event = parse_event(row)
+            _check_records(event)
         except UNREADABLE:
             misses.append(number)
             if last is None and len(misses) >= MOST_MISSES:
@@ -144,13 +145,22 @@ def _readable(connection: sqlite3.Connection, most: int, lost: list[int]) -> Ite
         lost += misses
 
 
+def _check_records(event: LogEvent) -> None:
+    """Raise one of `UNREADABLE` if a record of an event cannot be built."""
+    for change in event.changes:
+        for body in (change.old, change.new):
+            if body is not None:
+                record = from_json(change.kind, body)
+                _ = record.parent, record.stage, record.owner
+
+
 def _last_number(connection: sqlite3.Connection) -> int | None:
     """Number of the last event, or None if the database cannot say."""
     for query in (
         "SELECT seq FROM sqlite_sequence WHERE name = 'events'",
         "SELECT max(number) FROM events",
     ):
-        with suppress(sqlite3.Error):
+        with suppress(*UNREADABLE):
             row = connection.execute(query).fetchone()
             if row is not None and isinstance(row[0], int):
                 return row[0]
@@ -167,6 +177,7 @@ def _exported(path: Path) -> Iterator[LogEvent]:
     for place, line in enumerate(lines, 1):
         try:
             event = _event_of_line(json.loads(line), versions)
+            _check_records(event)
         except UNREADABLE as error:
             raise CollectError(phrase("no_event", path=path, place=place)) from error
         yield event

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.core.arrow import numbers
+from taskloom.core.arrow import firsts, numbers
 from taskloom.core.plan import Role
 from taskloom.core.seeding import Key
 from taskloom.recipe.splits import HELD_OUT, is_held_out_split
@@ -72,7 +72,7 @@ class Coverage:
 
 def first_targets(table: pa.Table) -> pa.Array:
     """Return the official answer of every row."""
-    return pc.list_element(table.column("targets"), 0)
+    return firsts(table.column("targets"))
 
 
 def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:

@@ -348,18 +348,13 @@ class Driver:
             if run in self.open:
                 self.open.discard(run)
                 self.state.done += 1
-                self.store.failure_file(run).unlink(missing_ok=True)
+                clear_failure(self.store, run)
 
     def _fail(self, reasons: dict[str, str]) -> None:
         for run, why in reasons.items():
             self.open.discard(run)
             self.state.failed[run] = why
-            cell = self.by_run[run]
-            record = {"run": run, "cell": str(cell), "reason": why, "config": cell.config()}
-            with writing(self.store.path):
-                path = self.store.failure_file(run)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            record_failure(self.store, self.by_run[run], why)
 
     def _report(self) -> None:
         self.state.running = sum(
@@ -385,6 +380,20 @@ class Driver:
             for job in running[:MOST_LOOKED_AT]
         )
         self.state.jobs = [(progress, runs) for progress, runs in seen if progress is not None]
+
+
+def record_failure(store: Store, cell: Cell, why: str) -> None:
+    """Note in the store why a cell has failed."""
+    record = {"run": cell.run, "cell": str(cell), "reason": why, "config": cell.config()}
+    with writing(store.path):
+        path = store.failure_file(cell.run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def clear_failure(store: Store, run: str) -> None:
+    """Forget that a run has failed before."""
+    store.failure_file(run).unlink(missing_ok=True)
 
 
 def _data_of(cells: Iterable[Cell]) -> list[CellData]:

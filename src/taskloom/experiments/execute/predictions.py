@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from taskloom.core.descriptions import Describer, task_column
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
-from taskloom.core.scoring import any_of, form_of
+from taskloom.core.scoring import answer_or_none, any_of, form_of
 from taskloom.data import Dataset, Examples, dataset
 from taskloom.experiments import files as run_files
 from taskloom.experiments.spec.cell_data import CellData
@@ -80,6 +80,7 @@ class SplitPart:
         by: `task`, or the trait that names the task of a row.
         task: The only task that is used; empty: all.
         limit: The most rows that are used, drawn evenly over those that there are; 0: all.
+        rows: Positions of the rows that are used, among those that the limit allows; empty: all.
     """
 
     folder: Path
@@ -87,6 +88,7 @@ class SplitPart:
     by: str = "task"
     task: str = ""
     limit: int = 0
+    rows: tuple[int, ...] = ()
 
 
 def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0) -> SplitPart:
@@ -102,11 +104,15 @@ def read_part(part: SplitPart) -> Examples:
     if part.task:
         own = pc.fill_null(pc.equal(task_column(rows.table, part.by), part.task), False)
         rows = Examples(rows.table.filter(own), rows.manifest, part.split)
-    if not part.limit or len(rows) <= part.limit:
-        return rows
-    # Some splits are sorted, by task or by length: the first rows would be of one kind.
-    chosen = [i * len(rows) // part.limit for i in range(part.limit)]
-    return Examples(rows.table.take(pa.array(chosen, pa.int64())), rows.manifest, part.split)
+    if part.limit and len(rows) > part.limit:
+        # Some splits are sorted, by task or by length: the first rows would be of one kind.
+        rows = _chosen(rows, [i * len(rows) // part.limit for i in range(part.limit)], part.split)
+    return _chosen(rows, part.rows, part.split) if part.rows else rows
+
+
+def _chosen(rows: Examples, positions: Sequence[int], split: str) -> Examples:
+    chosen = rows.table.take(pa.array(positions, pa.int64()))
+    return Examples(chosen, rows.manifest, split)
 
 
 @lru_cache(maxsize=16)
@@ -166,7 +172,8 @@ def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
             continue
         examples = read_examples(part_of(store, cell, part, split))
         predictions = model.answer([e.input for e in asked_as(model, part, examples)])
-        scores = [part.plan.scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+        scored = to_score(model, predictions)
+        scores = [part.plan.scorer.score(p, e) for p, e in zip(scored, examples, strict=True)]
         if scores:
             means.append(sum(scores) / len(scores))
     if not means:
@@ -206,14 +213,16 @@ def score_split(
     """Score one split, and answer it first unless it has been; return its rows of
     predictions.parquet and its scores.
     """
-    part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
+    whole = part_of(store, cell, test.data, test.split, test.limit)
+    part, scorer = replace(whole, rows=test.rows), test.data.plan.scorer
     examples = read_examples(part)
     if predictions is None:
         inputs = [e.input for e in asked_as(model, test.data, examples)]
         report_answers(0, len(inputs))
         predictions = model.answer(inputs)
         report_answers(len(inputs), len(inputs))
-    scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+    scored_texts = to_score(model, predictions)
+    scores = [scorer.score(p, e) for p, e in zip(scored_texts, examples, strict=True)]
     candidates, logprobs = _log_probabilities(store, cell, model, examples)
     table = _data_columns(part, test.name)
     table = table.append_column("prediction", column(predictions, pa.string()))
@@ -222,7 +231,7 @@ def score_split(
     table = table.append_column("logprobs", column(logprobs, pa.list_(pa.float64())))
     scored = {
         **summary([e.task for e in examples], scores),
-        **suite_scores(test.data, examples, predictions),
+        **suite_scores(test.data, examples, scored_texts),
     }
     scored["items"] = _items_digest(PartOfData(test.data.key, part, test.data))
     return (
@@ -231,11 +240,20 @@ def score_split(
     )
 
 
-def reply_rows(split: str, part: pa.Table, model: Fitted) -> list[dict[str, Any]]:
-    """Rows of replies.parquet for a split that was just answered; none unless the learner keeps
-    whole replies (`replies`, one record per input of its last call).
+def to_score(model: Fitted, predictions: Sequence[str]) -> list[str]:
+    """The texts to score: a reply of a chat model without an answer is wrong, whatever the scorer
+    makes of an empty text.
     """
-    records = getattr(model, "replies", ())
+    keeps_replies = getattr(model, "replies", None) is not None
+    return list(map(answer_or_none, predictions)) if keeps_replies else list(predictions)
+
+
+def reply_rows(
+    split: str, part: pa.Table, records: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows of replies.parquet for a split that was answered; none unless the learner keeps whole
+    replies (`replies`, one record per input of its last call).
+    """
     if len(records) != part.num_rows:
         return []
     form = form_of(part["targets"].to_pylist())

@@ -322,7 +322,7 @@ def _run(
         for cell, chosen in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
                 how = TrainedHow(each, job.kind, len(cells))
-                failed |= _finish(
+                failed |= finish_run(
                     store, cell, chosen, folder, how, published, answers.get(cell.run)
                 )
         return failed
@@ -336,7 +336,7 @@ def _one_by_one(
     for cell in cells:
         began = time.monotonic()
         try:
-            chosen = _fit_alone(store, cell, folder / cell.run)
+            chosen = fit_alone(store, cell, folder / cell.run)
         except StoreError:
             raise
         except Exception as error:
@@ -344,7 +344,7 @@ def _one_by_one(
             failed[cell.run] = reason(error)
             continue
         how = TrainedHow(time.monotonic() - began, own_log=len(cells) == 1)
-        failed |= _finish(store, cell, chosen, folder, how, published)
+        failed |= finish_run(store, cell, chosen, folder, how, published)
     return failed
 
 
@@ -383,7 +383,7 @@ class Chosen:
     choice: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
+def fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
     """Train one cell; where it is the best of several tries, the one with the highest mean score on
     the split that chooses.
     """
@@ -422,7 +422,7 @@ def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chose
     """Train one model for all cells: training has none of their tasks, so all of them learn from
     all of it.
     """
-    return [_fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
+    return [fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
@@ -534,7 +534,20 @@ class TrainedHow:
     own_log: bool = False
 
 
-def _finish(
+@dataclass(frozen=True, slots=True)
+class AskedRecord:
+    """How a split was asked until certain.
+
+    Attributes:
+        summary: Items, interval, tokens and cost, and why asking stopped.
+        replies: Records of the learner's replies, in the order of the split.
+    """
+
+    summary: Mapping[str, Any]
+    replies: Sequence[Mapping[str, Any]] = ()
+
+
+def finish_run(
     store: Store,
     cell: Cell,
     chosen: Chosen,
@@ -542,6 +555,7 @@ def _finish(
     how: TrainedHow,
     published: list[str],
     answers: Mapping[str, Sequence[str]] | None = None,
+    asked: Mapping[str, AskedRecord] | None = None,
 ) -> dict[str, str]:
     """Answer and score the test splits and put the run in its place; note it, unless somebody else
     was first.
@@ -555,7 +569,11 @@ def _finish(
                 store, cell, model, test, (answers or {}).get(test.name)
             )
             parts.append(part)
-            own = reply_rows(test.name, part, model)
+            records: Sequence[Mapping[str, Any]] = getattr(model, "replies", ())
+            if asked is not None:
+                scores[test.name]["asked"] = dict(asked[test.name].summary)
+                records = asked[test.name].replies
+            own = reply_rows(test.name, part, records)
             replies += own
             if measures := reply_measures(own):
                 scores[test.name]["replies"] = measures

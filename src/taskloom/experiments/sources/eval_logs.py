@@ -14,10 +14,8 @@ loading it into a data frame with Inspect's `samples_df` takes 3.5.
 from __future__ import annotations
 
 import json
-import struct
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -27,7 +25,9 @@ import yaml
 
 from taskloom.core.arrow import column
 from taskloom.core.errors import DataError
+from taskloom.core.eval_archive import EvalArchive
 from taskloom.core.files import json_digest
+from taskloom.core.predictions import LOG
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
 from taskloom.experiments.store import LoadedRuns
 
@@ -40,19 +40,23 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 LONGEST_TRAIT = 100
 """Maximum length of a piece of metadata that is taken for a trait; longer ones are texts."""
 
-LARGEST_MEMBER = 2**31
-"""Maximum size of a member of an archive after decompression, in bytes."""
-
-ZSTANDARD = 93
-"""The number of the compression method in zip archives. Python's own zipfile reads it from 3.14."""
-
 TARGET_KEYS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter")
 """Keys of a row of lm-evaluation-harness that hold no metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedItem:
-    """One sample of a log."""
+    """One sample of a log.
+
+    Attributes:
+        id: Its id.
+        input: The prompt.
+        targets: The right answers.
+        prediction: The answer that the log's scorer found, or the whole reply.
+        score: The log's score.
+        traits: Its metadata.
+        reply: The whole reply; empty unless it was asked for.
+    """
 
     id: str
     input: str
@@ -60,6 +64,7 @@ class LoggedItem:
     prediction: str
     score: float
     traits: Mapping[str, str]
+    reply: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ def find_logs(folder: Path) -> list[Path]:
 
 def is_log(path: Path) -> bool:
     """True if a file's name is that of a log."""
-    return path.suffix == ".eval" or (path.suffix == ".jsonl" and path.name.startswith("samples_"))
+    return path.suffix == LOG or (path.suffix == ".jsonl" and path.name.startswith("samples_"))
 
 
 class LoggedRuns(LoadedRuns):
@@ -105,7 +110,7 @@ class LoggedRuns(LoadedRuns):
         self._places: dict[str, dict[str, int]] = {}
         self._seeds: dict[str, int] = {}
         for file in files:
-            for run in read_inspect(file) if file.suffix == ".eval" else read_harness(file):
+            for run in read_log(file):
                 self._add(run)
         if not self._scores:
             raise DataError(f"{path} has no sample with a score; choose a log of a finished run")
@@ -180,19 +185,30 @@ def _table(logged: LoggedRun, indices: Sequence[int]) -> pa.Table:
     return pa.table(arrays, schema=PREDICTION_COLUMNS)
 
 
-def read_inspect(path: Path) -> Iterator[LoggedRun]:
+def read_log(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
+    """Read a log of Inspect or lm-evaluation-harness.
+
+    Args:
+        path: The file.
+        replies: Read whole replies as well, which takes much longer for Inspect's logs.
+    """
+    return read_inspect(path, replies) if path.suffix == LOG else read_harness(path)
+
+
+def read_inspect(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
     """Read an Inspect log: a run for each epoch.
 
     Args:
         path: The `.eval` file. Logs of evaluations that were interrupted are read as far as they
             go.
+        replies: Read whole replies as well.
     """
-    archive = _Archive(path)
+    archive = EvalArchive(path)
     header = archive.json("header.json") or archive.json("_journal/start.json")
     if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
         raise DataError(f"{path} has no header; it is not a log that Inspect wrote")
     about = header["eval"]
-    samples = _summaries(archive)
+    samples = archive.summaries()
     scorer, key = _scorer_of(header, samples, path)
     fields = {
         **{f"recipe.{name}": value for name, value in _plain(about.get("task_args")).items()},
@@ -207,21 +223,13 @@ def read_inspect(path: Path) -> Iterator[LoggedRun]:
         if value is None:  # an error, or a sample that was never scored
             continue
         item = _inspect_item(archive, sample, scorer, _as_number(value, path, sample))
+        if replies:
+            item = replace(item, reply=archive.reply(sample))
         epochs.setdefault(int(sample.get("epoch", 1)), []).append(item)
     task = str(about.get("task_display_name") or about.get("task") or path.stem)
     name = f"{scorer}.{key}" if key else scorer
     for epoch in sorted(epochs):
         yield LoggedRun(task, str(about.get("model", "model")), name, fields, epochs[epoch])
-
-
-def _summaries(archive: _Archive) -> list[dict[str, Any]]:
-    """Return what a log says of each sample; an interrupted one says it in parts."""
-    whole = archive.json("summaries.json")
-    if isinstance(whole, list):
-        return whole
-    parts = [name for name in archive.names if name.startswith("_journal/summaries/")]
-    parts.sort(key=lambda name: (len(name), name))  # 2.json before 10.json
-    return [sample for name in parts for sample in archive.json(name) or []]
 
 
 def _scorer_of(
@@ -264,13 +272,12 @@ def _as_number(value: Any, path: Path, sample: Mapping[str, Any]) -> float:
 
 
 def _inspect_item(
-    archive: _Archive, sample: Mapping[str, Any], scorer: str, score: float
+    archive: EvalArchive, sample: Mapping[str, Any], scorer: str, score: float
 ) -> LoggedItem:
     answer = sample["scores"][scorer].get("answer")
     if answer is None:
         # Only scorers that extract an answer say which; the whole reply is in the sample's file.
-        whole = archive.json(f"samples/{sample['id']}_epoch_{sample.get('epoch', 1)}.json") or {}
-        answer = (whole.get("output") or {}).get("completion", "")
+        answer = archive.reply(sample)
     target = sample.get("target", "")
     return LoggedItem(
         id=str(sample.get("id")),
@@ -323,10 +330,7 @@ def _metric(row: Mapping[str, Any], path: Path) -> str:
 
 
 def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem:
-    replies = row.get("filtered_resps") or row.get("resps") or [""]
-    reply = replies[0]
-    while isinstance(reply, list) and reply:
-        reply = reply[0]
+    reply = _first_text(row.get("filtered_resps") or row.get("resps"))
     score = row.get(metric)
     if not isinstance(score, int | float):
         raise DataError(f"{path}: item {row['doc_id']} has no number for {metric}")
@@ -338,7 +342,15 @@ def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem
         prediction=str(reply),
         score=float(score),
         traits=_traits(doc if isinstance(doc, dict) else None),
+        reply=_first_text(row.get("resps")),
     )
+
+
+def _first_text(replies: object) -> str:
+    """The first of some replies, which may be lists of lists."""
+    while isinstance(replies, list):
+        replies = replies[0] if replies else ""
+    return "" if replies is None else str(replies)
 
 
 def _prompt(row: Mapping[str, Any]) -> str:
@@ -390,51 +402,3 @@ def _text(value: object) -> str:
     if isinstance(value, list) and all(isinstance(one, dict) for one in value):
         return "\n\n".join(str(one.get("content", "")) for one in value)
     return json.dumps(value, ensure_ascii=False)
-
-
-class _Archive:
-    """The members of a zip archive, compressed by deflate or Zstandard."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with zipfile.ZipFile(path) as archive:
-                self._members = {info.filename: info for info in archive.infolist()}
-        except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(
-                f"{path} cannot be read ({error}); it is not a log that Inspect wrote, or half of"
-                " one"
-            ) from error
-
-    @property
-    def names(self) -> list[str]:
-        """Names of all members."""
-        return list(self._members)
-
-    def json(self, name: str) -> Any:
-        """Return a member as JSON, or None if there is none of this name."""
-        info = self._members.get(name)
-        if info is None:
-            return None
-        if info.file_size > LARGEST_MEMBER:
-            raise DataError(f"{self.path}: {name} has {info.file_size:,} bytes, too many to read")
-        try:
-            return json.loads(self._bytes(info))
-        except (OSError, ValueError, RecursionError, zipfile.BadZipFile, struct.error) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DataError(f"{self.path}: {name} cannot be read ({reason[:100]})") from error
-
-    def _bytes(self, info: zipfile.ZipInfo) -> bytes:
-        with self.path.open("rb") as file:
-            if info.compress_type != ZSTANDARD:
-                with zipfile.ZipFile(file) as archive:
-                    return archive.read(info)
-            file.seek(info.header_offset)
-            head = file.read(30)
-            name_length, extra_length = struct.unpack("<HH", head[26:30])
-            file.seek(name_length + extra_length, 1)
-            packed = file.read(info.compress_size)
-        content: bytes = pa.decompress(
-            packed, decompressed_size=info.file_size, codec="zstd", asbytes=True
-        )
-        return content

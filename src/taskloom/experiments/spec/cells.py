@@ -22,7 +22,7 @@ from typing import Any
 from taskloom.core.errors import RecipeError, nearest
 from taskloom.core.files import json_digest
 from taskloom.core.registry import is_python
-from taskloom.experiments.record import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
+from taskloom.experiments.record import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD, UNTIL_FIELD
 from taskloom.experiments.spec.cell_data import (
     CellData,
     RecipeMix,
@@ -38,9 +38,10 @@ from taskloom.experiments.spec.experiment import (
     Experiment,
     ExperimentError,
     Keep,
+    Until,
 )
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.interface import LEARNERS, Learner, find_learner
+from taskloom.learners.interface import LEARNERS, Learner, find_learner, trains
 
 MOST_RECIPES = 2_000
 """Maximum number of recipes of an experiment. Planning one takes a tenth of a second."""
@@ -103,6 +104,7 @@ class Cell:
         task: The only task of the recipe that is learned and answered; empty: all of them.
         zero_shot: Whether training lacks the task, so that all tasks of training are learned from.
         best_of: How many tries the run is chosen from, and by which split.
+        until: When to stop asking; None: all items are answered.
     """
 
     data: CellData | RecipeMix
@@ -116,6 +118,7 @@ class Cell:
     task: str = ""
     zero_shot: bool = False
     best_of: BestOf = ONE_TRY
+    until: Until | None = None
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -145,6 +148,7 @@ class Cell:
             **({"task": self.task} if self.task else {}),
             **({"zero-shot": True} if self.zero_shot else {}),
             **({"best of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
+            **({"until": self.until.model_dump()} if self.until is not None else {}),
         }
         return json_digest(determined_by)
 
@@ -181,6 +185,8 @@ class Cell:
             own[TASK_FIELD] = self.task
         if self.tests[0].limit:
             own[LIMIT_FIELD] = self.tests[0].limit
+        if self.until is not None:
+            own[UNTIL_FIELD] = str(self.until.goal or self.until.budget)
         if self.best_of.seeds > 1:
             own[BEST_OF_FIELD] = self.best_of.seeds
         return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
@@ -201,6 +207,7 @@ class Cell:
             "train": self.train or "train",
             "evaluate": spell(self.tests, self.data),
             **({"limit": self.tests[0].limit} if self.tests[0].limit else {}),
+            **({"until": self.until.model_dump()} if self.until is not None else {}),
             "keep": self.keep.model_dump(),
         }
 
@@ -242,10 +249,32 @@ def expand(experiment: Experiment) -> list[Cell]:
         for task, (block, name, learner), seed in itertools.product(
             tasks, learners, experiment.seed_list
         ):
-            which = (task, not tasks[task], experiment.best_of)
+            until = None if trains(learner) else experiment.until
+            which = (task, not tasks[task], experiment.best_of, until)
             cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, *which)
             cells.setdefault(cell.run, cell)
-    return list(cells.values())
+    return _asked_together(list(cells.values()))
+
+
+def _asked_together(cells: list[Cell]) -> list[Cell]:
+    """Note in each cell which others decide when to stop asking it, if any do."""
+    group = asked_group(cells)
+    return [
+        dataclasses.replace(cell, until=cell.until.model_copy(update={"group": group}))
+        if cell.until is not None and cell.until.shared and not cell.until.group
+        else cell
+        for cell in cells
+    ]
+
+
+def asked_group(cells: Sequence[Cell]) -> str:
+    """Digest of the cells that are asked together."""
+    alone = [
+        dataclasses.replace(cell, until=cell.until.model_copy(update={"group": ""}))
+        for cell in cells
+        if cell.until is not None
+    ]
+    return json_digest(sorted(cell.run for cell in alone))
 
 
 def _limited(tests: tuple[EvaluatedSplit, ...], limit: int) -> tuple[EvaluatedSplit, ...]:
@@ -405,12 +434,15 @@ class EvaluatedSplit:
         data: The data that it belongs to.
         split: Its name there.
         limit: The most of its examples that are answered; 0: all.
+        rows: Positions of the examples that were asked, among those that the limit allows; empty:
+            all. They follow from the answers, so the digest of a run does not cover them.
     """
 
     name: str
     data: CellData
     split: str
     limit: int = 0
+    rows: tuple[int, ...] = ()
 
     @property
     def identity(self) -> list[str]:
@@ -475,7 +507,7 @@ class SplitFinder:
         names = (
             [only]
             if isinstance(only, str)
-            else only or [s.name for s in splits.values() if s.role == "test"]
+            else only or [s.name for s in splits.values() if s.tested]
         )
         for name in names:
             if name not in splits:
@@ -509,7 +541,7 @@ def _own(data: CellData | RecipeMix) -> list[EvaluatedSplit]:
 
 
 def _by_default(data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]) -> list[str]:
-    tests = [name for name, one in own.items() if one.data.plan.split(one.split).role == "test"]
+    tests = [name for name, one in own.items() if one.data.plan.split(one.split).tested]
     tested_by = [getattr(part.recipe.fields, "tested_by", None) for part in data.parts]
     return [*tests, *dict.fromkeys(str(name) for name in tested_by if name)]
 
@@ -549,7 +581,7 @@ def spell(
     for group in others.values():
         other = group[0].data
         names = [one.split for one in group]
-        whole = sorted(names) == sorted(s.name for s in other.plan.splits if s.role == "test")
+        whole = sorted(names) == sorted(s.name for s in other.plan.splits if s.tested)
         if whole and list(other.block) == ["recipe"]:
             spelt.append(str(other.block["recipe"]))
         else:

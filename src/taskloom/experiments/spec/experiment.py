@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -95,6 +96,61 @@ class BestOf(Fields):
     split: str = "dev"
 
 
+BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(k|M)?(usd|tok|items)", re.IGNORECASE)
+"""A budget: a number, perhaps in thousands or millions, and its unit."""
+
+
+class Until(Fields):
+    """When to stop asking a model that answers without training.
+
+    Attributes:
+        goal: Half-width of the 95 % interval of each split's accuracy at which to stop. `decided`:
+            stop as soon as two learners differ, or a single one differs from chance. None: stop
+            when the budget is spent.
+        budget: Maximum cost of all cells together: `5usd`, `1Mtok` or `2000items`.
+        group: Digest of the cells that share a budget or are compared; computed.
+    """
+
+    goal: float | Literal["decided"] | None = None
+    budget: str = ""
+    group: str = ""
+
+    @field_validator("goal")
+    @classmethod
+    def _width(cls, value: float | str | None) -> float | str | None:
+        if isinstance(value, float) and not 0.001 < value < 0.5:
+            raise ValueError("a half-width is a number between 0.001 and 0.5, such as 0.02")
+        return value
+
+    @model_validator(mode="after")
+    def _possible(self) -> Until:
+        if self.goal is None and not self.budget:
+            raise ValueError("name a half-width (0.02), 'decided', or a budget (2000items)")
+        if self.budget and not BUDGET.fullmatch(self.budget):
+            raise ValueError(f"budget: write 5usd, 1Mtok or 2000items, not {self.budget!r}")
+        return self
+
+    @property
+    def unit(self) -> str:
+        """`usd`, `tok` or `items`; empty without a budget."""
+        match = BUDGET.fullmatch(self.budget)
+        return match[3].lower() if match else ""
+
+    @property
+    def amount(self) -> float:
+        """The budget in its unit; infinite without one."""
+        match = BUDGET.fullmatch(self.budget)
+        if match is None:
+            return math.inf
+        factor = {"": 1, "k": 1_000, "m": 1_000_000}[(match[2] or "").lower()]
+        return float(match[1]) * factor
+
+    @property
+    def shared(self) -> bool:
+        """True if when to stop depends on other cells."""
+        return self.goal == "decided" or bool(self.budget)
+
+
 class Experiment(Fields):
     """Recipes x learners x seeds.
 
@@ -120,6 +176,10 @@ class Experiment(Fields):
             recipe and of the recipe that it names as `tested_by`.
         limit: The most examples of each evaluated split that are answered, drawn evenly over the
             split; 0: all. A run with a limit is another run.
+        until: Ask learners that answer without training until their accuracy is certain: the
+            half-width of its 95 % interval (`0.02`), `decided`, or a block `{goal: 0.02, budget:
+            5usd}`. `limit` is then the maximum. Learners with a training loop
+            answer all items.
         grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every
             learner that has it.
         keep: What each run keeps.
@@ -137,6 +197,7 @@ class Experiment(Fields):
     train: str = "train"
     evaluate: list[str | dict[str, Any]] = Field(default_factory=list)
     limit: int = Field(0, ge=0, strict=True)
+    until: Until | None = None
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     keep: Keep = Keep()
     resources: Resources = Resources()
@@ -168,6 +229,11 @@ class Experiment(Fields):
         if isinstance(value, tuple):
             return list(value)
         return value  # a list, or something that pydantic refuses
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _goal(cls, value: Any) -> Any:
+        return value if value is None or isinstance(value, dict | Until) else {"goal": value}
 
     @field_validator("best_of", mode="before")
     @classmethod
@@ -280,6 +346,17 @@ def read(path: str | Path) -> Experiment:
             f"{path} {what}; an experiment is a YAML file with 'recipes:' and 'learners:'"
         )
     return check(data, str(path), path.parent)
+
+
+def read_until(given: Until | None, goal: str | None, budget: str | None) -> Until:
+    """When to stop asking, from an experiment's block and the options of the command."""
+    block = given.model_dump(exclude={"group"}) if given is not None else {}
+    if goal:
+        number = re.fullmatch(r"0?\.\d+", goal)
+        block["goal"] = float(goal) if number else goal
+    if budget:
+        block["budget"] = budget
+    return validated(Until, block, "--until", ExperimentError)
 
 
 def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Experiment:

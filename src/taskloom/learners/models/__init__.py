@@ -1,4 +1,7 @@
-"""Models behind an API: any OpenAI-compatible server, and every provider that Inspect knows."""
+"""Chat models: behind any OpenAI-compatible server, of every provider that Inspect knows, or in this
+process.
+"""
 
 from taskloom.learners.models import learner as learner
+from taskloom.learners.models import local as local
 from taskloom.learners.models import providers as providers

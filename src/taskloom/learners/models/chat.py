@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, nearest
@@ -35,7 +35,7 @@ from taskloom.learners.interface import (
     report_answers,
     texts,
 )
-from taskloom.learners.models.client import Message, ModelClient, ModelReply
+from taskloom.learners.models.client import Message, ModelReply, Question
 from taskloom.learners.pretrained.in_context import (
     KNOWN,
     Prompt,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 ANSWERED = "answered"
 """Outcome of a reply that has an answer. The others: `refused`, `filtered`, `cut off`, `only
-thinking` and `empty`.
+thinking`, `empty` and `no answer` (a text in which the extraction finds none).
 """
 
 SHOTS_AS = ("messages", "prompt")
@@ -120,6 +120,20 @@ def _is_price(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
+class Asker(Protocol):
+    """What answers questions: a connection to a server, or a model in this process."""
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        most_tokens: int,
+        progress: Callable[[int, int], None] | None = None,
+        note: Callable[[str], None] | None = None,
+        sample: int = 0,
+    ) -> list[ModelReply]:
+        """Return one reply per question; see `ModelClient.ask`."""
+
+
 class FittedChat:
     """A chat model with a fixed prompt around every input."""
 
@@ -131,8 +145,8 @@ class FittedChat:
         self.replies: list[dict[str, Any]] = []
 
     @cached_property
-    def asker(self) -> ModelClient:
-        """The connection, with what has been spent through it."""
+    def asker(self) -> Asker:
+        """The connection, with what has been spent through it; or the model."""
         return self.learner.client(self.prompt.answers)
 
     def messages(self, text: str) -> list[Message]:
@@ -176,6 +190,8 @@ class FittedChat:
         said, thought = divide_thinking(reply.text, thought_marks(self.learner.thinking))
         outcome = self._outcome(reply, said)
         answer, rule = self.prompt.cut(said) if outcome == ANSWERED else ("", "")
+        if outcome == ANSWERED and not answer.strip():
+            outcome, rule = "no answer", ""
         return {
             "messages": json.dumps(messages, ensure_ascii=False),
             "reply": reply.text,
@@ -318,7 +334,7 @@ class ChatLearner(WithoutSteps[FittedChat]):
             if getattr(self, name) < 1:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
-    def client(self, answers: Sequence[str] = ()) -> ModelClient:
+    def client(self, answers: Sequence[str] = ()) -> Asker:
         """Open the connection.
 
         Args:

@@ -39,6 +39,11 @@ FINISHES = {"max_tokens": "length", "model_length": "length"}
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
+_SECRET_ARGUMENT = re.compile(
+    r"(^|_)(api_?)?key($|_)|secret|password|credential|auth|(^|_)token$|headers", re.IGNORECASE
+)
+"""Settings that may hold a key. `max_tokens` and the like may not."""
+
 _PASSING = re.compile(r"rate.?limit|timeout|overloaded|connection|unavailable", re.IGNORECASE)
 """Errors of providers' packages after which the same request may succeed later."""
 
@@ -183,6 +188,12 @@ class ProviderModel(ChatLearner):
             raise LearnerError(
                 f"model is '{self.model}'; write provider and name, such as 'openai/{self.model}'"
             )
+        for name in {**(self.arguments or {}), **(self.request or {})}:
+            if _SECRET_ARGUMENT.search(name):
+                raise LearnerError(
+                    f"{name} cannot be set here, since settings are kept with the runs; put the key"
+                    " into the environment variable that the provider's package reads"
+                )
         if self.guided == "choice":
             raise LearnerError("guided: 'choice' is for the learner endpoint; use 'schema'")
 

@@ -14,7 +14,7 @@ from taskloom.core.errors import MissingExtra, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.registry import find_scorer
-from taskloom.core.scoring import Scorer
+from taskloom.core.scoring import Scorer, answer_or_none
 from taskloom.learners.interface import (
     LearnerError,
     Pairs,
@@ -287,8 +287,11 @@ class Rewards:
 
     def __call__(self, *, completions: Sequence[str], **columns: Any) -> list[float]:
         """Return one score per completion."""
-        pairs = zip(completions, columns[ROW], strict=True)
-        return [self.scorer.score(self.extraction(text), self.data[row]) for text, row in pairs]
+        scores = []
+        for text, row in zip(completions, columns[ROW], strict=True):
+            answer = answer_or_none(self.extraction(text))
+            scores.append(self.scorer.score(answer, self.data[row]))
+        return scores
 
 
 def _trl() -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import DataError
-from taskloom.core.offers import Export, Option
+from taskloom.core.offers import Export, Option, TraitName
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource, download
 from taskloom.suites.babi.fields import BabiFields
@@ -55,23 +55,33 @@ OPTIONS = (
     ),
 )
 
+TRAIT_NAMES = {
+    "minimal": TraitName(
+        "supporting facts", "Number of sentences in the shortest proof of the answer."
+    ),
+    "support": TraitName(
+        "supporting facts (cited)", "Number of sentences in the proof that the example cites."
+    ),
+    "question": TraitName("question type", "What is asked: a place, a person, an object, a count."),
+    "composition": TraitName(
+        "composition", "Events and wordings that the proof of the answer combines."
+    ),
+    "concepts": TraitName("wording", "Events and constructs that occur anywhere in the story."),
+    "sentences": TraitName("story length", "Number of sentences in the story."),
+    "supports": TraitName("number of proofs", "Different shortest proofs of the same answer."),
+    "group": TraitName("group of the recipe", "Part of the recipe that the example comes from."),
+    "number": TraitName("bAbI task", "Number of the bAbI task, 1 to 20."),
+    "support_lines": TraitName(
+        "positions of the facts", "Positions of the supporting facts in the story, from 1."
+    ),
+}
+
 
 def _export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -> Export:
     from taskloom.suites.babi.export import export
 
     return export(kind, examples, fields)
 
-
-TRAIT_WORDS = {
-    "question": "the kind of question",
-    "support": "the number of supporting facts, which is the depth of reasoning",
-    "minimal": "the number of facts in the smallest support",
-    "supports": "the number of different supports",
-    "group": "kind of question and support",
-    "composition": "the events and wording that the answer depends on",
-    "concepts": "the events and wording of the whole story",
-    "sentences": "the length of the story in sentences",
-}
 
 EXPORTERS = {kind: partial(_export, kind) for kind in FORMATS}
 
@@ -129,9 +139,9 @@ class BabiSuite(Suite):
     )
     version = 5
     exporters = EXPORTERS
-    trait_words = TRAIT_WORDS
     options = OPTIONS
     resources = (BABI_FILES,)
+    trait_names = TRAIT_NAMES
 
     def weave(self, fields: BabiFields, key: Key) -> Plan:
         """Plan a recipe of groups, of bAbI's story tasks one after the other (`concat`), or of one
@@ -169,6 +179,10 @@ class BabiSuite(Suite):
 
     def picture(self, example: Example, fields: BabiFields, key: Key) -> StoryPicture | None:
         """Return what `taskloom view` draws of an example."""
+        return self.story(example)
+
+    def story(self, example: Example) -> StoryPicture | None:
+        """The story with the sentences that prove the answer."""
         from taskloom.suites.babi.show import lit_story
 
         return lit_story(example)

@@ -23,6 +23,7 @@ from taskloom.core.example import Example
 from taskloom.core.plan import Plan, Source, Split, Tasks, Withheld, role_of
 from taskloom.core.scoring import any_of, set_of
 from taskloom.core.seeding import Key
+from taskloom.core.variants import proved
 from taskloom.recipe import Size, read
 from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
@@ -51,6 +52,7 @@ from taskloom.suites.babi.story.events import Question, QuestionKind, Story
 from taskloom.suites.babi.story.grammar import parse_path
 from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.babi.story.vocabulary import PUBLISHED, Vocabulary
+from taskloom.suites.babi.variants import StoryVariants
 
 # The published files of bAbI 1.0 as examples: each question whose answer the text entails, and the
 # injected ones.
@@ -349,6 +351,9 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
     }
     used = list(chain.from_iterable(blocks.values()))
     kinds = sorted(frozenset[str]().union(*[block.kinds for block in used]))
+    words = Vocabulary()
+    second_solver = partial(check, vocabulary=words, lexicon=PUBLISHED)
+    cited = frozenset(b.group.name for b in used if isinstance(b, GeneratedTask) and b.group.cited)
     trial = Trial(block.try_out for block in used if isinstance(block, GeneratedTask) and block.n)
     return Plan(
         splits=tuple(
@@ -363,11 +368,9 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
         traits=TRAITS,
         describe=STORY_TASK,
         scorer=set_of if 8 in tasks else any_of,
-        check=partial(check, vocabulary=Vocabulary(), lexicon=PUBLISHED),
-        answer=partial(
-            answer_passage, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"
-        ),
-        show=partial(show, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
+        check=second_solver,
+        answer=partial(answer_passage, vocabulary=words, lexicon=PUBLISHED, reading="natural"),
+        show=partial(show, vocabulary=words, lexicon=PUBLISHED, reading="natural"),
         sources=tuple(sources),
         warnings=tuple(warnings),
         tasks=Tasks(
@@ -376,6 +379,7 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
             tuple(kinds),
             without=lambda withheld: plan_concat(fields, key, withheld),
         ),
+        variants=proved(StoryVariants(words, PUBLISHED, cited=cited), second_solver),
     )
 
 

@@ -25,6 +25,7 @@ from taskloom.core.example import Example, Step
 from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
 from taskloom.core.scoring import Scorer, any_of, set_of
 from taskloom.core.seeding import TABLE_LIMIT, Key
+from taskloom.core.variants import Variant, proved
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
@@ -48,6 +49,7 @@ from taskloom.suites.babi.splits import (
 )
 from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.sentences import ask
+from taskloom.suites.babi.variants import StoryVariants
 from taskloom.suites.draws import pick_number
 
 
@@ -68,18 +70,21 @@ def story_plan(fields: BabiFields, key: Key) -> Plan:
             partial(trial.rows, of_split.rows),
             role_of(name),
             tasks=kinds_of(part.group for part in of_split.parts),
+            endless=of_split.endless,
         )
         for name, of_split in examples.items()
     ]
     groups = [p.group for of_split in examples.values() for p in of_split.parts]
+    second_solver = partial(
+        check, vocabulary=vocabulary, lexicon=lexicon, strict=fields.reading == "strict"
+    )
+    cited = frozenset(group.name for group in groups if group.cited)
     return Plan(
         splits=tuple(splits),
         traits=TRAITS,
         describe=STORY_TASK,
         scorer=scorer_of(groups),
-        check=partial(
-            check, vocabulary=vocabulary, lexicon=lexicon, strict=fields.reading == "strict"
-        ),
+        check=second_solver,
         answer=partial(
             answer_passage, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading
         ),
@@ -91,6 +96,7 @@ def story_plan(fields: BabiFields, key: Key) -> Plan:
             kinds_of(groups),
             without=lambda withheld: story_plan(without_kinds(fields, withheld), key),
         ),
+        variants=proved(StoryVariants(vocabulary, lexicon, fields.reading, cited), second_solver),
     )
 
 
@@ -186,6 +192,11 @@ class SplitExamples:
         self._checked: set[tuple[object, object]] = set()
         self._slots: list[int] | None = None
         self._groups: dict[int, _GroupOfExamples] = {}
+
+    @property
+    def endless(self) -> bool:
+        """True if a larger split would only add rows: its groups are mixed, or it has one group."""
+        return self._order is not None or len(self.parts) == 1
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
         """Yield examples start..stop."""
@@ -491,9 +502,15 @@ def rephrased(plan: Plan) -> Plan:
 
         return replace(split, rows=rows, tasks=_kinds(split.tasks))
 
+    def variants(example: Example) -> Iterator[Variant]:
+        # A yes-no variant that is now answered by yes would be asked as another question.
+        proposed = plan.variants(example) if plan.variants else ()
+        return (v for v in proposed if rephrase(v.example) is v.example)
+
     # `without` would build the plan anew, without rephrasing it.
     tasks = replace(plan.tasks, names=_kinds(plan.tasks.names), without=None)
-    return replace(plan, splits=tuple(map(other, plan.splits)), tasks=tasks)
+    splits = tuple(map(other, plan.splits))
+    return replace(plan, splits=splits, tasks=tasks, variants=variants)
 
 
 def _kinds(names: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -71,7 +71,8 @@ def lit_story(example: Example) -> StoryPicture | None:
     """Return a story with its proof: first what each sentence of the support tells, then what
     follows from them.
 
-    None for an input that is only a part: the question or the story alone.
+    An example without a derivation, such as a stored answer, has its support as the proof. None for
+    an input that is only a part: the question or the story alone.
     """
     try:
         sentences, question = split_passage(example.input)
@@ -86,6 +87,8 @@ def lit_story(example: Example) -> StoryPicture | None:
         places = tuple(support[i] for i in used if i < len(support))
         text = sentences[places[0]] if step.rule == "told" and places else step.value
         proof.append(ProofStep(text, "" if step.rule == "told" else step.rule, places))
+    if not example.derivation:
+        proof = [ProofStep(sentences[place], "", (place,)) for place in support]
     return StoryPicture(tuple(sentences), question, " or ".join(example.targets), tuple(proof))
 
 

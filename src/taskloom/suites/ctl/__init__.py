@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from taskloom.core.offers import Option
+from taskloom.core.offers import Option, TraitName
 from taskloom.core.registry import Suite, suite
 from taskloom.suites.ctl.fields import CtlFields
 
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from taskloom.core.pictures import ChainPicture
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
+
+TRAIT_NAMES = {
+    "length": TraitName("chain length", "Number of functions that are applied."),
+    "groups": TraitName("groups of functions", "Group of each function, in order of application."),
+    "functions": TraitName("functions", "The functions, in order of application."),
+    "values": TraitName("intermediate values", "The symbol after each function."),
+    "seen": TraitName("seen in training", "True if training has the same expression."),
+}
 
 
 @suite
@@ -31,6 +39,7 @@ class CtlSuite(Suite):
     fields = CtlFields
     describe = "Compositions of known functions in never-seen patterns (CTL, CTL++)"
     version = 2
+    trait_names = TRAIT_NAMES
     options = (
         Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),
     )
@@ -40,12 +49,21 @@ class CtlSuite(Suite):
         # Imported here: commands that only list the suite need neither numpy nor pyarrow.
         from taskloom.core.plan import Plan
         from taskloom.core.scoring import exact
+        from taskloom.core.variants import proved
         from taskloom.suites.ctl.second_solver import SecondSolver
-        from taskloom.suites.ctl.splits import TRAITS, chain_tasks, plan_splits, without_chains
+        from taskloom.suites.ctl.splits import (
+            TRAITS,
+            Renderer,
+            chain_tasks,
+            plan_splits,
+            without_chains,
+        )
+        from taskloom.suites.ctl.variants import ChainVariants
         from taskloom.suites.ctl.world import build, group_facts
 
         world = build(fields)
-        splits, warnings = plan_splits(fields, world, key)
+        render = Renderer(world, fields.order, f"ctl/{fields.variant}")
+        splits, warnings, in_train = plan_splits(fields, world, key, render)
         solver = SecondSolver(world.names, world.images, fields.order)
         direction = fields.order.replace("-", " ")
         plan = Plan(
@@ -62,6 +80,7 @@ class CtlSuite(Suite):
             warnings=warnings,
             facts=group_facts(fields, world),
             tasks=chain_tasks(world, without=lambda withheld: without_chains(plan, withheld)),
+            variants=proved(ChainVariants(world, solver, render, in_train), solver.check),
         )
         return plan
 

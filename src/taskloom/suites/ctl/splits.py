@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 
 from taskloom.core.arrow import numbers, repeated, strings
 from taskloom.core.errors import CapacityError, RecipeError
+from taskloom.core.example import Example
 from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Withheld
 from taskloom.core.seeding import Key, Permutation
 from taskloom.core.shards import STEP, schema
+from taskloom.core.variants import Variant
 from taskloom.suites.ctl.draw import Parts, Pools, TrainingDraw, equalise, refuse
 from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import Expressions, Ints, Pool
@@ -83,18 +85,23 @@ DESCRIBE = {
 }
 
 
+InTrain = Callable[[Expressions], NDArray[np.bool_]]
+"""True for expressions, all of one length, that training has."""
+
+
 def plan_splits(
-    fields: CtlFields, world: SymbolWorld, key: Key
-) -> tuple[tuple[Split, ...], tuple[str, ...]]:
-    """Draw the splits of a recipe; return them with the warnings to show beside the data."""
-    render = Renderer(world, fields.order, f"ctl/{fields.variant}")
+    fields: CtlFields, world: SymbolWorld, key: Key, render: Renderer
+) -> tuple[tuple[Split, ...], tuple[str, ...], InTrain]:
+    """Draw the splits of a recipe; return them with the warnings to show beside the data, and the
+    test for training.
+    """
     try:
         drawn = Splits(fields, world, key)
-        return drawn.all(render), drawn.warnings()
+        return drawn.all(render), drawn.warnings(), drawn.in_train
     except CapacityError:
         # Splits of the paper's sizes do not fit beside each other. Those asked for may.
         drawn = Splits(fields, world, key, tight=True)
-        return drawn.all(render), drawn.warnings()
+        return drawn.all(render), drawn.warnings(), drawn.in_train
 
 
 def _tables(rows: Rows, render: Renderer) -> Callable[[int, int], pa.Table]:
@@ -134,6 +141,10 @@ class Splits:
                 n, rows, role = self.split(name)
                 splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
         return tuple(splits)
+
+    def in_train(self, expressions: Expressions) -> NDArray[np.bool_]:
+        """True for expressions, all of one length, that training has."""
+        return self._training.in_train(expressions.functions.shape[1], expressions)
 
     def warnings(self) -> tuple[str, ...]:
         """Warnings to show beside the data."""
@@ -524,7 +535,19 @@ def without_chains(plan: Plan, withheld: Withheld) -> Plan:
     """Return the plan with some chains withheld from training."""
     from taskloom.core.descriptions import withhold
 
-    return withhold(plan, unseen_chains)(withheld)
+    thinned = withhold(plan, unseen_chains)(withheld)
+    return replace(thinned, variants=partial(_unseen_variants, plan, withheld))
+
+
+def _unseen_variants(plan: Plan, withheld: Withheld, example: Example) -> Iterator[Variant]:
+    """Yield variants with the trait `seen` set to false for what training no longer has."""
+    assert plan.variants is not None
+    for variant in plan.variants(example):
+        varied = variant.example
+        if withheld(str(varied.traits["functions"])):
+            traits = {**varied.traits, "seen": False}
+            variant = replace(variant, example=replace(varied, traits=traits))
+        yield variant
 
 
 def unseen_chains(split: Split, withheld: Withheld) -> Split:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.offers import View
+from taskloom.core.offers import TraitName, View
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource
 from taskloom.suites.taskbench.fields import TaskbenchFields
@@ -91,6 +91,14 @@ VIEWS = {
     "sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)
 }
 
+TRAIT_NAMES = {
+    "family": TraitName("kind of function", "Lexical, factual or random; of words or sequences."),
+    "composition": TraitName("composition", "How the function is composed of simpler ones."),
+    "answers": TraitName("acceptable answers", "Number of answers that count as right."),
+    "length": TraitName("items of the input", "Number of words of the input."),
+    "side": TraitName("side of the union", "Operand of a balanced union that the input is from."),
+}
+
 
 def reference_positions(plan: Plan) -> Scorer:
     """Return the scorer of the published code: the first n words against the n positions."""
@@ -114,6 +122,7 @@ class TaskbenchSuite(Suite):
     fields = TaskbenchFields
     describe = "Word and sequence functions from a typed language (TaskBench500)"
     version = 4
+    trait_names = TRAIT_NAMES
     resources = (NLTK_DATA, WIKIDATA, FACTS)
     views = VIEWS
     plan_scorers = MappingProxyType({"reference-positions": reference_positions})

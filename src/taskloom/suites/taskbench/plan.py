@@ -14,6 +14,7 @@ import numpy as np
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Answer, Example, Step
 from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
+from taskloom.core.variants import Propose, proved
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
 from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, Profile, profile
@@ -29,6 +30,7 @@ from taskloom.suites.taskbench.rows import (
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, TestedPairs
 from taskloom.suites.taskbench.scorers import ByTask, Positions, cut
 from taskloom.suites.taskbench.split_shares import SplitShares
+from taskloom.suites.taskbench.variants import FunctionVariants
 from taskloom.suites.taskbench.worlds.worlds import Answerer, World, open_world
 
 if TYPE_CHECKING:
@@ -160,7 +162,21 @@ class _Planner:
                 facts=self._facts,
                 without=self.plan,
             ),
+            variants=self._variants(),
         )
+
+    def _variants(self) -> Propose | None:
+        """Variants; None for shuffled labels, which no solver proves, and for balanced unions,
+        whose inputs do not tell which operand is asked.
+        """
+        if self.fields.labels == "permuted" or self.fields.balanced:
+            return None
+        propose = FunctionVariants(
+            self.task_rows,
+            lambda task: self.world.deriver(_function(task.removeprefix(PREFIX))),
+            self.fields.sequences.separators,
+        )
+        return proved(propose, self._check)
 
     def _facts(self, task: str) -> dict[str, str | int | float]:
         """Kind and profile of a task's function. For a balanced union this is the mixture, as in

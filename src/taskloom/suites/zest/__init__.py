@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import TaskloomError
-from taskloom.core.offers import Export, Option
+from taskloom.core.offers import Export, Option, TraitName
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource
 from taskloom.suites.zest.fields import ZestFields
@@ -39,6 +39,24 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+TRAIT_NAMES = {
+    "generalization_type": TraitName(
+        "kind of generalization", "How a test task differs from training tasks."
+    ),
+    "domain": TraitName("domain", "Topic of the passages."),
+    "format": TraitName("answer format", "Form of the answer that the description asks for."),
+    "answer_type": TraitName("answer type", "Kind of value that the answer is."),
+    "evidence": TraitName("evidence", "How the passage supports the answer."),
+    "operation": TraitName("operation", "What has to be done with the facts of the passage."),
+    "program": TraitName("program", "The program that computes the answer."),
+    "passage_words": TraitName("passage length", "Number of words of the passage."),
+    "question_words": TraitName("question length", "Number of words of the question."),
+    "derives_from": TraitName("base task", "Task that this one was derived from."),
+    "instance": TraitName("passage", "Number of the passage."),
+    "line": TraitName("line of the file", "Line of the published file."),
+}
 
 
 def export_zest(examples: Sequence[Example], fields: ZestFields | None) -> Export:
@@ -70,6 +88,7 @@ class ZestSuite(Suite):
     fields = ZestFields
     describe = "Tasks given only by a description, varied in four controlled ways"
     version = 9
+    trait_names = TRAIT_NAMES
     exporters = MappingProxyType({"zest": export_zest})
     options = (Option("score", "mode", "official (as the public script) or corrected."),)
     resources = (

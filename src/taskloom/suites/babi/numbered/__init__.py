@@ -21,6 +21,7 @@ from taskloom.core.example import Example
 from taskloom.core.plan import Level, Plan, Split, Tasks, role_of
 from taskloom.core.scoring import AnyOf, Exact, any_of
 from taskloom.core.seeding import Key
+from taskloom.core.variants import proved
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.fields import BabiFields
@@ -40,6 +41,7 @@ from taskloom.suites.babi.numbered.task import Parsed as Parsed
 from taskloom.suites.babi.numbered.task import Proof as Proof
 from taskloom.suites.babi.numbered.task import Statement as Statement
 from taskloom.suites.babi.numbered.task import TaskKnobs
+from taskloom.suites.babi.numbered.variants import NumberedVariants
 from taskloom.suites.babi.show import show_derived
 from taskloom.suites.babi.splits import DEV, Trial, structures
 from taskloom.suites.babi.story.text_format import StoryText
@@ -194,7 +196,7 @@ def plan_number(
     trial = Trial(partial(draw, name, 0, TRIES) for name, n in sizes.items() if n)
     return Plan(
         splits=tuple(
-            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name))
+            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name), endless=True)
             for name, n in sizes.items()
         ),
         traits=NUMBERED_TRAITS,
@@ -203,6 +205,7 @@ def plan_number(
         answer=task.answer,
         check=task.check,
         show=show_derived,
+        variants=proved(NumberedVariants(task), task.check),
     )
 
 

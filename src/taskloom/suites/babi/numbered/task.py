@@ -323,7 +323,7 @@ class NumberedTask(Generic[F, Q]):
     def make(self, rng: Random, knobs: TaskKnobs | None = None) -> list[Example]:
         """Draw a story and return one example for each of its questions."""
         parsed = self._drawn(rng, knobs)
-        return [self._example(parsed, i) for i in range(len(parsed.queries))]
+        return [self.example(parsed, i) for i in range(len(parsed.queries))]
 
     def one(
         self, rng: Random, knobs: TaskKnobs | None, wanted: Callable[[str], bool]
@@ -338,14 +338,15 @@ class NumberedTask(Generic[F, Q]):
         place = rng.choice([i for i, text in enumerate(texts) if text.endswith("?")])
         sentences = [text for text in texts[:place] if not text.endswith("?")]
         parsed = self.understand(as_story([*sentences, texts[place]]), consistent=True)
-        return self._example(parsed, 0) if wanted(self.signature(parsed.facts)) else None
+        return self.example(parsed, 0) if wanted(self.signature(parsed.facts)) else None
 
     def _drawn(self, rng: Random, knobs: TaskKnobs | None) -> Parsed[F, Q]:
         return self.understand(
             as_story(self.draw_story(rng, knobs or self.knobs())), consistent=True
         )
 
-    def _example(self, parsed: Parsed[F, Q], i: int) -> Example:
+    def example(self, parsed: Parsed[F, Q], i: int) -> Example:
+        """Question i of a story as an example, with its derived answer."""
         line, query = parsed.story.questions[i], parsed.queries[i]
         proof = self.derive(parsed.before(line), query)
         texts = {s.number: s.text for s in parsed.story.sentences if s.number < line.number}

@@ -69,6 +69,18 @@ class SentenceWriter:
             sentences.append(subject + ending)
         return sentences
 
+    def wordings(self, event: Event, text: str = "") -> list[str]:
+        """List the sentences that tell an event.
+
+        Args:
+            event: The event.
+            text: A sentence whose beginning (with its prefix and pronoun) they share. Default:
+                the first beginning.
+        """
+        subjects, _, endings, _, _ = self._wordings[event]
+        subject = next((s for s in subjects if text.startswith(s)), subjects[0])
+        return [subject + ending for ending in endings]
+
     def _wording(self, event: Event) -> EventWording:
         lexicon, event_type = self._lexicon, EVENT_TYPES[event.kind]
         pronoun = "they" if len(event.who) > 1 else self._vocabulary.pronoun(event.who[0])

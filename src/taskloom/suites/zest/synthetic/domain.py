@@ -109,6 +109,15 @@ def _word(text: str) -> str:
     return text
 
 
+def _unit(text: str) -> str:
+    if re.search(r"\d", text):
+        raise ValueError(f"{text!r} cannot be a unit: a reader could not tell it from its number")
+    return text
+
+
+Unit = Annotated[str, AfterValidator(_unit)]
+
+
 def _words(given: Any) -> Any:
     """Expand the name of a shared list, or `combine: [[Ada, Bruno], [Ashdown, Farrow]]` (every
     pair, joined by a blank).
@@ -229,7 +238,7 @@ class Number:
     step: Annotated[Whole, Bound(ge=1)]
     says: Annotated[tuple[OfEntityValue, ...], AtLeastOne]
     asks: Annotated[tuple[Ask, ...], AtLeastOne]
-    unit: str = ""
+    unit: Unit = ""
     more: tuple[AskValue, ...] = ()
     less: tuple[AskValue, ...] = ()
     commas: StrictBool = True
@@ -321,7 +330,7 @@ class Measure:
     least: Phrases
     how: Annotated[tuple[AskExtreme, ...], AtLeastOne]
     column: Filled
-    unit: str = ""
+    unit: Unit = ""
     verb: Verb = "is"
     each: str = ""
     type: Literal["measure"] = "measure"

@@ -246,7 +246,7 @@ class _PassageReader:
         self.last: dict[str, ReadEntity] = {}
 
     def read(self, text: str) -> Reading:
-        for sentence in _SENTENCES.split(text.strip()):
+        for sentence in sentences(text):
             if self.frame.fillers.fullmatch(sentence):
                 continue
             if not self._sentence(self.frame.asides.sub("", sentence.removesuffix("."))):
@@ -382,6 +382,11 @@ class _PassageReader:
                 if thing.name == text:
                     return thing
         raise InputError(f"the {records.one} {text} belongs to nobody in the passage")
+
+
+def sentences(text: str) -> list[str]:
+    """Split a passage into its sentences."""
+    return _SENTENCES.split(text.strip())
 
 
 def read(domain: Domain, text: str) -> Reading:

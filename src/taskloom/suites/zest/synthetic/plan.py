@@ -16,6 +16,7 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.pictures import FamilyMember, FamilyPicture
 from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.core.seeding import Key
+from taskloom.core.variants import proved
 from taskloom.suites.zest.fields import ZestFields, context, described_in_input, question
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.synthetic import second_solver
@@ -23,6 +24,7 @@ from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.domain_files import find_domain, is_file_name, load_domain
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, answer_kinds, task_world
+from taskloom.suites.zest.synthetic.variants import PassageVariants
 from taskloom.suites.zest.task_files import PAPER_NAMES
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def plan(fields: ZestFields, key: Key) -> Plan:
         ),
         show=lambda example: show(world, example),
         tasks=Tasks(tell=described_in_input),
+        variants=proved(PassageVariants(world), check) if fields.parts == "both" else None,
     )
 
 

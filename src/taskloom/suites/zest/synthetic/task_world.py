@@ -44,7 +44,12 @@ class TaskWorld:
 
     def example(self, task: DescribedTask, number: int) -> Example:
         """Make instance `number` of a task."""
-        text, drafted, target = self._written(task, number)
+        return self.instance(task, number, *self._written(task, number))
+
+    def instance(
+        self, task: DescribedTask, number: int, text: str, drafted: draft.Draft, target: str
+    ) -> Example:
+        """Build an instance from its passage, the facts in it, and the answer of the program."""
         return Example(
             layout(task.question, text, self.layout, self.parts),
             acceptable(task.domain, task.program, target),

@@ -23,6 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, nearest
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.labels import (
@@ -124,13 +125,13 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         )
     from taskloom.suites.taskbench.worlds.facts.built import BuiltWorld, is_built
 
-    if name and is_built(Path(name)):
+    if name and is_built(path_of(name)):
         built = BuiltWorld(Path(name))
         sample = _settings(where, settings, {"inputs": int}).get("inputs")
         return built if sample is None else built.sampled(sample)
     from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
-    if not name or (not Path(name).exists() and "/" not in name and "." not in name):
+    if not name or (not path_of(name).exists() and "/" not in name and "." not in name):
         raise InputError(
             f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or"
             " the address of an endpoint"

@@ -1,0 +1,129 @@
+"""Confidence sequences: how often they miss the mean if one looks at every moment, and what stopping
+early costs.
+
+    python benchmarks/sequences.py [--streams 400] [--items 100000] [--pairs 400]
+
+Prints two tables in Markdown. Coverage: the share of streams whose mean is never excluded at any of
+1 to 100,000 items. Stopping: the number of items after which `run --until decided`, which looks after
+every batch of 20, knows the better of two models, and how often it is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.experiments.execute.until import BATCH
+from taskloom.experiments.statistics import sequences
+from taskloom.experiments.statistics.sequences import ConfidenceSequence
+
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+
+CANDIDATES = 20
+"""Candidate means for coverage instead of 1,000, which takes a fiftieth of the time. All true means
+are candidates, and a mean that is refuted counts as missed even where the interval, which is a step
+wider, still has it.
+"""
+
+MOST = 1_000
+"""Items of the fixed sample that stopping early is compared with."""
+
+
+def right(share: float) -> Draw:
+    return lambda rng, n: (rng.random(n) < share).astype(float)
+
+
+def graded(share: float) -> Draw:
+    """Scores between 0 and 1, such as F1: a beta distribution of this mean."""
+    return lambda rng, n: rng.beta(4 * share, 4 * (1 - share), n)
+
+
+def difference(first: float, second: float) -> Draw:
+    """Paired differences of two models whose errors are independent."""
+    return lambda rng, n: right(first)(rng, n) - right(second)(rng, n)
+
+
+COVERAGE: dict[str, tuple[Draw, float, float]] = {
+    **{f"right or wrong, mean {p}": (right(p), p, 0.0) for p in (0.05, 0.5, 0.8, 0.95)},
+    "graded, mean 0.7": (graded(0.7), 0.7, 0.0),
+    "difference, 0.8 and 0.8": (difference(0.8, 0.8), 0.0, -1.0),
+    "difference, 0.8 and 0.6": (difference(0.8, 0.6), 0.2, -1.0),
+}
+"""Draws, their true mean, and their lowest value."""
+
+
+def covered(draw: Draw, mean: float, low: float, items: int, rng: np.random.Generator) -> bool:
+    """True if a stream never excludes its mean."""
+    sequence = ConfidenceSequence(low, 1.0)
+    sequence.add(draw(rng, items))
+    place = round((mean - low) / (1.0 - low) * CANDIDATES)
+    return not sequence._refuted[place]
+
+
+def decision(draw: Draw, most: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Items asked until a difference is decided, and its sign; 0 if it is not."""
+    sequence = ConfidenceSequence(-1.0, 1.0)
+    while sequence.n < most:
+        sequence.add(draw(rng, BATCH))
+        if sequence.excludes(0.0):
+            return sequence.n, 1 if sequence.interval[0] > 0 else -1
+    return sequence.n, 0
+
+
+def print_coverage(streams: int, items: int) -> None:
+    steps, sequences.STEPS = sequences.STEPS, CANDIDATES
+    print("| scores | streams | coverage at all of 1 to", f"{items:,} items |\n| --- | --- | --- |")
+    for name, (draw, mean, low) in COVERAGE.items():
+        rng = np.random.default_rng(0)
+        hits = sum(covered(draw, mean, low, items, rng) for _ in range(streams))
+        print(f"| {name} | {streams} | {100 * hits / streams:.1f} % |", flush=True)
+    sequences.STEPS = steps
+
+
+def print_decisions(pairs: int) -> None:
+    heads = (
+        "accuracies | items, mean | items, 95th percentile | fewer than 1,000 | undecided | wrong"
+    )
+    print(f"\n| {heads} |\n|{' --- |' * 6}")
+    for better in (1.0, 0.9, 0.8, 0.7, 0.6):
+        _print_pair(better, better - 0.2, pairs)
+    _print_pair(0.8, 0.8, pairs)
+
+
+def _print_pair(first: float, second: float, pairs: int) -> None:
+    rng = np.random.default_rng(1)
+    found = [decision(difference(first, second), MOST, rng) for _ in range(pairs)]
+    items = np.array([n for n, _ in found])
+    truth = 1 if first > second else 0
+    undecided = sum(sign == 0 for _, sign in found)
+    wrong = sum(sign not in (0, truth) for _, sign in found)
+    cells = [
+        f"{first:.1f} and {second:.1f}",
+        f"{items.mean():.0f}",
+        f"{np.quantile(items, 0.95):.0f}",
+        f"{MOST / items.mean():.1f} times",
+        f"{100 * undecided / pairs:.1f} %",
+        f"{100 * wrong / pairs:.1f} %",
+    ]
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--streams", type=int, default=400)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--pairs", type=int, default=400)
+    given = parser.parse_args()
+    print_coverage(given.streams, given.items)
+    print_decisions(given.pairs)
+
+
+if __name__ == "__main__":
+    main()

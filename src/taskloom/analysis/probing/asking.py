@@ -1,0 +1,349 @@
+"""Questions to a model that answers without training, each asked once and remembered.
+
+A probe chooses its next question by the answers so far. Every answer is written to a journal as
+soon as it is known, so that a probe that was interrupted asks only what is open and ends with the
+same result. A model that samples is asked the same question several times, until a confidence
+sequence for the share of right answers excludes one half.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from taskloom.analysis.profile.profile import read_model
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import ParameterError, TaskloomError, nearest
+from taskloom.core.example import Example
+from taskloom.core.files import json_digest
+from taskloom.core.plan import Plan, Split
+from taskloom.core.progress import Progress, shown
+from taskloom.core.registry import is_python, load_module
+from taskloom.core.scoring import Scorer
+from taskloom.core.shards import to_examples, to_table
+from taskloom.experiments.statistics.sequences import ConfidenceSequence
+from taskloom.learners import config
+from taskloom.learners.interface import LEARNERS, Learner, code_digest, trains
+from taskloom.recipe import Recipe
+
+Answer = Callable[[Sequence[str], int], list[str]]
+"""From inputs and the number of the repetition to one answer per input."""
+
+Model = str | Mapping[str, Any] | Callable[[str], str]
+"""A model as a person names it: see `open_model`."""
+
+TRAINING_ROWS = 1_000
+"""Maximum training rows that a learner is given to choose the examples of its prompt from."""
+
+SURE = 0.99
+"""Level of the confidence sequence that decides if an item is answered right. Many items are
+asked, so it is higher than the 95 % of a single claim. An item that is always answered wrong is
+asked 14 times.
+"""
+
+MOST_REPEATS = 40
+"""Maximum number of times that one question is asked. An item that is answered right in a quarter of
+all cases is decided after 39 answers (median of 100 simulations).
+"""
+
+BORDER = 0.5
+"""Share of right answers that separates right from wrong items for a model that samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedModel:
+    """A model that answers questions.
+
+    Attributes:
+        name: What pages call it.
+        identity: Digest of what determines its answers, as far as that is known.
+        sampling: True if the same question may get different answers.
+        answer: Asks it.
+    """
+
+    name: str
+    identity: str
+    sampling: bool
+    answer: Answer
+
+
+def open_model(
+    model: Model,
+    plan: Plan,
+    *,
+    endpoint: str = "",
+    sampling: bool | None = None,
+    describe: bool = True,
+) -> AskedModel:
+    """Open a model for the questions of a plan.
+
+    Args:
+        model: A function from an input to an answer; `FILE.py::NAME`, a function or learner in a
+            Python file; the settings of a learner (a mapping, or the same as YAML in braces); the
+            folder of a saved learner; a language model's folder or hub id; with `endpoint`, a
+            model's name there.
+        plan: Its description is the instruction, its training split gives the examples.
+        endpoint: Address of an OpenAI-compatible endpoint, up to and including `/v1`.
+        sampling: True if the same question may get different answers. Default: endpoints sample
+            unless they are sent `temperature: 0`, everything else does not.
+        describe: Start the prompt with the plan's description, unless the settings have one.
+    """
+    function = _function(model)
+    if function is not None:
+        if endpoint:
+            raise ParameterError("endpoint", f"is for a model's name, and {model} is a function")
+        return _of_function(function, bool(sampling))
+    name, block = _settings(model, endpoint)
+    learner: Any = config.read(block, "the model")
+    if trains(learner):
+        raise TaskloomError(
+            f"the learner '{block['learner']}' has to be trained first; train it by 'taskloom run'"
+            " with 'keep: {model: true}' and name the folder of the saved model"
+        )
+    if describe and hasattr(learner, "describe") and not learner.describe:
+        learner = replace(learner, describe=plan.describe)
+    if sampling is None:
+        request = getattr(learner, "request", None) or {}
+        sampling = block["learner"] == "endpoint" and request.get("temperature") != 0
+    # A saved learner's block has a digest of its files; a learner from a file has its code.
+    identity = json_digest(LEARNERS.get(_registered(block)).identity(learner))
+    return AskedModel(name, identity, sampling, _fitted_answers(learner, plan))
+
+
+def _registered(block: Mapping[str, Any]) -> str:
+    """Name of a learner in the registry."""
+    from taskloom.learners.interface import find_learner
+
+    return find_learner(str(block["learner"])).name
+
+
+def _fitted_answers(learner: Learner, plan: Plan) -> Answer:
+    """Fit a learner when it is first asked. Every repetition gets a fitted learner of its own,
+    because an endpoint remembers its replies.
+    """
+    fitted: dict[int, Any] = {}
+
+    def answer(inputs: Sequence[str], repetition: int) -> list[str]:
+        keeps_replies = hasattr(learner, "cache")
+        own = repetition if keeps_replies else 0
+        if own not in fitted:
+            once = replace(learner, cache="") if keeps_replies and own else learner  # type: ignore[type-var]
+            fitted[own] = once.fit(_training_rows(plan))
+        return list(fitted[own].answer(inputs))
+
+    return answer
+
+
+def _training_rows(plan: Plan) -> list[Example]:
+    for split in plan.splits:
+        if split.role == "train":
+            return rows(plan, split, 0, min(split.n, TRAINING_ROWS))
+    return []
+
+
+def _settings(model: Any, endpoint: str) -> tuple[str, dict[str, Any]]:
+    """Name and settings of the learner that a person means."""
+    if isinstance(model, str) and model.strip().startswith("{"):
+        import yaml
+
+        try:
+            model = yaml.safe_load(model)
+        except yaml.YAMLError:
+            model = None
+        if not isinstance(model, dict):
+            raise ParameterError(
+                "model", "is not YAML in braces; write e.g. '{learner: endpoint, model: NAME}'"
+            )
+    if isinstance(model, Mapping):
+        block = dict(model)
+        if "learner" not in block:
+            raise ParameterError("model", "has no 'learner'; write e.g. {learner: endpoint, …}")
+        if endpoint:
+            block["url"] = endpoint
+        return str(block.get("model") or block["learner"]), block
+    if is_python(model.partition("::")[0]):
+        return model, {"learner": model}
+    profiled = read_model(model, endpoint=endpoint)
+    return profiled.name, dict(profiled.settings)
+
+
+def _function(model: Any) -> Callable[[str], str] | None:
+    """The function that a person means. None if the model is not a function."""
+    if callable(model):
+        function: Callable[[str], str] = model
+        return function
+    if not isinstance(model, str | Mapping):
+        raise ParameterError("model", f"is {type(model).__name__}; give a function or a name")
+    if not isinstance(model, str) or not is_python(model.partition("::")[0]):
+        return None
+    path, _, wanted = model.partition("::")
+    import sys
+
+    module = load_module(path_of(path))
+    if LEARNERS.of(module) and (not wanted or wanted in LEARNERS.of(module)):
+        return None
+    own = {
+        name: thing
+        for name, thing in vars(sys.modules[module]).items()
+        if callable(thing) and getattr(thing, "__module__", "") == module and name[0] != "_"
+    }
+    if wanted not in own and (wanted or len(own) != 1):
+        known = nearest(wanted, own) if own else "it defines none"
+        raise TaskloomError(f"{path}: name a function of the file as {path}::NAME; {known}")
+    named: Callable[[str], str] = own[wanted or next(iter(own))]
+    return named
+
+
+def _of_function(function: Callable[[str], str], sampling: bool) -> AskedModel:
+    name = getattr(function, "__name__", type(function).__name__)
+
+    def answer(inputs: Sequence[str], repetition: int) -> list[str]:
+        answers = [function(text) for text in inputs]
+        for one in answers:
+            if not isinstance(one, str):
+                raise TaskloomError(f"{name} returned {one!r}; it must return a text")
+        return answers
+
+    try:
+        code = code_digest(function)
+    except (OSError, TypeError, AttributeError, TaskloomError):  # typed at a prompt, or built in
+        code = ""
+    return AskedModel(name, json_digest([name, code]), sampling, answer)
+
+
+ShowCount = Callable[[str, int, int], None]
+"""Shows what is going on in words, and how much of it is done."""
+
+
+@contextmanager
+def count_display(progress: bool | None, unit: str) -> Iterator[ShowCount]:
+    """Yield a function that shows progress, or does nothing if nobody wants it."""
+    began = time.monotonic()
+    with shown(progress) as show:
+
+        def count(words: str, done: int, total: int) -> None:
+            if show is not None:
+                show(Progress(words, done, total, time.monotonic() - began, unit))
+
+        yield count
+
+
+def rows(plan: Plan, split: Split, start: int, stop: int) -> list[Example]:
+    """Examples start..stop of a split."""
+    made = split.rows(start, stop)
+    if isinstance(made, Iterator | Sequence):
+        return list(made)
+    return list(to_examples(to_table(made, start, plan.traits)))
+
+
+def asked_split(plan: Plan, name: str = "") -> Split:
+    """The split of that name, or else `test`, or else the first test split."""
+    if name:
+        return plan.split(name)
+    tests = [split for split in plan.splits if split.role == "test" and split.n]
+    if not tests:
+        raise TaskloomError("the recipe has no test split with examples; name a split to ask")
+    return next((split for split in tests if split.name == "test"), tests[0])
+
+
+def drawn(recipe: Recipe, plan: Plan, split: Split, seed: int | None) -> Iterator[Example]:
+    """Yield the examples of a split, each once, in a keyed random order.
+
+    The order depends on recipe, seed and split alone, so that every model is asked the same items.
+    """
+    order = recipe.key(seed).permutation(split.n, "probe", split.name)
+    for position in range(split.n):
+        index = int(order(position))
+        yield from rows(plan, split, index, index + 1)
+
+
+@dataclass
+class Questions:
+    """A model's answers to items, each question asked once.
+
+    Attributes:
+        model: The model.
+        scorer: Judges its answers. An answer is right if its score is 1.
+        journal: File of all answers so far; None: in memory only.
+        asked: Number of questions that were put to the model, those of the journal included.
+    """
+
+    model: AskedModel
+    scorer: Scorer
+    journal: Path | None = None
+    asked: int = 0
+    _answers: dict[tuple[str, int], str] = field(default_factory=dict)
+    _used: set[tuple[str, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.journal is None or not self.journal.is_file():
+            return
+        for line in self.journal.read_text(encoding="utf-8").splitlines():
+            try:
+                text, repetition, answer = json.loads(line)
+                self._answers[str(text), int(repetition)] = str(answer)
+            except (ValueError, TypeError):  # the line that a kill has cut
+                continue
+
+    def answers(self, examples: Sequence[Example], repetition: int = 0) -> list[str]:
+        """One answer per example."""
+        keys = [(example.input, repetition) for example in examples]
+        new = [key for key in dict.fromkeys(keys) if key not in self._answers]
+        if new:
+            given = self.model.answer([text for text, _ in new], repetition)
+            self._answers.update(zip(new, given, strict=True))
+            self._write(new)
+        self.asked += len(set(keys) - self._used)
+        self._used.update(keys)
+        return [self._answers[key] for key in keys]
+
+    def _write(self, keys: Sequence[tuple[str, int]]) -> None:
+        if self.journal is None:
+            return
+        self.journal.parent.mkdir(parents=True, exist_ok=True)
+        with self.journal.open("a", encoding="utf-8") as file:
+            for text, repetition in keys:
+                file.write(json.dumps([text, repetition, self._answers[text, repetition]]) + "\n")
+
+    def right(self, examples: Sequence[Example], repetition: int = 0) -> list[bool]:
+        """True for each example that is answered right in one repetition."""
+        answers = self.answers(examples, repetition)
+        scores = [self.scorer.score(a, e) for a, e in zip(answers, examples, strict=True)]
+        return [score >= 1.0 for score in scores]
+
+    def first_answer(self, example: Example) -> str:
+        """The model's first wrong answer to an example; its first answer if none is wrong."""
+        for repetition in range(MOST_REPEATS):
+            if (example.input, repetition) not in self._used:
+                break
+            if not self.right([example], repetition)[0]:
+                return self.answers([example], repetition)[0]
+        return self.answers([example])[0]
+
+    def wrong(self, examples: Sequence[Example], *, thorough: bool = False) -> list[bool]:
+        """True for each example that the model certainly gets wrong.
+
+        Args:
+            examples: The items.
+            thorough: Also repeat questions whose first answer is right.
+        """
+        first = self.right(examples)
+        if not self.model.sampling:
+            return [not right for right in first]
+        open_items = [i for i, right in enumerate(first) if thorough or not right]
+        sequences = {i: ConfidenceSequence(level=SURE) for i in open_items}
+        verdicts = [False] * len(examples)
+        for repetition in range(MOST_REPEATS):
+            asked = self.right([examples[i] for i in open_items], repetition)
+            for i, right in zip(open_items, asked, strict=True):
+                sequences[i].add(float(right))
+                verdicts[i] = sequences[i].interval[1] < BORDER
+            open_items = [i for i in open_items if not sequences[i].excludes(BORDER)]
+            if not open_items:
+                break
+        return verdicts

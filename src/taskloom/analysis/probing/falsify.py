@@ -1,0 +1,333 @@
+"""`taskloom falsify`: the smallest items that a model gets wrong.
+
+Property-based testing for language models. Items are drawn and asked until enough are answered
+wrong. Each wrong item is then shrunk: as long as one of its *simpler* variants is answered wrong
+too, that variant takes its place. What remains is minimal: with anything less, the model is right.
+Flips and keeps of a minimal item that the model gets right show what the failure depends on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from taskloom.analysis.probing import failures_page
+from taskloom.analysis.probing.asking import (
+    AskedModel,
+    Model,
+    Questions,
+    ShowCount,
+    asked_split,
+    count_display,
+    drawn,
+    open_model,
+)
+from taskloom.analysis.probing.failures import (
+    FORMAT,
+    SCHEMA,
+    Failure,
+    Falsification,
+    Neighbour,
+    grouped,
+)
+from taskloom.core import shards
+from taskloom.core.arguments import path_of, whole
+from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.example import Example, Trait
+from taskloom.core.files import atomic, read_utf8
+from taskloom.core.plan import Plan
+from taskloom.core.variants import Variant
+from taskloom.data import Dataset, dataset, load
+from taskloom.recipe import Recipe
+from taskloom.recipe import read as read_recipe
+from taskloom.recipe.overrides import Changes
+
+RESULT, PAGE, FAILURES, WORK = "falsify.json", "falsify.html", "failures", "answers"
+"""Files and folders of a result: the result itself, its page, the failures as a dataset, and the
+model's answers.
+"""
+
+BATCH = 25
+"""Items that are drawn and asked at once, and variants of one item: enough to keep an endpoint busy,
+few enough that a model with many faults is found out soon.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Known failures, asked again.
+
+    Attributes:
+        model: Name of the model that was asked.
+        found_in: Name of the model that the failures were found in.
+        examples: The minimal failures.
+        wrong: True for each one that this model gets wrong too.
+        answers: Its answers.
+    """
+
+    model: str
+    found_in: str
+    examples: tuple[Example, ...]
+    wrong: tuple[bool, ...]
+    answers: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        rows = [
+            {"input": e.input, "targets": e.targets, "answer": a, "wrong": w}
+            for e, w, a in zip(self.examples, self.wrong, self.answers, strict=True)
+        ]
+        return {"model": self.model, "found_in": self.found_in, "failures": rows}
+
+
+def falsify(
+    model: Model,
+    recipe: Any,
+    *,
+    changes: Changes = None,
+    split: str = "",
+    seed: int | None = None,
+    items: int = 500,
+    failures: int = 10,
+    questions: int = 500,
+    endpoint: str = "",
+    sampling: bool | None = None,
+    out: str | Path | None = None,
+    progress: bool | None = None,
+) -> Falsification:
+    """Find the smallest items that a model gets wrong.
+
+    Args:
+        model: A function from an input to an answer, `FILE.py::NAME`, the settings of a learner, the
+            folder of a saved learner, a language model's folder or hub id; with `endpoint`, a
+            model's name there.
+        recipe: In any form that `make` takes.
+        changes: Changes of its fields.
+        split: The split to draw from; `test` or the first test split by default.
+        seed: Seed of the items; the recipe's own by default.
+        items: Maximum number of items to draw.
+        failures: Number of wrong items after which no more are drawn.
+        questions: Maximum number of questions to shrink one failure.
+        endpoint: Address of an OpenAI-compatible endpoint, up to and including `/v1`.
+        sampling: True if the model may answer the same question differently; see `open_model`.
+        out: Folder for the page, the result and the failures as a dataset. Answers are kept there
+            too, so that an interrupted search is resumed.
+        progress: Whether to show progress; None: in notebooks only.
+    """
+    for name, value in (("items", items), ("failures", failures), ("questions", questions)):
+        whole(value, name, 1)
+    checked = read_recipe(recipe, changes)
+    plan = checked.plan(seed)
+    asked = open_model(model, plan, endpoint=endpoint, sampling=sampling)
+    folder = path_of(out) if out is not None else None
+    journal = folder / WORK / f"{asked.identity}.jsonl" if folder is not None else None
+    search = Search(plan, Questions(asked, plan.scorer, journal))
+    chosen = asked_split(plan, split)
+    with count_display(progress, "items") as show:
+        search.draw(drawn(checked, plan, chosen, seed), min(items, chosen.n), failures, show)
+        found = search.shrink_all(failures, questions, show)
+    result = Falsification(
+        asked.name,
+        checked.name,
+        chosen.name,
+        search.items,
+        len(search.wrong),
+        search.questions.asked,
+        tuple(found),
+        tuple(grouped(found, search.answered_right)),
+        plan.variants is not None,
+    )
+    if folder is not None:
+        write_result(folder, result, checked, plan, seed)
+    return result
+
+
+@dataclass
+class Search:
+    """The search for failures of one model in one plan.
+
+    Attributes:
+        plan: Makes items and their variants.
+        questions: The model's answers.
+        items: Number of items drawn.
+        wrong: Items that the model certainly gets wrong.
+        answered_right: Traits of all items and variants that it got right.
+    """
+
+    plan: Plan
+    questions: Questions
+    items: int = 0
+    wrong: list[Example] = field(default_factory=list)
+    answered_right: list[Mapping[str, Trait]] = field(default_factory=list)
+
+    def draw(self, stream: Iterator[Example], items: int, enough: int, show: ShowCount) -> None:
+        """Draw and ask items until enough of them are wrong."""
+        while self.items < items and len(self.wrong) < enough:
+            batch = [next(stream) for _ in range(min(BATCH, items - self.items))]
+            wrong = self._ask(batch)
+            self.items += len(batch)
+            self.wrong += [e for e, is_wrong in zip(batch, wrong, strict=True) if is_wrong]
+            show(f"{len(self.wrong)} wrong answers", self.items, items)
+
+    def _ask(self, examples: Sequence[Example], *, thorough: bool = False) -> list[bool]:
+        wrong = self.questions.wrong(examples, thorough=thorough)
+        self.answered_right += [
+            example.traits
+            for example, is_wrong in zip(examples, wrong, strict=True)
+            if not is_wrong
+        ]
+        return wrong
+
+    def shrink_all(self, count: int, most: int, show: ShowCount) -> list[Failure]:
+        """Shrink the first wrong items. Items that shrink to the same one count once."""
+        failures: dict[str, Failure] = {}
+        for number, example in enumerate(self.wrong[:count]):
+            show(f"shrinking, {self.questions.asked:,} questions", number, count)
+            failure = self.shrink(example, most)
+            failures.setdefault(failure.minimal.input, failure)
+        return list(failures.values())
+
+    def shrink(self, example: Example, most: int) -> Failure:
+        """Shrink a wrong item until every simpler variant is answered right.
+
+        Args:
+            example: The item.
+            most: Maximum number of questions. Variants that were asked before are free.
+        """
+        end = self.questions.asked + most
+        minimal, edits = example, []
+        while (step := self._simpler_failure(minimal, end)) is not None:
+            minimal = step.example
+            edits.append(step.edit)
+        proved = self.plan.variants is not None and self.questions.asked < end
+        neighbours = self._neighbours(minimal) if proved else ()
+        answer = self.questions.first_answer(minimal)
+        return Failure(example, minimal, answer, tuple(edits), proved, neighbours)
+
+    def _simpler_failure(self, example: Example, end: int) -> Variant | None:
+        """The first simpler variant that is certainly answered wrong.
+
+        If there is none, simpler variants of the simpler variants are tried: some things can only
+        be taken away together, such as a sentence and the pronoun that refers to it.
+        """
+        simpler = self._simpler(example)
+        found = self._first_failure(simpler, end) or self._missed_failure(simpler, end)
+        if found is not None:
+            return found
+        smaller: dict[str, Variant] = {}
+        for first in simpler:
+            for second in self._simpler(first.example):
+                both = replace(second, edit=f"{first.edit}, {second.edit}")
+                smaller.setdefault(second.example.input, both)
+        return self._first_failure(list(smaller.values()), end)
+
+    def _simpler(self, example: Example) -> list[Variant]:
+        return [variant for variant in self._variants(example) if variant.kind == "simpler"]
+
+    def _first_failure(self, simpler: Sequence[Variant], end: int) -> Variant | None:
+        for start in range(0, len(simpler), BATCH):
+            if self.questions.asked >= end:
+                return None
+            batch = simpler[start : start + BATCH]
+            right = self.questions.right([v.example for v in batch])
+            for variant, is_right in zip(batch, right, strict=True):
+                # One after the other, since the repetitions of the first one usually decide.
+                if not is_right and self._ask([variant.example])[0]:
+                    return variant
+        return None
+
+    def _missed_failure(self, simpler: Sequence[Variant], end: int) -> Variant | None:
+        """A simpler variant that is answered wrong although its first answer was right."""
+        for start in range(0, len(simpler), BATCH):
+            if self.questions.asked >= end:
+                return None
+            batch = simpler[start : start + BATCH]
+            wrong = self._ask([v.example for v in batch], thorough=True)
+            for variant, is_wrong in zip(batch, wrong, strict=True):
+                if is_wrong:
+                    return variant
+        return None
+
+    def _variants(self, example: Example) -> Iterable[Variant]:
+        return self.plan.variants(example) if self.plan.variants is not None else ()
+
+    def _neighbours(self, example: Example) -> tuple[Neighbour, ...]:
+        """The variants of a minimal item that are answered right."""
+        variants = list(self._variants(example))
+        wrong = self._ask([v.example for v in variants])
+        return tuple(
+            Neighbour(v.kind, v.edit, v.before, v.after)
+            for v, is_wrong in zip(variants, wrong, strict=True)
+            if not is_wrong
+        )
+
+
+def write_result(
+    folder: Path, result: Falsification, recipe: Recipe, plan: Plan, seed: int | None
+) -> None:
+    """Write the page, the failures as a dataset and, last, the result."""
+    failures = folder / FAILURES
+    for split in ("minimal", "drawn"):
+        rows = [getattr(failure, split) for failure in result.failures]
+        table = shards.to_table(rows, 0, plan.traits)
+        dataset.write_foreign(failures, {split: table})
+    failures_page.write_page(folder / PAGE, result, recipe, seed)
+    record = {**result.to_dict(), "made_by": recipe.to_dict(), "seed": seed}
+    with atomic(folder / RESULT) as beside:
+        text = json.dumps(record, ensure_ascii=False, indent=1)
+        beside.write_text(text + "\n", encoding="utf-8")
+
+
+def replay(
+    model: Model,
+    folder: str | Path,
+    recipe: Any = None,
+    *,
+    changes: Changes = None,
+    endpoint: str = "",
+    sampling: bool | None = None,
+) -> Replay:
+    """Ask a model the minimal failures that `falsify` found in another one.
+
+    Args:
+        model: As `falsify` takes it.
+        folder: The folder that `falsify` wrote.
+        recipe: The recipe, if it is defined in a Python file; the folder names all others.
+        changes: Changes of its fields, if a recipe is given.
+        endpoint: Address of an OpenAI-compatible endpoint.
+        sampling: True if the model may answer the same question differently.
+    """
+    record, failures = read_failures(path_of(folder))
+    if recipe is not None:
+        checked = read_recipe(recipe, changes)
+    else:
+        checked = Recipe.from_dict(record["made_by"], str(path_of(folder) / RESULT))
+    plan = checked.plan(record["seed"])
+    asked: AskedModel = open_model(model, plan, endpoint=endpoint, sampling=sampling)
+    questions = Questions(asked, plan.scorer)
+    examples = tuple(failures["minimal"])
+    wrong = questions.wrong(examples)
+    answers = tuple(questions.first_answer(example) for example in examples)
+    return Replay(asked.name, str(record["model"]), examples, tuple(wrong), answers)
+
+
+def read_failures(folder: Path) -> tuple[dict[str, Any], Dataset]:
+    """Read the result and the failures that `falsify` wrote."""
+    path = folder / RESULT
+    if not path.is_file():
+        raise ParameterError(
+            "replay", f"{folder} has no {RESULT}; name a folder that 'taskloom falsify -o' wrote"
+        )
+    try:
+        record = json.loads(read_utf8(path))
+        if record["format"] != FORMAT or record["schema"] != SCHEMA:
+            raise ValueError("it has another format")
+        record["made_by"], record["seed"], record["model"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged ({error}); run 'taskloom falsify' again") from error
+    if not record["failures"]:
+        raise DataError(f"{path} has no failures to replay")
+    return record, load(folder / FAILURES)

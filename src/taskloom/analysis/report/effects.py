@@ -1,0 +1,186 @@
+"""Effects in the runs of a report, all on one scale, so that the headline can be the strongest.
+
+An effect is a difference between two scores that is larger than chance: between learners, between
+values of a setting, between iid and ood. For a trait it is the difference that two equally large
+halves of the examples would need in order to explain as much of the variance as the trait does:
+2 √(explained × variance). The largest difference between any two of its values would favour traits
+with many rare values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.traits import PERMUTATIONS, ScoredItems, explained, scored_items
+from taskloom.core.offers import TraitName
+from taskloom.core.registry import trait_name
+from taskloom.experiments.statistics import correct
+from taskloom.experiments.table import Runs
+
+ALPHA = 0.05
+"""Significance level, after correction."""
+
+CONSTANT = frozenset({"majority"})
+"""Learners that give every input the same answer. Their scores say how often that answer is right,
+and nothing about what was learned.
+"""
+
+SMALLEST = 0.1
+"""Minimum size of an effect in the headline. A smaller one may be real and is in the findings."""
+
+SIMPLER = 0.85
+"""A trait with fewer values is preferred if its effect is at least this share of the largest."""
+
+
+def is_constant(learner: str) -> bool:
+    """True if a learner, by its label, gives every input the same answer."""
+    return learner.partition(" ")[0] in CONSTANT
+
+
+@dataclass(frozen=True, slots=True)
+class TraitEffect:
+    """Effect of one trait on the scores of one learner on one split.
+
+    Attributes:
+        recipe: Label of the recipe.
+        learner: Label of the learner.
+        split: The split.
+        trait: The trait's own name.
+        name: Its name for people.
+        explained: Share of the variance of scores that lies between its values.
+        size: Difference between two equal halves that would explain as much.
+        p: p-value, corrected (Holm) for all traits and groups.
+        means: Mean score of each value, in natural order.
+    """
+
+    recipe: str
+    learner: str
+    split: str
+    trait: str
+    name: TraitName
+    explained: float
+    size: float
+    p: float
+    means: Mapping[str, float]
+    items: ScoredItems = field(repr=False)
+
+    @property
+    def shown(self) -> bool:
+        """True if the effect is larger than chance."""
+        return self.p < ALPHA
+
+    @property
+    def worst(self) -> str:
+        """Value with the lowest mean."""
+        return min(self.means, key=lambda value: self.means[value])
+
+
+def trait_effects(
+    runs: Runs, cells: Mapping[str, Mapping[str, Sequence[str]]]
+) -> list[TraitEffect]:
+    """Effects of all traits on all learners and splits, the largest first.
+
+    p-values are those of the F test; `confirmed` computes that of a permutation.
+
+    Args:
+        runs: Runs that kept their predictions.
+        cells: Runs by the labels of recipe and learner.
+    """
+    cell_of: dict[str, tuple[str, str]] = {}
+    labels: dict[str, str] = {}
+    for recipe, own in cells.items():
+        for learner, names in own.items():
+            if is_constant(learner):
+                continue
+            label = str(len(cell_of))
+            cell_of[label] = (recipe, learner)
+            labels |= dict.fromkeys(names, label)
+    columns = {*runs.table.column_names, "task"}
+    found: list[tuple[ScoredItems, str, dict[str, Any]]] = []
+    for group in scored_items(runs, labels=labels) if labels else ():
+        for trait, values in group.traits.items():
+            measured = None if trait in columns else explained(group.scores, values, 0)
+            if measured is not None:
+                found.append((group, trait, measured))
+    named: dict[tuple[str, str], TraitName] = {}  # an unknown suite is looked for on disk
+    corrected = correct([measured["p"] for _, _, measured in found], "holm")
+    effects = []
+    for (group, trait, measured), p in zip(found, corrected, strict=True):
+        recipe, learner = cell_of[group.trainings]
+        place = (recipe.partition("/")[0], trait)
+        if place not in named:
+            named[place] = trait_name([recipe], trait)
+        share = max(0.0, measured["explained"])
+        means = measured["means"]
+        effects.append(
+            TraitEffect(
+                recipe,
+                learner,
+                group.split,
+                trait,
+                named[place],
+                share,
+                2 * math.sqrt(share * measured["variance"]),
+                float(p),
+                {value: means[value] for value in sorted(means, key=figures.natural_order)},
+                group,
+            )
+        )
+    return sorted(effects, key=lambda effect: -effect.size)
+
+
+def strongest_trait(effects: Sequence[TraitEffect]) -> TraitEffect | None:
+    """The largest effect of a trait that is larger than chance; None if there is none.
+
+    Traits overlap: a composition determines the number of facts. Of traits with about the same
+    effect on the same answers, the one with the fewest values is the finding.
+    """
+    for largest in effects:
+        if not confirmed(largest, len(effects)):
+            continue
+        group = (largest.recipe, largest.learner, largest.split)
+        rivals = []
+        for effect in effects:
+            same = (effect.recipe, effect.learner, effect.split) == group
+            if same and effect.shown and effect.size >= SIMPLER * largest.size:
+                rivals.append(effect)
+        return min(
+            rivals, key=lambda effect: (len(effect.means), rank(effect.recipe, effect.trait))
+        )
+    return None
+
+
+def confirmed(effect: TraitEffect, tests: int) -> bool:
+    """True if a permutation test, corrected for all tests, shows the effect as well.
+
+    Args:
+        effect: The effect.
+        tests: Number of effects that were looked at.
+    """
+    if not effect.shown:
+        return False
+    # The F test needs no check for many items; permutations of 20,000 items take a second.
+    permutations = min(PERMUTATIONS, 20_000_000 // max(1, len(effect.items.scores)))
+    measured = explained(effect.items.scores, effect.items.traits[effect.trait], permutations)
+    return measured is not None and measured["p"] * tests < ALPHA
+
+
+def rank(recipe: str, trait: str) -> tuple[int, str]:
+    """Sort key of traits that say the same: in the order in which their suite names them."""
+    from taskloom.core.registry import SUITES
+
+    owner = SUITES.find(recipe.split("/")[0])
+    named = [] if owner is None else list(owner.trait_names)
+    return (named.index(trait) if trait in named else len(named), trait)
+
+
+def by_size(effects: Iterable[TraitEffect]) -> dict[str, TraitEffect]:
+    """Largest effect of each trait, those that are larger than chance first."""
+    largest: dict[str, TraitEffect] = {}
+    for effect in sorted(effects, key=lambda effect: (not effect.shown, -effect.size)):
+        largest.setdefault(effect.trait, effect)
+    return largest

@@ -1,0 +1,237 @@
+"""Probing a model: falsify and frontier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskloom.cli.options import Json, Seed, Set
+from taskloom.core.errors import ParameterError, TaskloomError
+
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help=(
+            "FILE.py::FUNCTION, a saved learner's folder, a language model's folder or hub id, or a"
+            " learner's settings in braces; with --endpoint, a model's name there."
+        ),
+    ),
+]
+
+ProbedRecipe = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A name, a .yaml recipe, or a .py task file.")
+]
+
+EndpointUrl = Annotated[
+    str,
+    typer.Option(
+        "--endpoint", metavar="URL", help="An OpenAI-compatible endpoint, up to and including /v1."
+    ),
+]
+
+Sampling = Annotated[
+    bool | None,
+    typer.Option(
+        "--sampling/--deterministic",
+        help="Whether the same question may get different answers [endpoints without temperature 0].",
+    ),
+]
+
+SplitName = Annotated[
+    str, typer.Option("--split", help="The split to draw from [test, or the first test split].")
+]
+
+
+SHOWN_CHARACTERS = 70
+"""Maximum characters of an item in a table."""
+
+
+def falsify(
+    model: ModelName,
+    recipe: ProbedRecipe = "",
+    items: Annotated[int, typer.Option("--items", min=1, help="Most items to draw.")] = 500,
+    failures: Annotated[
+        int, typer.Option("--failures", min=1, help="Wrong items after which no more are drawn.")
+    ] = 10,
+    questions: Annotated[
+        int, typer.Option("--questions", min=1, help="Most questions to shrink one failure.")
+    ] = 500,
+    endpoint: EndpointUrl = "",
+    sampling: Sampling = None,
+    split: SplitName = "",
+    seed: Seed = None,
+    set: Set = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="DIR", help="Ask the failures of an earlier search instead."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [falsify-MODEL]."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the smallest items that a model gets wrong.
+
+    Items are drawn until enough answers are wrong. Each wrong item is shrunk as long as a simpler
+    one is answered wrong too. The folder has a page, and the failures as a dataset that can be
+    replayed with another model; that ends with status 1 if one of them is still answered wrong.
+    Rerun the command to resume after an interruption.
+
+    \b
+    Examples:
+      $ printf 'def answer(text):\\n    return "kitchen"\\n' | tee model.py
+      $ taskloom falsify model.py::answer babi/1 --items 25 --failures 2
+
+    \b
+    With a server:
+      taskloom falsify NAME babi/mix-T7 --endpoint http://127.0.0.1:8000/v1
+      taskloom falsify OTHER --replay falsify-NAME
+    """
+    if replay is not None:
+        _replay(model, replay, recipe, set, endpoint, sampling, as_json)
+        return
+    if not recipe:
+        raise TaskloomError("name a recipe too: taskloom falsify MODEL RECIPE")
+    from taskloom.analysis.probing import failures_page
+    from taskloom.analysis.probing import falsify as search
+    from taskloom.core.output import console, emit
+
+    folder = out or Path(f"falsify-{_file_name(model)}")
+    result = search.falsify(
+        model,
+        recipe,
+        changes=set,
+        split=split,
+        seed=seed,
+        items=items,
+        failures=failures,
+        questions=questions,
+        endpoint=endpoint,
+        sampling=sampling,
+        out=folder,
+        progress=True,
+    )
+    page = folder / search.PAGE
+    if as_json:
+        emit({"page": str(page), **result.to_dict()})
+        return
+    print(failures_page.headline(result))
+    if result.groups:
+        console().print(failures_page.group_table(result))
+    for group in result.groups:
+        members = [result.failures[i] for i in group.failures]
+        smallest = min(members, key=lambda failure: len(failure.minimal.input))
+        print(f"\n{failures_page.group_title(group)}\n\n{smallest.minimal.input}\n")
+        print("\n".join(failures_page.answer_lines(smallest)))
+    print(f"\nthe page is {page}")
+
+
+def _file_name(model: str) -> str:
+    """A name for a folder, from the model's name."""
+    last = model.rpartition("::")[2].rpartition("/")[2]
+    return "".join(c if c.isalnum() or c in "-." else "-" for c in last).strip("-.") or "model"
+
+
+def _end(text: str) -> str:
+    """The end of an item, where its question is."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else f"…{line[-SHOWN_CHARACTERS:]}"
+
+
+def _replay(
+    model: str,
+    folder: Path,
+    recipe: str,
+    changes: list[str] | None,
+    endpoint: str,
+    sampling: bool | None,
+    as_json: bool,
+) -> None:
+    from taskloom.analysis.probing import falsify as search
+    from taskloom.core.output import console, emit, table
+
+    if changes and not recipe:
+        raise ParameterError("set", "changes a recipe; name the recipe before --replay")
+    result = search.replay(
+        model, folder, recipe or None, changes=changes, endpoint=endpoint, sampling=sampling
+    )
+    if as_json:
+        emit(result.to_dict())
+    else:
+        rows = [
+            (_end(e.input), " or ".join(e.targets), answer, "wrong" if w else "right")
+            for e, answer, w in zip(result.examples, result.answers, result.wrong, strict=True)
+        ]
+        console().print(table("", ("item ends with", "right answer", "answered", "verdict"), rows))
+        count = f"{sum(result.wrong)} of {len(result.wrong)}"
+        print(f"{result.model} gets {count} failures of {result.found_in} wrong")
+    if any(result.wrong):
+        raise typer.Exit(1)
+
+
+def frontier(
+    model: ModelName,
+    recipe: ProbedRecipe,
+    along: Annotated[
+        str, typer.Option("--along", metavar="TRAIT,...", help="Traits, e.g. support,sentences.")
+    ],
+    beside: Annotated[
+        str, typer.Option("--beside", metavar="MODEL", help="A second model for the picture.")
+    ] = "",
+    monotone: Annotated[
+        bool, typer.Option("--monotone", help="Accuracy can only fall along each trait.")
+    ] = False,
+    questions: Annotated[
+        int, typer.Option("--questions", min=1, help="Most questions for each model and trait.")
+    ] = 1_000,
+    endpoint: EndpointUrl = "",
+    split: SplitName = "",
+    seed: Seed = None,
+    set: Set = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [frontier-MODEL]."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find out where along some traits a model's accuracy crosses 0.9 and 0.5.
+
+    Questions go to the values of a trait that are not yet clearly above or below. Rerun the command
+    to resume after an interruption.
+
+    \b
+    Examples:
+      $ printf 'def answer(text):\\n    return "kitchen"\\n' | tee model.py
+      $ taskloom frontier model.py::answer babi/1 --along sentences --questions 50
+    """
+    from taskloom.analysis.probing import frontier as search
+    from taskloom.core.output import console, emit
+
+    folder = out or Path(f"frontier-{_file_name(model)}")
+    result = search.frontier(
+        [model, beside] if beside else model,
+        recipe,
+        along=along,
+        changes=set,
+        monotone=monotone,
+        split=split,
+        seed=seed,
+        questions=questions,
+        endpoint=endpoint,
+        out=folder,
+        progress=True,
+    )
+    page = folder / search.PAGE
+    if as_json:
+        emit({"page": str(page), **result.to_dict()})
+        return
+    console().print(result.table().shown())
+    for crossing in result.crossings:
+        print(crossing)
+    print(f"the page is {page}")

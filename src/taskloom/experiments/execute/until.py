@@ -1,0 +1,449 @@
+"""Asking until certain: items in batches, and no more of them than a decision needs.
+
+A learner that answers without training can be asked item by item. After each batch, a confidence
+sequence gives an interval for its accuracy that holds however often one looks at it, so asking may
+stop as soon as the interval is narrow enough, or a paired difference excludes zero. What is left of
+a shared budget goes to the most uncertain cell.
+
+Items come in a keyed random order that depends on data and split alone: all learners are asked the
+same items, and the same seeds give the same ones. Answers are written to a journal. An interrupted
+experiment reads it, comes to the same decisions and asks only what is open.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.files import json_digest
+from taskloom.core.scoring import chance_of
+from taskloom.core.seeding import Key
+from taskloom.experiments.execute.driver import (
+    Claims,
+    ExperimentState,
+    Watch,
+    clear_failure,
+    record_failure,
+)
+from taskloom.experiments.execute.jobs import data_job
+from taskloom.experiments.execute.predictions import data_folder, part_of, read_examples
+from taskloom.experiments.execute.worker import (
+    AskedRecord,
+    Chosen,
+    JobProgress,
+    TrainedHow,
+    finish_run,
+    fit_alone,
+    perform,
+    reason,
+)
+from taskloom.experiments.spec.cells import Cell, EvaluatedSplit, asked_group
+from taskloom.experiments.spec.experiment import ExperimentError, Until
+from taskloom.experiments.statistics.sequences import ConfidenceSequence
+from taskloom.experiments.store import Store
+
+BATCH = 20
+"""Items per batch. Small, because asking stops only between batches; large enough that a local model
+and an endpoint are busy.
+"""
+
+FOLDER = "asking"
+"""Folder of the journals, in a store's `work`."""
+
+LEVEL = 0.95
+"""Level of all intervals. That of several differences is raised so that all hold together."""
+
+
+@dataclass
+class AskedSplit:
+    """A split of a cell while it is asked.
+
+    Attributes:
+        cell: The cell.
+        test: The split.
+        order: Positions of its examples, in the order in which they are asked.
+        examples: Its examples, by position.
+        journal: File of the answers so far.
+        scores: Scores so far, in the order of asking.
+        stopped: Why asking stopped; empty while it goes on.
+    """
+
+    cell: Cell
+    test: EvaluatedSplit
+    order: list[int]
+    examples: list[Example]
+    journal: Path
+    scores: list[float] = field(default_factory=list)
+    stopped: str = ""
+    sequence: ConfidenceSequence = field(default_factory=lambda: ConfidenceSequence(level=LEVEL))
+    known: dict[int, tuple[str, dict[str, Any] | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.journal.is_file():
+            return
+        for line in self.journal.read_text(encoding="utf-8").splitlines():
+            try:
+                split, position, answer, reply = json.loads(line)
+            except ValueError:  # the line that a kill has cut
+                continue
+            if split == self.test.name:
+                self.known[position] = (answer, reply)
+
+    @property
+    def until(self) -> Until:
+        """When to stop."""
+        assert self.cell.until is not None
+        return self.cell.until
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What has to be equal for two splits to have the same items in the same order."""
+        test = self.test
+        return (test.data.key, test.split, str(test.limit), self.cell.task, str(self.cell.seed))
+
+    @property
+    def asked(self) -> list[int]:
+        """Positions that were asked so far."""
+        return self.order[: len(self.scores)]
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the accuracy's interval."""
+        low, high = self.sequence.interval
+        return (high - low) / 2
+
+    def total(self, name: str) -> float | None:
+        """Sum of `tokens_in`, `tokens_out` or `cost`; None if it is not known for every reply."""
+        values = [(self.known[i][1] or {}).get(name) for i in self.asked]
+        return None if None in values else sum(value for value in values if value is not None)
+
+    def spent(self, unit: str) -> float:
+        """What was spent, in the unit of a budget."""
+        if unit == "items":
+            return len(self.scores)
+        names = {"tok": ("tokens_in", "tokens_out"), "usd": ("cost",)}[unit]
+        totals = [self.total(name) for name in names]
+        if None in totals:
+            raise TaskloomError(
+                f"{self.cell.learner_name} does not report {' and '.join(names)}, so a budget in"
+                f" {unit} cannot be kept; give a budget in items, or the prices of an endpoint"
+            )
+        return sum(total for total in totals if total is not None)
+
+    def ask(self, model: Any, most: float) -> None:
+        """Ask the next batch.
+
+        Args:
+            model: The fitted learner.
+            most: Maximum number of items.
+        """
+        begin = len(self.scores)
+        batch = self.order[begin : begin + int(min(BATCH, most))]
+        new = [i for i in batch if i not in self.known]
+        if new:
+            answers = model.answer([self.examples[i].input for i in new])
+            replies = list(getattr(model, "replies", ())) or [None] * len(new)
+            self._write(zip(new, answers, replies, strict=True))
+        scorer = self.test.data.plan.scorer
+        scores = [scorer.score(self.known[i][0], self.examples[i]) for i in batch]
+        self.scores += scores
+        self.sequence.add(scores)
+
+    def _write(self, answers: Iterator[tuple[int, str, dict[str, Any] | None]]) -> None:
+        self.journal.parent.mkdir(parents=True, exist_ok=True)
+        with self.journal.open("a", encoding="utf-8") as file:
+            for position, answer, reply in answers:
+                self.known[position] = (answer, reply)
+                file.write(json.dumps([self.test.name, position, answer, reply]) + "\n")
+
+
+@dataclass
+class Difference:
+    """The paired difference of two learners on the same items.
+
+    Attributes:
+        first: One learner's split.
+        second: The other's.
+        sequence: Interval for the mean of first minus second.
+    """
+
+    first: AskedSplit
+    second: AskedSplit
+    sequence: ConfidenceSequence
+
+    def update(self) -> None:
+        """Take the items that both have answered by now."""
+        both = min(len(self.first.scores), len(self.second.scores))
+        for i in range(self.sequence.n, both):
+            self.sequence.add(self.first.scores[i] - self.second.scores[i])
+
+    @property
+    def decided(self) -> bool:
+        """True if one learner is better."""
+        return self.sequence.n > 0 and self.sequence.excludes(0.0)
+
+
+class Asking:
+    """All splits that are asked together.
+
+    Args:
+        splits: The splits.
+        until: When to stop.
+    """
+
+    def __init__(self, splits: Sequence[AskedSplit], until: Until) -> None:
+        self.splits = list(splits)
+        self.until = until
+        pairs = [
+            (a, b)
+            for a, b in itertools.combinations(self.splits, 2)
+            if until.goal == "decided" and a.place == b.place
+        ]
+        level = 1.0 - (1.0 - LEVEL) / max(1, len(pairs))
+        self.differences = [
+            Difference(a, b, ConfidenceSequence(-1.0, 1.0, level)) for a, b in pairs
+        ]
+
+    @property
+    def left(self) -> float:
+        """What is left of the budget, in its unit."""
+        return self.until.amount - sum(one.spent(self.until.unit) for one in self.splits)
+
+    def next_splits(self) -> list[AskedSplit]:
+        """The splits to ask now: all that are open, or with a budget the most uncertain one."""
+        still_open = [one for one in self.splits if not one.stopped]
+        if not self.until.budget:
+            return still_open
+        still_open.sort(key=lambda one: (-self._uncertainty(one), len(one.scores)))
+        return still_open[:1]
+
+    def _uncertainty(self, one: AskedSplit) -> float:
+        if not one.scores:
+            return math.inf
+        widths = [
+            difference.sequence.interval[1] - difference.sequence.interval[0]
+            for difference in self._of(one)
+            if not difference.decided
+        ]
+        return max(widths, default=2 * one.half_width) / 2
+
+    def _of(self, one: AskedSplit) -> list[Difference]:
+        return [d for d in self.differences if one is d.first or one is d.second]
+
+    def update(self) -> None:
+        """Stop the splits that are certain, have no more items, or share a budget that is spent."""
+        for difference in self.differences:
+            difference.update()
+        spent = bool(self.until.budget) and self.left <= 0
+        for one in self.splits:
+            if one.stopped or not one.scores:
+                continue
+            if self._certain(one):
+                one.stopped = "decided" if self.until.goal == "decided" else "certain"
+            elif len(one.scores) == len(one.order):
+                one.stopped = "all items asked"
+        for one in self.splits:
+            if spent and not one.stopped:
+                one.stopped = "budget spent"
+
+    def _certain(self, one: AskedSplit) -> bool:
+        if self.until.goal is None:
+            return False
+        if self.until.goal != "decided":
+            return one.half_width <= float(self.until.goal)
+        differences = self._of(one)
+        if differences:
+            return all(difference.decided for difference in differences)
+        return one.sequence.excludes(chance(one))
+
+    def record(self, one: AskedSplit) -> AskedRecord:
+        """What a run keeps of how a split was asked."""
+        low, high = one.sequence.interval if one.scores else (None, None)
+        summary: dict[str, Any] = {
+            "stopped": one.stopped,
+            "items": len(one.scores),
+            "of": len(one.order),
+            "low": low,
+            "high": high,
+        }
+        for name in ("tokens_in", "tokens_out", "cost"):
+            total = one.total(name)
+            if one.scores and total is not None:
+                summary[name] = total
+        if self.until.goal == "decided":
+            differences = [_difference_record(d, one) for d in self._of(one)]
+            summary |= {"differences": differences} if differences else {"chance": chance(one)}
+        replies = [one.known[i][1] for i in sorted(one.asked)]
+        return AskedRecord(summary, [reply for reply in replies if reply is not None])
+
+
+def chance(one: AskedSplit) -> float:
+    """Score of guessing evenly among all answers of a split."""
+    return chance_of([example.targets for example in one.examples])
+
+
+def _difference_record(difference: Difference, one: AskedSplit) -> dict[str, Any]:
+    """A difference as seen from one of its two learners."""
+    sign, other = (1, difference.second) if one is difference.first else (-1, difference.first)
+    ends = sorted(sign * end for end in difference.sequence.interval)
+    return {
+        "other": other.cell.run,
+        "learner": other.cell.learner_name,
+        "items": difference.sequence.n,
+        "mean": sign * difference.sequence.mean,
+        "low": ends[0],
+        "high": ends[1],
+    }
+
+
+def ask_until_certain(
+    store: Store,
+    cells: Sequence[Cell],
+    state: ExperimentState,
+    watch: Watch | None,
+    finished: Callable[[str], None] | None,
+) -> None:
+    """Ask the missing cells and put their runs in place.
+
+    Args:
+        store: Where runs go.
+        cells: All cells of the experiment that are asked until certain.
+        state: The experiment's progress, which is kept up to date.
+        watch: Called with the state.
+        finished: Called with each finished run.
+    """
+    missing = [cell for cell in cells if cell.run not in store]
+    state.total += len(cells)
+    state.before += len(cells) - len(missing)
+    if not missing:
+        return
+    until = cells[0].until
+    assert until is not None
+    if until.shared and until.group != asked_group(cells):
+        raise ExperimentError(
+            "until: these cells were asked together with others, which decided when to stop; run"
+            " the experiment that has all of them"
+        )
+    # Where to stop depends on the others: their answers come from the journal or the cache.
+    together = list(cells) if until.shared else missing
+    claims = Claims(store.path / "work" / "claims")
+    try:
+        for cell in missing:
+            if not claims.take(cell.run):
+                raise TaskloomError(f"another process asks {cell} now; wait for it to finish")
+        Questioner(store, until, state, watch, finished).run(together, missing)
+    finally:
+        claims.close()
+    if all(cell.run in store for cell in cells):
+        shutil.rmtree(store.path / "work" / FOLDER, ignore_errors=True)
+
+
+@dataclass
+class Questioner:
+    """Asks cells in this process. See `ask_until_certain`."""
+
+    store: Store
+    until: Until
+    state: ExperimentState
+    watch: Watch | None
+    finished: Callable[[str], None] | None
+    models: dict[str, Chosen] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def run(self, cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
+        """Ask all cells, then write the missing runs."""
+        groups = [list(cells)] if self.until.shared else [[cell] for cell in cells]
+        for group in groups:
+            open_cells = [cell for cell in group if cell in missing]
+            try:
+                asking = self._ask(group)
+            except Exception as error:
+                why = reason(error)
+                for cell in open_cells:
+                    self.state.failed[cell.run] = why
+                    record_failure(self.store, cell, why)
+                continue
+            for cell in open_cells:
+                self._finish(cell, asking)
+
+    def _ask(self, cells: Sequence[Cell]) -> Asking:
+        splits = [self._open(cell, test) for cell in cells for test in cell.tests]
+        asking = Asking(splits, self.until)
+        while chosen := asking.next_splits():
+            for one in chosen:
+                items_left = asking.left if self.until.unit == "items" else math.inf
+                began = time.monotonic()
+                one.ask(self._model(one.cell), max(1.0, items_left))
+                run = one.cell.run
+                self.seconds[run] = self.seconds.get(run, 0.0) + time.monotonic() - began
+            asking.update()
+            self._report(asking)
+        return asking
+
+    def _open(self, cell: Cell, test: EvaluatedSplit) -> AskedSplit:
+        for data in cell.datasets:
+            if not (data_folder(self.store, data.key) / "manifest.json").is_file():
+                failed = perform(data_job(self.store, cell, data)).failed
+                if failed:
+                    raise TaskloomError(f"its data could not be made: {failed[data.key]}")
+        examples = read_examples(part_of(self.store, cell, test.data, test.split, test.limit))
+        if not examples:
+            raise TaskloomError(f"{cell.data.name} has no item in the split '{test.name}'")
+        key = Key(json_digest([test.data.key, test.split, test.limit, cell.task]))
+        shuffled = key.permutation(len(examples), "until")
+        order = [int(shuffled(place)) for place in range(len(examples))]
+        return AskedSplit(cell, test, order, examples, self._journal(cell))
+
+    def _journal(self, cell: Cell) -> Path:
+        return self.store.path / "work" / FOLDER / f"{cell.run}.jsonl"
+
+    def _model(self, cell: Cell) -> Any:
+        """The fitted learner of a cell. It is opened when it is first needed."""
+        if cell.run not in self.models:
+            folder = self.store.path / "work" / FOLDER / cell.run
+            self.models[cell.run] = fit_alone(self.store, cell, folder)
+        return self.models[cell.run].model
+
+    def _report(self, asking: Asking) -> None:
+        if self.watch is None:
+            return
+        asked = sum(len(one.scores) for one in asking.splits)
+        total = sum(len(one.order) for one in asking.splits)
+        self.state.running = len({one.cell.run for one in asking.splits if not one.stopped})
+        self.state.jobs = [(JobProgress(answered=asked, inputs=total), 1)]
+        self.watch(self.state)
+
+    def _finish(self, cell: Cell, asking: Asking) -> None:
+        own = {one.test.name: one for one in asking.splits if one.cell is cell}
+        tests = tuple(replace(t, rows=tuple(sorted(own[t.name].asked))) for t in cell.tests)
+        answers = {t.name: [own[t.name].known[i][0] for i in t.rows] for t in tests}
+        records = {name: asking.record(one) for name, one in own.items()}
+        self._model(cell)  # a resumed run may have asked nothing
+        published: list[str] = []
+        failed = finish_run(
+            self.store,
+            replace(cell, tests=tests),
+            self.models[cell.run],
+            self.store.path / "work" / FOLDER / cell.run,
+            TrainedHow(self.seconds.get(cell.run, 0.0)),
+            published,
+            answers,
+            records,
+        )
+        if failed:
+            self.state.failed.update(failed)
+            record_failure(self.store, cell, failed[cell.run])
+            return
+        self.state.done += 1
+        clear_failure(self.store, cell.run)
+        if published and self.finished is not None:
+            self.finished(cell.run)

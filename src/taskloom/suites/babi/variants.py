@@ -1,0 +1,270 @@
+"""Variants of a story: sentences, persons and objects fewer; other places, objects and persons,
+negations; other wording, other order, irrelevant sentences.
+
+An edit is made in the text. The edited story is read again from its first sentence on, and it
+counts only if every sentence that was not edited still means the same (a pronoun may have got
+another antecedent), if it does not contradict itself, and if its question can still be answered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key, Random
+from taskloom.core.variants import Variant, VariantKind
+from taskloom.suites.babi.generator.examples import concepts_of, make_example, signature
+from taskloom.suites.babi.generator.story_setting import answer_question
+from taskloom.suites.babi.reasoner.answers import MAYBE, UNKNOWN, answer, supports
+from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
+from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Kind, Question
+from taskloom.suites.babi.story.grammar import parse_passage
+from taskloom.suites.babi.story.sentences import SentenceWriter
+from taskloom.suites.babi.story.text_format import split_passage
+from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
+
+
+class StoryEdit(NamedTuple):
+    """An edited story.
+
+    Attributes:
+        kind: What the edit should do.
+        edit: Its name.
+        sentences: The text of each sentence, with the index that it had in the original; None for
+            a sentence that is new or changed.
+        before: Text that was replaced.
+        after: Text that replaced it.
+    """
+
+    kind: VariantKind
+    edit: str
+    sentences: list[tuple[str, int | None]]
+    before: str
+    after: str
+
+
+class OriginalStory(NamedTuple):
+    """The story that is varied, as its text is read."""
+
+    example: Example
+    events: Sequence[Event]
+    question: Question
+    answer: str
+    support: frozenset[int]
+
+    def replaced(self, i: int, text: str) -> list[tuple[str, int | None]]:
+        """The sentences, with another text for sentence i."""
+        return [(text, None) if at == i else (e.text, at) for at, e in enumerate(self.events)]
+
+    def without(self, left_out: Collection[int]) -> list[tuple[str, int | None]]:
+        """The sentences without some of them."""
+        return [(e.text, at) for at, e in enumerate(self.events) if at not in left_out]
+
+
+class StoryVariants:
+    """The candidates of `Plan.variants` for stories of one vocabulary and wording."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        lexicon: StoryLexicon,
+        reading: Reading = "natural",
+        cited: Collection[str] = (),
+    ) -> None:
+        """Set up the words of the stories.
+
+        Args:
+            vocabulary: Persons, objects and places.
+            lexicon: Verbs and small words.
+            reading: How much a sentence says.
+            cited: Groups whose support is what bAbI cites.
+        """
+        self._vocabulary = vocabulary
+        self._lexicon = lexicon
+        self._reading = reading
+        self._cited = cited
+        self._writer = SentenceWriter(vocabulary, lexicon)
+
+    def __call__(self, example: Example) -> Iterator[Variant]:
+        """Yield candidates: simpler ones (shortest first), then flips, then keeps."""
+        story = self._read(example)
+        rng = Key("babi/variants", example.input).random()
+        simpler = [*self._names_fewer(story), *self._sentence_fewer(story)]
+        simpler.sort(key=lambda edit: len(edit.sentences))
+        edits = [*simpler, *self._flips(story, rng), *self._keeps(story, rng)]
+        for edit in edits:
+            varied = self._example(story, edit)
+            if varied is not None:
+                yield Variant(edit.kind, edit.edit, varied, edit.before, edit.after)
+
+    # Reading a story, and answering an edited one
+
+    def _read(self, example: Example) -> OriginalStory:
+        sentences, asked = split_passage(example.input)
+        events, question = self._parse(sentences, asked)
+        knowledge = Knowledge(self._vocabulary.places, self._reading).tell_all(events)
+        sets = supports(knowledge, question)
+        support = frozenset(sets[0]) if sets else frozenset(range(len(events)))
+        verdict = answer(knowledge, question)
+        return OriginalStory(example, events, question, verdict.answer, support)
+
+    def _parse(self, sentences: Sequence[str], asked: str) -> tuple[tuple[Event, ...], Question]:
+        story = parse_passage(" ".join(sentences), asked, self._vocabulary, self._lexicon)
+        return story.events, story.questions[0].question
+
+    def _example(self, story: OriginalStory, edit: StoryEdit) -> Example | None:
+        """The edited story with its answer; None if it is not a variant."""
+        texts = [text for text, _ in edit.sentences]
+        try:
+            events, question = self._parse(texts, story.question.text)
+            knowledge = Knowledge(self._vocabulary.places, self._reading).tell_all(events)
+        except (InputError, Contradiction):
+            return None
+        for event, (_, original) in zip(events, edit.sentences, strict=True):
+            if original is not None and event != story.events[original]:
+                return None
+        if not _asks_about_known(knowledge, question):
+            return None
+        found = answer(knowledge, question).answer
+        # A recipe may not have open questions at all, so no edit makes one.
+        if found in (UNKNOWN, MAYBE) and found != story.answer:
+            return None
+        if edit.kind != "simpler" and (found == story.answer) != (edit.kind == "keep"):
+            return None
+        group = str(story.example.traits.get("group", ""))
+        return make_example(
+            events,
+            " ".join(texts),
+            story.question.text,
+            answer_question(knowledge, question, group in self._cited),
+            group=group,
+            task=story.example.task,
+            concepts=concepts_of(events),
+            key=signature(events) if story.example.key else "",
+        )
+
+    # Simpler stories
+
+    def _sentence_fewer(self, story: OriginalStory) -> Iterator[StoryEdit]:
+        for i, event in enumerate(story.events):
+            yield StoryEdit("simpler", "sentence removed", story.without([i]), event.text, "")
+
+    def _names_fewer(self, story: OriginalStory) -> Iterator[StoryEdit]:
+        """Leave out every sentence about a person, or about an object, that is not asked about."""
+        question = story.question
+        asked = (question.person, question.other, question.thing)
+        persons = {name: "person removed" for e in story.events for name in (*e.who, e.to)}
+        things = {name: "object removed" for e in story.events for name in e.things}
+        for name, edit in {**persons, **things}.items():
+            if not name or name in asked:
+                continue
+            about = [i for i, e in enumerate(story.events) if name in (*e.who, e.to, *e.things)]
+            before = " ".join(story.events[i].text for i in about)
+            yield StoryEdit("simpler", edit, story.without(about), before, "")
+
+    # Edits that change the answer
+
+    def _flips(self, story: OriginalStory, rng: Random) -> Iterator[StoryEdit]:
+        """Change one word of a supporting sentence, or deny it."""
+        words = {
+            "another place": self._vocabulary.places,
+            "another object": self._vocabulary.objects,
+            "another person": self._vocabulary.persons,
+        }
+        for i in sorted(story.support):
+            event = story.events[i]
+            said = () if event.pronoun else event.who
+            for edit, own in (
+                ("another place", event.places),
+                ("another object", () if event.them else event.things),
+                ("another person", (*said, event.to)),
+            ):
+                for word in filter(None, own):
+                    for other in words[edit]:
+                        if other not in own:
+                            text = re.sub(rf"\b{re.escape(word)}\b", other, event.text)
+                            yield StoryEdit("flip", edit, story.replaced(i, text), word, other)
+            opposite = _opposite(event)
+            if opposite is not None:
+                text = rng.choice(self._writer.wordings(opposite, event.text))
+                denied = opposite.denied or opposite.kind == "not"
+                edit = "negation" if denied else "negation removed"
+                yield StoryEdit("flip", edit, story.replaced(i, text), event.text, text)
+
+    # Edits that must not change the answer
+
+    def _keeps(self, story: OriginalStory, rng: Random) -> Iterator[StoryEdit]:
+        yield from self._other_wordings(story, rng)
+        yield from self._irrelevant_sentences(story, rng)
+        for i, event in enumerate(story.events):
+            if i not in story.support:
+                sentences = story.without([i])
+                yield StoryEdit("keep", "irrelevant sentence removed", sentences, event.text, "")
+        yield from self._other_orders(story)
+
+    def _other_wordings(self, story: OriginalStory, rng: Random) -> Iterator[StoryEdit]:
+        """Another verb, or another word of negation, in each sentence that has several."""
+        for i, event in enumerate(story.events):
+            ending = " there." if event.text.endswith(" there.") else "."
+            others = []
+            for text in self._writer.wordings(event._replace(text=""), event.text):
+                worded = text.removesuffix(".") + ending
+                if worded != event.text:
+                    others.append(worded)
+            if others:
+                text = rng.choice(others)
+                sentences = story.replaced(i, text)
+                yield StoryEdit("keep", "another wording", sentences, event.text, text)
+
+    def _irrelevant_sentences(self, story: OriginalStory, rng: Random) -> Iterator[StoryEdit]:
+        """A sentence about somebody whom the story does not mention, in each position."""
+        mentioned = {name for e in story.events for name in (*e.who, e.to)}
+        mentioned |= {story.question.person, story.question.other}
+        strangers = [name for name in self._vocabulary.persons if name not in mentioned]
+        if not strangers:
+            return
+        for i in range(len(story.events) + 1):
+            place = rng.choice(self._vocabulary.places)
+            event = Event("move", (rng.choice(strangers),), (place,))
+            text = rng.choice(self._writer.wordings(event))
+            sentences = story.without([])
+            sentences.insert(i, (text, None))
+            yield StoryEdit("keep", "irrelevant sentence", sentences, "", text)
+
+    def _other_orders(self, story: OriginalStory) -> Iterator[StoryEdit]:
+        """Exchange neighbouring sentences that have no person and no object in common."""
+        for i in range(len(story.events) - 1):
+            one, two = story.events[i], story.events[i + 1]
+            names = {*one.who, one.to, *one.things} - {""}
+            if names & {*two.who, two.to, *two.things}:
+                continue
+            sentences = story.without([])
+            sentences[i], sentences[i + 1] = sentences[i + 1], sentences[i]
+            before, after = f"{one.text} {two.text}", f"{two.text} {one.text}"
+            yield StoryEdit("keep", "another order", sentences, before, after)
+
+
+def _asks_about_known(knowledge: Knowledge, question: Question) -> bool:
+    """True if the story tells something of everybody and everything that is asked about."""
+    persons = [name for name in (question.person, question.other) if name]
+    if not all(person in knowledge.stay for person in persons):
+        return False
+    if question.thing and question.thing not in knowledge.things:
+        return False
+    if question.kind in ("list", "counting"):
+        handlings = [h for thing in knowledge.things.values() for h in thing.handlings]
+        return any(handling.names(question.person) for handling in handlings)
+    return True
+
+
+def _opposite(event: Event) -> Event | None:
+    """The event denied, or no longer denied; None if that cannot be said."""
+    if event.kind in ("move", "in", "not"):
+        kind: Kind = "in" if event.kind == "not" else "not"
+        return event._replace(kind=kind, text="")
+    if event.thing and EVENT_TYPES[event.kind].denied and not (event.also or event.places):
+        return event._replace(denied=not event.denied, text="")
+    return None

@@ -1,0 +1,204 @@
+"""Variants of words and sequences: another word, a word with the same answers, an item fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key, Random
+from taskloom.core.shards import to_examples
+from taskloom.core.variants import Variant, VariantKind
+from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items, join
+from taskloom.suites.taskbench.rows import SequenceRows, WordRows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
+    from taskloom.suites.taskbench.worlds.worlds import Answerer
+
+OTHERS = 8
+"""Other words that are tried for a word, or for an item of a sequence."""
+
+
+class FunctionVariants:
+    """The candidates of `Plan.variants` for the tasks of a recipe."""
+
+    def __init__(
+        self,
+        tasks: Iterable[WordRows | SequenceRows],
+        answerer: Callable[[str], Answerer],
+        separators: bool,
+    ) -> None:
+        """Set up the tasks.
+
+        Args:
+            tasks: The rows of each task.
+            answerer: The function of a task on single inputs.
+            separators: Whether # stands between the items of a sequence.
+        """
+        self._tasks = {rows.task: rows for rows in tasks}
+        self._answerer = lru_cache(maxsize=64)(answerer)
+        self._separators = separators
+
+    def __call__(self, example: Example) -> Iterator[Variant]:
+        """Yield candidates: simpler ones, then flips, then keeps."""
+        rows = self._tasks.get(example.task)
+        if not example.task and len(self._tasks) == 1:
+            (rows,) = self._tasks.values()
+        if rows is None:  # the split `answers` has further functions
+            return
+        rng = Key("taskbench/variants", example.input).random()
+        if isinstance(rows, WordRows):
+            yield from _word_variants(rows, example, rng)
+        else:
+            yield from self._sequence_variants(rows, example, rng)
+
+    def _sequence_variants(
+        self, rows: SequenceRows, example: Example, rng: Random
+    ) -> Iterator[Variant]:
+        answerer = self._answerer(rows.task)
+        # The key always has separators, so that names of several words stay whole.
+        given = items(example.key or example.input, True if example.key else self._separators)
+        original = answerer.positions(join(given, True))
+        solved = rows.sampler.solved
+
+        def varied(kind: VariantKind, edit: str, new: list[str], i: int) -> Variant | None:
+            after = new[i] if len(new) == len(given) else ""
+            try:
+                accepted = answerer.positions(join(new, True))
+            except InputError:
+                return None
+            if not accepted or not all(accepted):
+                return None
+            # A flip is one only if no sequence of answers is right for both.
+            if kind == "flip" and not _apart(original, accepted):
+                return None
+            if kind == "keep" and list(map(set, original)) != list(map(set, accepted)):
+                return None
+            target = example.target if kind == "keep" else ""
+            made = self._sequence(rows, example, new, accepted, target)
+            return Variant(kind, edit, made, given[i], after)
+
+        found: list[Variant | None] = []
+        for i in range(len(given)) if len(given) > 1 else ():
+            found.append(varied("simpler", "item removed", given[:i] + given[i + 1 :], i))
+        for kind, edit, others in (
+            ("flip", "another word", _some(solved, solved.domain, rng)),
+            ("keep", "word with the same answers", None),
+            ("keep", "irrelevant item", _some(solved, solved.dropped, rng)),
+        ):
+            for i, item in enumerate(given):
+                for other in _alike(solved, item) if others is None else others:
+                    if other != item:
+                        new = [*given[:i], other, *given[i + 1 :]]
+                        found.append(varied(kind, edit, new, i))  # type: ignore[arg-type]
+        yield from filter(None, found)
+
+    def _sequence(
+        self,
+        rows: SequenceRows,
+        example: Example,
+        given: list[str],
+        accepted: list[tuple[str, ...]],
+        target: str,
+    ) -> Example:
+        """A sequence as an example; the official answer is `target`, or has the first answers."""
+        answer = self._answerer(rows.task)(join(given, True))
+        target = target or join([answers[0] for answers in accepted], self._separators)
+        steps = answer.derivation
+        if steps and steps[-1].rule == "map":
+            chosen = BETWEEN.join(items(target, self._separators))
+            steps = (*steps[:-1], replace(steps[-1], value=chosen))
+        traits = {
+            **rows.traits,
+            "answers": float(np.mean([len(answers) for answers in accepted])),
+            "length": len(given),
+        }
+        return Example(
+            join(given, self._separators),
+            target,
+            traits,
+            key=join(given, True),
+            derivation=steps,
+            task=rows.task,
+        )
+
+
+def _apart(one: list[tuple[str, ...]], other: list[tuple[str, ...]]) -> bool:
+    """True if no sequence of answers is right for both."""
+    if len(one) != len(other):
+        return True
+    return any(set(a).isdisjoint(b) for a, b in zip(one, other, strict=True))
+
+
+def _some(solved: FunctionTable, numbers: NDArray[np.int32], rng: Random) -> list[str]:
+    """Some of the words with these numbers."""
+    chosen = rng.sample(range(len(numbers)), min(OTHERS, len(numbers)))
+    return [solved.inputs[int(numbers[i])] for i in chosen]
+
+
+def _place(solved: FunctionTable, word: str) -> int | None:
+    """Position of a word in the domain; None if it is outside."""
+    places = _places(solved.inputs, solved.domain)
+    return places.get(word)
+
+
+_KNOWN: dict[int, tuple[object, dict[str, int]]] = {}
+
+
+def _places(inputs: Sequence[str], domain: NDArray[np.int32]) -> dict[str, int]:
+    """Positions of the words of a domain, kept for the last domain asked for."""
+    known = _KNOWN.get(id(domain))
+    if known is None or known[0] is not domain:
+        _KNOWN.clear()
+        known = (domain, {inputs[number]: i for i, number in enumerate(domain.tolist())})
+        _KNOWN[id(domain)] = known
+    return known[1]
+
+
+def _same_answers(solved: FunctionTable, place: int) -> list[int]:
+    """Positions of other words of the domain with the same answers."""
+    table = solved.answers
+    own = np.sort(table.values[table.starts[place] : table.starts[place + 1]])
+    having = np.flatnonzero(table.values == own[0])
+    found = []
+    for other in np.searchsorted(table.starts, having, side="right") - 1:
+        theirs = np.sort(table.values[table.starts[other] : table.starts[other + 1]])
+        if other != place and np.array_equal(own, theirs):
+            found.append(int(other))
+        if len(found) == OTHERS:
+            break
+    return found
+
+
+def _alike(solved: FunctionTable, word: str) -> list[str]:
+    """Words with the same answers as a word of the domain."""
+    place = _place(solved, word)
+    if place is None:
+        return []
+    return [solved.inputs[int(solved.domain[i])] for i in _same_answers(solved, place)]
+
+
+def _word_variants(rows: WordRows, example: Example, rng: Random) -> Iterator[Variant]:
+    """Another word whose answers differ, or are the same."""
+    solved = rows.solved
+    place = _place(solved, example.input)
+    if place is None:
+        raise InputError(f"'{example.input}' lies outside the domain of {rows.task}")
+    chosen = rng.sample(range(len(solved.domain)), min(2 * OTHERS, len(solved.domain)))
+    same = _same_answers(solved, place)
+    others = [i for i in chosen if i not in same]
+    made = list(to_examples(rows.table(np.array([*others, *same], dtype=np.int64))))
+    for i, varied in enumerate(made):
+        if i < len(others):
+            yield Variant("flip", "another word", varied, example.input, varied.input)
+        else:
+            edit = "word with the same answers"
+            yield Variant("keep", edit, varied, example.input, varied.input)

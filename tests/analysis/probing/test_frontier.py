@@ -1,0 +1,96 @@
+"""`frontier` finds the border of a model that forgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import taskloom as tl
+from taskloom.cli import run
+from tests.analysis.probing import little_stories as stories
+from tests.analysis.probing.little_stories import RECIPE
+
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))]
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_border_of_a_forgetful_model_is_found(seed: int, monotone: bool) -> None:
+    result = tl.frontier(
+        stories.forgetful,
+        RECIPE,
+        along="distance",
+        changes=["splits.test.n=20000"],
+        seed=seed,
+        monotone=monotone,
+        questions=1_000 if monotone else 3_000,
+    )
+    nine, half = result.crossings
+    assert (nine.after, nine.level, nine.before) == (8, 9, 9)
+    assert (half.after, half.level) == (8, 9)
+
+
+def test_a_monotone_field_needs_fewer_questions() -> None:
+    asked = [
+        tl.frontier(stories.forgetful, RECIPE, along="distance", monotone=monotone).questions
+        for monotone in (False, True)
+    ]
+    free, monotone = (counts["forgetful"] for counts in asked)
+    assert monotone < free
+
+
+def test_a_perfect_solver_has_no_border() -> None:
+    result = tl.frontier(stories.solve, RECIPE, along="distance,sentences")
+    assert [crossing.level for crossing in result.crossings] == [None] * 4
+
+
+def test_a_trait_without_an_order_has_levels_and_no_crossing(tmp_path: Path) -> None:
+    result = tl.frontier(stories.ignores_negation, RECIPE, along="concepts", out=tmp_path)
+    assert result.crossings == ()
+    accuracy = {one.level: one.mean for one in result.levels}
+    assert accuracy["MOVE"] == 1.0 > accuracy["MOVE+NEGATE"]
+    assert (tmp_path / "frontier.html").is_file()
+
+
+def test_two_models_are_on_one_picture(tmp_path: Path) -> None:
+    models = [stories.forgetful, stories.solve]
+    result = tl.frontier(models, RECIPE, along="distance", out=tmp_path)
+    assert {one.model for one in result.levels} == {"forgetful", "solve"}
+    page = (tmp_path / "frontier.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+
+
+def test_an_interrupted_search_ends_with_the_same_result(tmp_path: Path) -> None:
+    left = [60]
+
+    def forgetful(text: str) -> str:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return stories.forgetful(text)
+
+    with pytest.raises(KeyboardInterrupt):
+        tl.frontier(forgetful, RECIPE, along="distance", out=tmp_path)
+    left[0] = 100_000
+    resumed = tl.frontier(forgetful, RECIPE, along="distance", out=tmp_path)
+    assert resumed == tl.frontier(stories.forgetful, RECIPE, along="distance")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [(["--along", "suport"], "support"), (["--along", "support_lines"], "support_lines")],
+)
+def test_bad_input_is_one_sentence(
+    options: list[str],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text("def answer(text):\n    return 'kitchen'\n", encoding="utf-8")
+    assert run(["frontier", "model.py", "babi/mix-T7", *options]) == 2
+    error = capsys.readouterr().err
+    assert named in error
+    assert error.count("\n") == 1

@@ -1,0 +1,202 @@
+"""Asking until certain: no more items than a decision needs, the same ones every time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import taskloom as tl
+from taskloom.cli import run as run_command
+from taskloom.core.seeding import Key
+from taskloom.experiments.store import Store
+from tests.experiments.sweeps import contents
+
+LEFT = {"answers": 10**9}
+"""Answers after which a learner is interrupted."""
+
+
+def double(rng: tl.Random, size: int = tl.knob(100_000, low=1, high=10**6)) -> tl.Example:
+    number = rng.randint(1, 10**6)
+    return tl.Example(str(number), str(2 * number), traits={"even": number % 2 == 0})
+
+
+class Fitted:
+    """Answers right in a given share of cases, which the input decides."""
+
+    curve: tuple[()] = ()
+
+    def __init__(self, learner: Doubling) -> None:
+        self.learner = learner
+        self.replies: list[dict[str, Any]] = []
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        answers = []
+        for text in inputs:
+            if not LEFT["answers"]:
+                raise KeyboardInterrupt
+            LEFT["answers"] -= 1
+            right = Key("until", self.learner.salt).unit(text) < self.learner.share
+            answers.append(str(2 * int(text)) if right else "0")
+        reply: dict[str, Any] = dict.fromkeys(("reply", "thinking", "answer", "rule"), "")
+        reply |= {"messages": "", "finish": "stop", "outcome": "answered", "seconds": 0.0}
+        reply |= {"tokens_in": 10, "tokens_out": 5, "tokens_thinking": None, "cost": 0.0002}
+        self.replies = [reply for _ in inputs] if self.learner.tokens else []
+        return answers
+
+    def logprob(self, inputs: Any, candidates: Any) -> Any:
+        raise NotImplementedError
+
+    def represent(self, inputs: Any, where: str = "") -> Any:
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Doubling:
+    share: float = 1.0
+    salt: str = ""
+    tokens: bool = False
+
+    name: ClassVar[str] = "until/doubling"
+
+    def fit(self, train: Any, evaluate: Any = None, seed: int = 0, **more: Any) -> Fitted:
+        return Fitted(self)
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    """Registries are emptied after each test."""
+    LEFT["answers"] = 10**9
+    tl.task("until/double", describe="Double the number.", scorer=tl.exact)(double)
+    tl.learner("until/doubling", describe="doubles in a share of cases")(Doubling)
+
+
+def learner(share: float, **settings: Any) -> dict[str, Any]:
+    return {"learner": "until/doubling", "share": share, **settings}
+
+
+def ask(
+    store: Path, learners: Sequence[Any], until: Any, n: int = 2_000
+) -> list[Mapping[str, Any]]:
+    """What was asked of each learner."""
+    recipe = {"recipe": "until/double", "set": {"splits": {"train": {"n": 10}, "test": {"n": n}}}}
+    runs = tl.run(recipes=[recipe], learners=list(learners), store=store, until=until)
+    asked = [runs[run].splits["test"].asked for run in runs.names]
+    return sorted(asked, key=lambda one: str(one))
+
+
+def test_asking_stops_when_the_interval_is_narrow_enough(tmp_path: Path) -> None:
+    [asked] = ask(tmp_path, [learner(0.9)], 0.05)
+    assert asked["stopped"] == "certain"
+    assert asked["items"] < 1_000
+    assert asked["high"] - asked["low"] <= 0.1
+    assert asked["low"] <= 0.9 <= asked["high"]
+
+
+def test_two_models_are_asked_until_one_is_better(tmp_path: Path) -> None:
+    first, second = ask(tmp_path, [learner(0.9), learner(0.6)], "decided")
+    assert first["stopped"] == second["stopped"] == "decided"
+    assert first["items"] == second["items"] < 500
+    [difference], [opposite] = first["differences"], second["differences"]
+    assert difference["mean"] == -opposite["mean"]
+    assert (difference["low"] > 0) != (opposite["low"] > 0)
+
+
+def test_one_model_is_compared_with_chance(tmp_path: Path) -> None:
+    [asked] = ask(tmp_path, [learner(0.5)], "decided")
+    assert (asked["stopped"], asked["items"] < 100) == ("decided", True)
+    assert asked["low"] > asked["chance"]
+
+
+def test_equal_models_are_asked_everything(tmp_path: Path) -> None:
+    asked = ask(tmp_path, [learner(0.7, salt="a"), learner(0.7, salt="b")], "decided", n=300)
+    assert [one["stopped"] for one in asked] == ["all items asked"] * 2
+
+
+def test_a_budget_of_items_goes_to_the_most_uncertain(tmp_path: Path) -> None:
+    asked = ask(tmp_path, [learner(1.0), learner(0.5)], {"budget": "400items"})
+    assert sum(one["items"] for one in asked) == 400
+    by_certainty = sorted(asked, key=lambda one: one["high"] - one["low"])
+    certain, uncertain = (one["items"] for one in by_certainty)
+    assert certain < uncertain
+
+
+def test_a_budget_in_dollars_counts_tokens(tmp_path: Path) -> None:
+    [asked] = ask(tmp_path, [learner(0.5, tokens=True)], {"budget": "0.011usd"})
+    assert (asked["stopped"], asked["items"]) == ("budget spent", 60)
+    assert asked["cost"] == pytest.approx(60 * 0.0002)
+
+
+def test_a_budget_in_tokens_needs_a_model_that_counts_them(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="items"):
+        ask(tmp_path, [learner(0.5)], {"budget": "1ktok"})
+
+
+@pytest.mark.parametrize("until", [0.05, "decided", {"goal": 0.05, "budget": "500items"}])
+def test_an_interrupted_experiment_ends_with_the_same_runs(until: Any, tmp_path: Path) -> None:
+    learners = [learner(0.9, tokens=True), learner(0.7, tokens=True)]
+    whole = ask(tmp_path / "whole", learners, until)
+    LEFT["answers"] = 50
+    with pytest.raises(KeyboardInterrupt):
+        ask(tmp_path / "cut", learners, until)
+    LEFT["answers"] = 10**9
+    resumed = ask(tmp_path / "cut", learners, until)
+    assert resumed == whole
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+    assert not (tmp_path / "cut" / "work" / "asking").exists()
+
+
+def test_a_run_that_was_asked_with_others_is_not_repeated_alone(tmp_path: Path) -> None:
+    ask(tmp_path / "both", [learner(0.9), learner(0.6)], "decided")
+    store = Store(tmp_path / "both")
+    config = store.config_file(store.names()[0])
+    assert config is not None
+    with pytest.raises(tl.TaskloomError, match="together"):
+        tl.run(config, store=tmp_path / "alone")
+
+
+def test_a_learner_that_trains_answers_everything(tmp_path: Path) -> None:
+    experiment = {
+        "recipes": ["ctl/A"],
+        "learners": [{"learner": "bilstm", "steps": 1}],
+        "until": 0.05,
+    }
+    from taskloom.experiments.spec.cells import expand
+    from taskloom.experiments.spec.experiment import check
+
+    [cell] = expand(check(experiment, "here"))
+    [same] = expand(check({k: v for k, v in experiment.items() if k != "until"}, "here"))
+    assert cell.run == same.run
+
+
+def test_the_report_states_items_and_why_asking_stopped(tmp_path: Path) -> None:
+    ask(tmp_path / "runs", [learner(0.9)], 0.05)
+    page = tl.report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "certain" in page
+    assert "of 2,000" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--until", "0.7"], "0.5"),
+        (["--until", "soon"], "decided"),
+        (["--budget", "5eur"], "5usd"),
+    ],
+)
+def test_bad_options_are_one_sentence(
+    options: list[str], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(json.dumps({"recipes": ["babi/1"], "learners": ["majority"]}), "utf-8")
+    assert run_command(["run", str(path), "--store", str(tmp_path / "runs"), *options]) == 2
+    error = capsys.readouterr().err
+    assert named in error
+    assert error.count("\n") == 1
