@@ -99,7 +99,6 @@ def score(
       $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
       $ taskloom score zest --gold dev.jsonl --pred predictions.jsonl
       $ taskloom score ctl --gold my-data --split iid --pred replies.jsonl --extract final
-      $ taskloom score ctl --gold my-data --pred logs/2026-11-18_ctl-A.eval --extract final
     """
     from taskloom.core.registry import find_suite, load_file
     from taskloom.data import competence
@@ -428,7 +427,6 @@ def rescore(
     Examples:
       $ taskloom runs rescore my-runs --scorer any-of
       $ taskloom runs rescore my-runs --scorer own --json
-      $ taskloom runs rescore logs --scorer any-of --extract last-line -o rescored
     """
     from taskloom import verbs
 

@@ -120,7 +120,6 @@ def last_mention(text: str) -> str:
     return "yes" if story[-1][1] == room and story[-1][2] else "no"
 
 
-@tl.suite
 class LittleStories(tl.Suite):
     name = "little-stories"
     describe = "Who is where, in very short stories"

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.analysis.conditions import recipe_of
 from taskloom.core.arrow import array_of, numbers, strings, whole_array
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
@@ -235,6 +234,10 @@ def lighter(runs: Runs, run: str) -> Lighter | None:
     """The function that lights the stories of a run's recipe; None if its suite draws none, or if
     the recipe is unknown here.
     """
+    # Imported late: checking conditions needs the learners, and an error about a missing store
+    # should not wait for them.
+    from taskloom.analysis.conditions import recipe_of
+
     try:
         recipe = recipe_of(runs, run)
         draw, key = recipe.suite.picture, recipe.key(0)
@@ -242,7 +245,14 @@ def lighter(runs: Runs, run: str) -> Lighter | None:
         return None
     if draw is None:
         return None
-    return lambda example: lit_places(example.input, draw(example, recipe.fields, key))
+
+    def light(example: Example) -> Lit | None:
+        try:
+            return lit_places(example.input, draw(example, recipe.fields, key))
+        except TaskloomError:  # drawing it needs more than predictions keep, such as its task
+            return None
+
+    return light
 
 
 def lit_places(text: str, picture: Picture | None) -> Lit | None:

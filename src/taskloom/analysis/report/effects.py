@@ -12,14 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.traits import PERMUTATIONS, ScoredItems, explained, scored_items
 from taskloom.core.offers import TraitName
 from taskloom.core.registry import trait_name
 from taskloom.experiments.statistics import correct
 from taskloom.experiments.table import Runs
+
+if TYPE_CHECKING:
+    from taskloom.analysis.traits import ScoredItems
 
 ALPHA = 0.05
 """Significance level, after correction."""
@@ -100,6 +102,10 @@ def trait_effects(
             cell_of[label] = (recipe, learner)
             labels |= dict.fromkeys(names, label)
     columns = {*runs.table.column_names, "task"}
+    # Imported late: the study of traits needs audits and learners, and an error about a missing
+    # store should not wait for them.
+    from taskloom.analysis.traits import explained, scored_items
+
     found: list[tuple[ScoredItems, str, dict[str, Any]]] = []
     for group in scored_items(runs, labels=labels) if labels else ():
         for trait, values in group.traits.items():
@@ -164,6 +170,8 @@ def confirmed(effect: TraitEffect, tests: int) -> bool:
     if not effect.shown:
         return False
     # The F test needs no check for many items; permutations of 20,000 items take a second.
+    from taskloom.analysis.traits import PERMUTATIONS, explained
+
     permutations = min(PERMUTATIONS, 20_000_000 // max(1, len(effect.items.scores)))
     measured = explained(effect.items.scores, effect.items.traits[effect.trait], permutations)
     return measured is not None and measured["p"] * tests < ALPHA
