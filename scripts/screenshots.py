@@ -22,9 +22,8 @@ from typing import Any
 import yaml
 
 import taskloom as tl
-from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
-from taskloom.apps.view.server import listen
+from taskloom.apps.view.server import application, listen
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
