@@ -62,25 +62,29 @@ def tokeniser(kind: str) -> Any:
     return made
 
 
-@pytest.fixture(scope="module", params=["roberta", "bert"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny encoder without an output map for spans, as one finds them on the hub."""
-    made = tokeniser(request.param)
+def save_tiny_encoder(kind: str, where: Path) -> None:
+    """Save an encoder without an output map for spans, as hubs have them."""
+    made = tokeniser(kind)
     sizes = {
         "vocab_size": len(made), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 64, "max_position_embeddings": 64, "pad_token_id": 1, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     }  # fmt: skip
     torch.manual_seed(0)
-    if request.param == "roberta":
+    if kind == "roberta":
         model = transformers.RobertaForMaskedLM(
             transformers.RobertaConfig(**sizes, type_vocab_size=1)
         )
     else:
         model = transformers.BertForMaskedLM(transformers.BertConfig(**sizes))
-    where: Path = tmp_path_factory.mktemp("encoder") / request.param
     model.save_pretrained(where)
     made.save_pretrained(where)
+
+
+@pytest.fixture(scope="module", params=["roberta", "bert"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where: Path = tmp_path_factory.mktemp("encoder") / request.param
+    save_tiny_encoder(request.param, where)
     return where
 
 
