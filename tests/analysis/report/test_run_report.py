@@ -42,6 +42,7 @@ from taskloom.experiments.table import Runs
 from taskloom.suites.babi.show import lit_story
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
+from tests.experiments.sweeps import fill
 
 TRAITS = [{"length": n, "id": str(i)} for i, n in enumerate(["2", "3", "10"] * 10)]
 
@@ -779,3 +780,16 @@ def test_the_command_prints_tables_for_papers(
     assert text.count("[0.") == (0 if form == "csv" else 8), "mean and interval in one cell"
     assert "method" not in text
     assert cli(["runs", "show", str(store.path), "--format", "pdf"]) == 2
+
+
+def test_a_split_without_examples_is_left_out(tmp_path: Path) -> None:
+    sizes = {"splits.train.n": 200, "splits.dev.n": 0, "splits.test.n": 30}
+    experiment = {
+        "recipes": [{"recipe": "babi/diverse-T7", "set": sizes}],
+        "learners": ["majority"],
+        "evaluate": ["dev", "test"],
+    }
+    outcome = fill(experiment, tmp_path / "runs")
+    page = tmp_path / "report.html"
+    report(Runs(outcome.store), page)
+    assert "test" in page.read_text(encoding="utf-8")

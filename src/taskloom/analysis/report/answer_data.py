@@ -223,11 +223,14 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     edges = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
     for number, name in sorted(enumerate(names), key=lambda pair: str(pair[1])):
         places = [(a, b) for a, b in itertools.pairwise(edges) if b > a and codes[a] == number]
-        rows = table.slice(places[0][0], places[0][1] - places[0][0]) if len(places) == 1 else None
-        yield (
-            name,
-            (table.filter(numbers(codes == number)) if rows is None else rows).slice(0, MOST_ITEMS),
-        )
+        if not places:  # the file names the split, but it has no examples
+            continue
+        if len(places) == 1:
+            start, stop = places[0]
+            rows = table.slice(start, stop - start)
+        else:
+            rows = table.filter(numbers(codes == number))
+        yield name, rows.slice(0, MOST_ITEMS)
 
 
 def lighter(runs: Runs, run: str) -> Lighter | None:
