@@ -172,6 +172,9 @@ class CountCheck:
         return words
 
 
+LARGEST = 10**15
+"""Maximum number in a passage. Larger ranges have more values than Python can count."""
+
 Filled = Annotated[str, Bound(min_length=1)]
 Phrases = Annotated[tuple[Filled, ...], BeforeValidator(_phrases), Bound(min_length=1)]
 """Ways to say the same in a question; one may be written without a list."""
@@ -234,7 +237,7 @@ class Number:
 
     name: Name
     low: Annotated[Whole, Bound(ge=0)]
-    high: Whole
+    high: Annotated[Whole, Bound(le=LARGEST)]
     step: Annotated[Whole, Bound(ge=1)]
     says: Annotated[tuple[OfEntityValue, ...], AtLeastOne]
     asks: Annotated[tuple[Ask, ...], AtLeastOne]
@@ -321,7 +324,7 @@ class Measure:
 
     name: Name
     low: Annotated[Whole, Bound(ge=0)]
-    high: Whole
+    high: Annotated[Whole, Bound(le=LARGEST)]
     step: Annotated[Whole, Bound(ge=1)]
     says: Annotated[tuple[OfRecordValue, ...], AtLeastOne]
     more: Phrases
