@@ -65,7 +65,8 @@ def environment(tool: str, version: str) -> Path:
     without_torch = FOLDER / "without-torch.txt"
     never = "; sys_platform == 'never'\n"
     without_torch.write_text(f"torch{never}triton{never}", encoding="utf-8")
-    command = [uv, "pip", "install", "-q", "--python", python, "--override", without_torch]
+    command = [uv, "pip", "install", "-q", "--python", str(python)]
+    command += ["--override", str(without_torch)]
     oldest = [first_allowed(tool)] if version == "oldest" else []
     packages = [*TEST_PACKAGES, *OF_TORCH, *oldest]
     subprocess.run([*command, "-e", f"{ROOT}[{tool}]", *packages], check=True)
@@ -97,7 +98,7 @@ def run_tests(python: Path, tool: str) -> int:
     files = [f"tests/interop/{name}" for name in [*TESTS[tool], *FOR_ALL]]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {**os.environ, "HF_HUB_OFFLINE": "1", "PATH": path}
-    command = [python, "-m", "pytest", "-p", "no:cacheprovider", "-m", "", *files]
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-m", "", *files]
     return subprocess.run(command, cwd=ROOT, env=settings, check=False).returncode
 
 
