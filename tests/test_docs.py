@@ -264,7 +264,8 @@ def test_the_extra_all_is_everything() -> None:
     # The tools of others pin libraries to other versions and have an environment of their own; a
     # browser is for tests; Gemma's weights have terms of their own, which one accepts by asking for
     # them.
-    apart = {"dev", "docs", "inspect", "interop", "browser", "gemma"}
+    apart = {"dev", "docs", "browser", "gemma"}
+    apart |= {"inspect", "lm-eval", "verifiers", "reasoning-gym", "openenv"}
     assert libraries("all") == set().union(
         *(libraries(name) for name in extras if name not in apart)
     )

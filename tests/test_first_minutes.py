@@ -74,7 +74,7 @@ def test_doctor_has_one_line_for_everything(capsys: pytest.CaptureFixture[str]) 
     findings = json.loads(said(capsys, "doctor", "--json"))
     names = [f["what"] for f in findings]
     assert {"taskloom", "python", "data folder", "cache folder", "GPU"} <= set(names)
-    assert {"extra viewer", "extra collect", "extra interop"} <= set(names)
+    assert {"extra viewer", "extra collect", "extra lm-eval"} <= set(names)
     assert not {"extra dev", "extra docs", "extra browser"} & set(
         names
     )  # for people who change Taskloom

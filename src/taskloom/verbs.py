@@ -290,9 +290,8 @@ def rescore(
     """
     from taskloom.core.prompting import EXTRACT
     from taskloom.experiments.files import STORE
-    from taskloom.experiments.rescore import OWN
+    from taskloom.experiments.rescore import OWN, logs_of, rescore_logs
     from taskloom.experiments.rescore import rescore as score_again
-    from taskloom.experiments.sources.rescored_logs import logs_of, rescore_logs
 
     path = path_of(store)
     if logs_of(path) and not (path / STORE).is_file():

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
-from taskloom.core.scoring import Scorer
+from taskloom.core.scoring import Scorer, answer_or_none
 from taskloom.core.seeding import Key
 from taskloom.data.audit.scorer_audit import RIGHT, WRONG, AuditedExample, kind_of
 
@@ -67,4 +67,7 @@ def expected(
 ) -> list[float]:
     """Return the scores as Taskloom computes them: the scorer, after the extraction."""
     cut = Extraction.read(extract)
-    return [scorer.score(cut(text), example) for text, example in zip(texts, examples, strict=True)]
+    return [
+        scorer.score(answer_or_none(cut(text)), example)
+        for text, example in zip(texts, examples, strict=True)
+    ]

@@ -23,7 +23,7 @@ from tests.experiments.sweeps import fill  # noqa: E402
 from taskloom.learners import LearnerError, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.scratch.nets.ops import SPAN, judge_span_table  # noqa: E402
-from taskloom.learners.scratch.nets.reading import Lexicon  # noqa: E402
+from taskloom.learners.scratch.nets.readers import Lexicon  # noqa: E402
 from taskloom.learners.scratch.readers import read_vectors  # noqa: E402
 
 READERS = ("rasor", "document-reader", "qanet", "mnemonic-reader", "fusionnet")

@@ -363,7 +363,7 @@ def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
         from datasets import Dataset as Table
         from datasets import DatasetDict, DatasetInfo, Features
     except ImportError:
-        raise MissingExtra("a Hugging Face dataset", "datasets", "interop") from None
+        raise MissingExtra("a Hugging Face dataset", "datasets", "hf") from None
     recipe, digest = manifest["recipe"], manifest["digest"]
     about = (
         f"{recipe.get('name', '')}, seed {manifest.get('seed', '-')}, digest {digest}."

@@ -10,12 +10,11 @@ from types import ModuleType
 
 from taskloom.core.errors import MissingExtra, TaskloomError
 
-EXTRA = "interop"
-
 TESTED = {
     "datasets": "5.2.0",
     "inspect-ai": "0.3.285",
     "lm-eval": "0.4.13",
+    "openenv-core": "0.3.0",
     "reasoning-gym": "0.1.25",
     "trl": "1.16.0",
     "verifiers": "0.4.0",
@@ -23,6 +22,9 @@ TESTED = {
 """The versions that `make test-interop` was last run with, by the name under which a package is
 installed.
 """
+
+EXTRAS = {"datasets": "hf", "inspect-ai": "inspect", "openenv-core": "openenv"}
+"""Extras that install a package and have another name than it."""
 
 
 class MovedError(TaskloomError):
@@ -39,14 +41,13 @@ class MovedError(TaskloomError):
         )
 
 
-def need(package: str, module: str, *names: str, extra: str = EXTRA) -> ModuleType:
+def need(package: str, module: str, *names: str) -> ModuleType:
     """Import a module of a package, and check that it has what is used of it.
 
     Args:
         package: The name under which it is installed, as in `TESTED`.
         module: The module, as it is imported.
         names: What is used of the module.
-        extra: The extra of ours that installs it.
 
     Raises:
         MissingExtra: It is not installed.
@@ -58,7 +59,7 @@ def need(package: str, module: str, *names: str, extra: str = EXTRA) -> ModuleTy
         try:
             version(package)
         except PackageNotFoundError:
-            raise MissingExtra(f"taskloom.{EXTRA}", package, extra) from None
+            raise MissingExtra("taskloom.interop", package, EXTRAS.get(package, package)) from None
         raise MovedError(package, f"module {module} that can be imported ({error})") from error
     for name in names:
         if not hasattr(package_module, name):

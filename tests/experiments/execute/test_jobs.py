@@ -15,7 +15,7 @@ from taskloom.core.child_process import exit_reason
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute import jobs as planning
 from taskloom.experiments.execute import predictions, worker
-from taskloom.experiments.execute.engines.local import LocalEngine, visible_gpus
+from taskloom.experiments.execute.engines import LocalEngine, visible_gpus
 from taskloom.experiments.execute.worker import TOGETHER, Job, job_folder, perform
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import Resources, check

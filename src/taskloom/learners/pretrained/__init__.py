@@ -8,4 +8,3 @@ from taskloom.learners.pretrained import extractive as extractive
 from taskloom.learners.pretrained import grpo as grpo
 from taskloom.learners.pretrained import in_context as in_context
 from taskloom.learners.pretrained import language_models as language_models
-from taskloom.learners.pretrained import lora as lora

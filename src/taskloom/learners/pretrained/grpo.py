@@ -299,7 +299,7 @@ def _trl() -> Any:
     try:
         import trl
     except ImportError:
-        raise MissingExtra("grpo", "trl", "interop") from None
+        raise MissingExtra("grpo", "trl", "trl") from None
     for name in ("GRPOConfig", "GRPOTrainer"):
         if not hasattr(trl, name):
             raise LearnerError(

@@ -1,7 +1,7 @@
 """Five readers of passages, trained from scratch: RaSoR, DocumentReader, QANet, Mnemonic Reader and
 FusionNet, of the models without pretraining that Dyna-bAbI compares on SQuAD and on stories.
 
-Each network is a plain module (`nets/rasor.py` …) that states its formulae. What is not the
+Each network is a plain module (`nets/readers.py`) that states its formulae. What is not the
 papers': Adam with one rate stands in for Adamax, and the sizes are those of `bidaf`. Vectors of
 words are learned, or begin with those of a file in GloVe's format (`vectors`).
 """
@@ -32,8 +32,8 @@ from taskloom.learners.training.settings import Training
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from taskloom.learners.scratch.nets.reading import Lexicon
-    from taskloom.learners.scratch.nets.span_module import SpanNet
+    from taskloom.learners.scratch.nets.module_adapter import SpanNet
+    from taskloom.learners.scratch.nets.readers import Lexicon
 
 
 def load_reader(folder: Path) -> Fitted:
@@ -85,8 +85,8 @@ class Reader(Stacked[Pointer]):
 
     def network(self, reader: Passages, begin: bool = True) -> SpanNet:
         """Build the network; `begin` reads the vectors that training begins with."""
-        from taskloom.learners.scratch.nets.reading import Lexicon
-        from taskloom.learners.scratch.nets.span_module import SpanNet
+        from taskloom.learners.scratch.nets.module_adapter import SpanNet
+        from taskloom.learners.scratch.nets.readers import Lexicon
 
         words = reader.words.words
         vectors = read_vectors(self.vectors, words, self.words) if begin and self.vectors else None
@@ -171,7 +171,7 @@ class RaSoRLearner(Reader):
 
     def module(self, lexicon: Lexicon) -> nn.Module:
         """Build the module."""
-        from taskloom.learners.scratch.nets.rasor import RaSoR
+        from taskloom.learners.scratch.nets.readers import RaSoR
 
         return RaSoR(lexicon, **self._sizes, longest=self.longest)
 
@@ -195,7 +195,7 @@ class DocumentReaderLearner(Reader):
 
     def module(self, lexicon: Lexicon) -> nn.Module:
         """Build the module."""
-        from taskloom.learners.scratch.nets.document_reader import DocumentReader
+        from taskloom.learners.scratch.nets.readers import DocumentReader
 
         return DocumentReader(lexicon, **self._sizes, features=self.features)
 
@@ -221,7 +221,7 @@ class QANetLearner(Reader):
 
     def module(self, lexicon: Lexicon) -> nn.Module:
         """Build the module."""
-        from taskloom.learners.scratch.nets.qanet import QANet
+        from taskloom.learners.scratch.nets.readers import QANet
 
         if self.state % self.heads:
             raise LearnerError(f"qanet: state {self.state} is not a multiple of heads {self.heads}")
@@ -249,7 +249,7 @@ class MnemonicReaderLearner(Reader):
 
     def module(self, lexicon: Lexicon) -> nn.Module:
         """Build the module."""
-        from taskloom.learners.scratch.nets.mnemonic_reader import MnemonicReader
+        from taskloom.learners.scratch.nets.readers import MnemonicReader
 
         return MnemonicReader(lexicon, **self._sizes, features=self.features, hops=self.hops)
 
@@ -273,6 +273,6 @@ class FusionNetLearner(Reader):
 
     def module(self, lexicon: Lexicon) -> nn.Module:
         """Build the module."""
-        from taskloom.learners.scratch.nets.fusionnet import FusionNet
+        from taskloom.learners.scratch.nets.readers import FusionNet
 
         return FusionNet(lexicon, **self._sizes, features=self.features)

@@ -1,0 +1,422 @@
+"""Engines run jobs in this process, in local processes, or as tasks on a Ray cluster. Every engine
+writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+from taskloom.core.arguments import whole
+from taskloom.core.child_process import ChildProcess, end_with_parent, exit_reason
+from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.ray_cluster import ATTEMPTS, Ray
+from taskloom.data.workers import MOST_WORKERS
+from taskloom.experiments import files as run_files
+from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
+from taskloom.experiments.store import Store
+
+ENGINES = ("local", "ray")
+
+QUICK = 0.5
+"""Seconds below which a job is small: a worker gets one more job ahead. Nothing waits behind a long
+job while others are idle.
+"""
+
+PATIENCE = 5.0
+"""Seconds in which a worker whose connection is closed may end by itself."""
+
+
+class Engine(Protocol):
+    """What the driver asks of an engine."""
+
+    @property
+    def slots(self) -> int:
+        """Number of jobs that can run at one time."""
+
+    def room(self, job: Job) -> bool:
+        """True if the job would run at once, or next."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait for results and return those since the last call."""
+
+    def close(self) -> None:
+        """Stop at once what still runs, and leave."""
+
+
+def start(
+    name: str,
+    *,
+    workers: int | None = None,
+    cpus: int = 1,
+    gpus: float = 1.0,
+    address: str | None = None,
+) -> Engine:
+    """Start an engine by name.
+
+    Args:
+        name: `local`, `ray`, or `here` for this process.
+        workers: Processes of the local engine; as many as there are cores (over `cpus`) by default.
+        cpus: Cores of one job.
+        gpus: GPUs of one job that wants one; less than 1 shares.
+        address: Of a Ray cluster; a local one is started by default.
+    """
+    if name == "local":
+        return LocalEngine(workers, cpus, gpus)
+    if name == "here":
+        return HereEngine()
+    if name == "ray":
+        return RayEngine(address, workers)
+    raise _unknown(name)
+
+
+def check_name(name: str) -> None:
+    """Refuse an engine that does not exist, also where there is nothing to run."""
+    if name not in (*ENGINES, "here"):
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> TaskloomError:
+    return TaskloomError(f"no engine is called '{name}'; {nearest(str(name), ENGINES)}")
+
+
+class HereEngine:
+    """The engine without processes: runs a job as soon as it is submitted, and returns when it is
+    done.
+
+    For what only this process knows: a task, a learner or a scorer that a notebook or the running
+    script defines.
+    """
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self._results: list[JobResult] = []
+
+    def room(self, job: Job) -> bool:
+        """True if the last result has been taken."""
+        return not self._results
+
+    def submit(self, job: Job) -> None:
+        """Run the job."""
+        self._results.append(perform(job))
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Return the results since the last call."""
+        results, self._results = self._results, []
+        return results
+
+    def close(self) -> None:
+        """Do nothing: there is no process to stop."""
+
+
+@dataclass
+class _Worker:
+    process: ChildProcess
+    connection: Connection
+    gpu: str | None
+    jobs: deque[Job] = field(default_factory=deque)
+    ahead: int = 0
+
+
+class LocalEngine:
+    """Processes on this machine.
+
+    A worker has one job in hand and, while jobs are small, one more waiting in its pipe, so that they
+    follow each other without a round trip. When a worker dies, the job in hand has failed, with the
+    signal and the end of its log as the reason; the one that waited goes to another worker. A
+    `ProcessPoolExecutor` can do neither: one dead worker breaks the pool with all its jobs, and jobs
+    cannot be sent to the workers that have a GPU.
+
+    A worker is a `ChildProcess` that runs this module, so that a script may call `taskloom.run` at its
+    top.
+
+    Args:
+        workers: How many without a GPU; as many as fit the cores by default.
+        cpus: Cores, and so threads, of each.
+        gpus: GPUs of a job that wants one; 0.5 lets two share.
+    """
+
+    def __init__(self, workers: int | None = None, cpus: int = 1, gpus: float = 1.0) -> None:
+        if workers is not None:
+            workers = whole(workers, "workers", least=1, most=MOST_WORKERS)
+        self.cpus = cpus
+        self.places: list[str | None] = [None] * (workers or max(1, cores() // cpus))
+        if gpus:
+            per_gpu = max(1, int(1 / gpus)) if gpus < 1 else 1
+            self.places += [gpu for gpu in visible_gpus() for _ in range(per_gpu)]
+        self.slots = len(self.places)
+        self.workers: list[_Worker] = []
+        self.lost: deque[Job] = deque()  # waited in the pipe of a worker that died
+
+    def room(self, job: Job) -> bool:
+        """True if a worker of the right kind can take a job."""
+        return not self.lost and self._choose(job) is not None
+
+    def submit(self, job: Job) -> None:
+        """Send the job to the worker with the least to do; start a new one while there is a free
+        place.
+        """
+        worker = self._choose(job)
+        if worker is None:
+            self.lost.append(job)
+            return
+        if isinstance(worker, str):
+            worker = self._start(None if worker == "cpu" else worker)
+        worker.jobs.append(job)
+        with contextlib.suppress(OSError):  # it may have died; `wait` finds out and reports it
+            worker.connection.send(job)
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait for results, and for workers that die."""
+        handles: dict[Any, _Worker] = {w.connection: w for w in self.workers}
+        results: list[JobResult] = []
+        for handle in wait(list(handles), timeout=seconds):
+            worker = handles[handle]
+            try:
+                while worker.connection.poll():
+                    result: JobResult = worker.connection.recv()
+                    results.append(result)
+                    worker.jobs.popleft()
+                    worker.ahead = int(result.seconds < QUICK)
+            except (EOFError, OSError):
+                results += self._remove(worker)
+        while self.lost and self._choose(self.lost[0]) is not None:
+            self.submit(self.lost.popleft())
+        return results
+
+    def close(self) -> None:
+        """Stop all workers; what they were writing lies beside its place and is removed by the next
+        driver.
+        """
+        for worker in self.workers:
+            worker.connection.close()
+            if worker.jobs:
+                worker.process.kill()
+        for worker in self.workers:
+            worker.process.end(patience=PATIENCE)
+        self.workers.clear()
+
+    def _choose(self, job: Job) -> _Worker | str | None:
+        """Choose a worker for a job, the place of one to be started, or None when all are busy."""
+        wants = bool(job.gpus) and any(self.places)
+        mine = [w for w in self.workers if (w.gpu is not None) == wants]
+        idle = next((w for w in mine if not w.jobs), None)
+        if idle is not None:
+            return idle
+        free = list(self.places)
+        for w in self.workers:
+            free.remove(w.gpu)
+        new = next((p for p in free if (p is not None) == wants), "none")
+        if new != "none":
+            return new or "cpu"
+        least = min(mine, key=lambda w: len(w.jobs) - w.ahead, default=None)
+        return least if least is not None and len(least.jobs) < 1 + least.ahead else None
+
+    def _start(self, gpu: str | None) -> _Worker:
+        ours, theirs = socket.socketpair()
+        settings = {
+            "OMP_NUM_THREADS": str(self.cpus),
+            "CUDA_VISIBLE_DEVICES": gpu or "",
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        }
+        process = ChildProcess(
+            "taskloom.experiments.execute.engines",
+            str(theirs.fileno()),
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **settings},
+        )
+        theirs.close()
+        worker = _Worker(process, Connection(ours.detach()), gpu)
+        self.workers.append(worker)
+        return worker
+
+    def _remove(self, worker: _Worker) -> list[JobResult]:
+        self.workers.remove(worker)
+        worker.connection.close()
+        status = worker.process.end(patience=PATIENCE)
+        if not worker.jobs:
+            return []
+        job = worker.jobs.popleft()
+        self.lost.extend(worker.jobs)
+        why = f"the worker process {exit_reason(status)}{_log_ending(job)}"
+        return [_failed(job, why)]
+
+
+def _log_ending(job: Job) -> str:
+    path = job_folder(Store(job.store), job.name) / run_files.LOG
+    try:
+        lines = [line for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    fatal = next((line for line in lines if line.startswith("Fatal Python error")), None)
+    ending = fatal or (lines[-1] if lines else "")
+    return f"; its log ends with: {ending.strip()[:200]}" if ending else ""
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def visible_gpus() -> list[str]:
+    """List the GPUs that may be used, as CUDA names them, without importing torch."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [g for g in named.split(",") if g.strip() and g.strip() != "-1"]
+    try:
+        # By name: the driver's tool is on the path of the person who installed it, in no fixed
+        # folder.
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)  # noqa: S607
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [
+        str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))
+    ]
+
+
+class RayEngine:
+    """Tasks on a Ray cluster.
+
+    All nodes must see the store under the same path (a shared file system). When a node dies, its jobs
+    go to others; a job whose worker process dies again and again has failed, like one that kills its
+    worker on a single machine.
+
+    Args:
+        address: The cluster's; one is started on this machine by default.
+        workers: The most jobs at one time; as many as the cluster has cores by default.
+    """
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        self.cluster = Ray(address, workers)
+        self.ray = self.cluster.ray
+        self.workers = workers
+        self.remote = self.ray.remote(perform)
+        self.running: dict[Any, tuple[Job, int]] = {}
+        self.seen: set[str] = set()
+
+    @property
+    def slots(self) -> int:
+        """Number of jobs that can run at one time; a cluster may grow and shrink."""
+        cores = self.cluster.cores
+        return min(cores, self.workers) if self.workers else cores
+
+    def room(self, job: Job) -> bool:
+        """True if one more job should be submitted. Ray has a queue of its own, and a few jobs more
+        than cores keep all nodes busy.
+        """
+        return len(self.running) < (self.workers or self.slots + 2)
+
+    def submit(self, job: Job) -> None:
+        """Submit the job as a Ray task with its resources."""
+        if job.store not in self.seen:
+            self._check(job)
+        self._send(job, 1)
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait for results; the loss of a node is not one."""
+        if not self.running:
+            time.sleep(seconds)
+            return []
+        ready, _ = self.ray.wait(list(self.running), num_returns=len(self.running), timeout=0)
+        if not ready:
+            ready, _ = self.ray.wait(list(self.running), timeout=seconds)
+        results = []
+        for reference in ready:
+            job, attempt = self.running.pop(reference)
+            try:
+                results.append(self.ray.get(reference))
+            except self.ray.exceptions.RayTaskError as error:
+                results.append(_failed(job, f"{type(error.cause).__name__}: {error.cause}"))
+            except self.ray.exceptions.RayError as error:
+                if attempt < ATTEMPTS:
+                    self._send(job, attempt + 1)
+                else:
+                    why = str(error).splitlines()[0]
+                    results.append(
+                        _failed(job, f"its worker died {attempt} times; the last time: {why}")
+                    )
+        return results
+
+    def close(self) -> None:
+        """Stop what still runs and leave the cluster."""
+        for reference in self.running:
+            with contextlib.suppress(Exception):
+                self.ray.cancel(reference, force=True)
+        self.running.clear()
+        self.cluster.leave()
+
+    def _send(self, job: Job, attempt: int) -> None:
+        has_gpus = bool(job.gpus) and self.cluster.gpus > 0
+        options = {"num_cpus": job.cpus, "num_gpus": job.gpus if has_gpus else 0, "max_retries": 0}
+        self.running[self.remote.options(**options, runtime_env=_threads(job)).remote(job)] = (
+            job,
+            attempt,
+        )
+
+    def _check(self, job: Job) -> None:
+        """Check from a worker's side that it sees the store, before any job is submitted."""
+
+        def sees(path: str) -> str:
+            try:
+                Store(path)
+            except TaskloomError as error:
+                return str(error)
+            return ""
+
+        asked = self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store)
+        try:
+            problem = self.ray.get(asked)
+        except self.ray.exceptions.RayError as error:
+            why = str(error).strip().splitlines()[0]
+            raise TaskloomError(
+                f"Ray's first worker died ({why}); rerun the command to resume"
+            ) from error
+        if problem:
+            raise TaskloomError(
+                f"a Ray node does not see the store {job.store} ({problem}); put it on a file"
+                " system that all nodes share"
+            )
+        self.seen.add(job.store)
+
+
+def _threads(job: Job) -> dict[str, Any]:
+    """Set as many threads as in a worker of the local engine, so that libraries round in the same
+    way.
+    """
+    return {"env_vars": {"OMP_NUM_THREADS": str(job.cpus)}}
+
+
+def _failed(job: Job, why: str) -> JobResult:
+    return JobResult(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))
+
+
+def serve() -> None:
+    """Run in a worker process: perform jobs until the parent closes the connection."""
+    connection = Connection(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    end_with_parent()
+    faulthandler.enable()  # into the job's log, since that is where errors go
+    while True:
+        try:
+            connection.send(perform(connection.recv()))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the parent has gone
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,106 @@
+"""Run the tests of every bridge with the real tool: `python -m tests.interop.matrix [TOOL …]`.
+
+Each tool has two environments under .venv-interop, with the newest version and with the oldest one
+that pyproject.toml declares. Torch is borrowed from the environment that runs this, because a copy
+for each would take gigabytes. The other packages are only those that the extra installs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / ".venv-interop"
+
+TESTS = {
+    "inspect": ["test_inspect.py", "test_provider_models.py"],
+    "lm-eval": ["test_lm_eval.py"],
+    "verifiers": ["test_verifiers.py"],
+    "trl": ["test_trl.py", "test_twin_rewards.py", "test_grpo.py"],
+    "reasoning-gym": ["test_reasoning_gym.py"],
+    "openenv": ["test_env_server.py"],
+}
+"""Tests of each extra, besides those of all: equal scores and the commands of the pages."""
+
+FOR_ALL = ["test_equal_scores.py", "test_how_to_pages.py"]
+
+# Tests ask a tiny local model. Torch's own dependencies, because torch itself is borrowed.
+TEST_PACKAGES = ["pytest", "hypothesis", "datasets", "transformers", "accelerate", "openai"]
+OF_TORCH = ["sympy", "networkx", "jinja2", "fsspec", "filelock"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tools", nargs="*", choices=[*TESTS, []], help="default: all")
+    parser.add_argument("--version", choices=["newest", "oldest"], help="default: both")
+    asked = parser.parse_args()
+    versions = [asked.version] if asked.version else ["newest", "oldest"]
+    results = {}
+    for tool in asked.tools or TESTS:
+        for version in versions:
+            python = environment(tool, version)
+            results[f"{tool} {version}"] = run_tests(python, tool)
+    for name, status in results.items():
+        print(f"{name}: {'passed' if status == 0 else 'FAILED'}")
+    return int(any(results.values()))
+
+
+def environment(tool: str, version: str) -> Path:
+    """Create or update the environment of a tool."""
+    place = FOLDER / f"{tool}-{version}"
+    python = place / "bin" / "python"
+    uv = shutil.which("uv")
+    if uv is None:
+        raise SystemExit("the matrix needs uv: pip install uv")
+    if not python.exists():
+        subprocess.run([uv, "venv", "-q", "--python", sys.executable, place], check=True)
+    without_torch = FOLDER / "without-torch.txt"
+    never = "; sys_platform == 'never'\n"
+    without_torch.write_text(f"torch{never}triton{never}", encoding="utf-8")
+    command = [uv, "pip", "install", "-q", "--python", str(python)]
+    command += ["--override", str(without_torch)]
+    oldest = [first_allowed(tool)] if version == "oldest" else []
+    packages = [*TEST_PACKAGES, *OF_TORCH, *oldest]
+    subprocess.run([*command, "-e", f"{ROOT}[{tool}]", *packages], check=True)
+    borrow_torch(place)
+    return python
+
+
+def first_allowed(tool: str) -> str:
+    """The requirement that pins a tool to the oldest version that its extra allows."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = project["optional-dependencies"][tool]
+    line = next(line for line in lines if re.match(rf"{tool}\b", line))
+    return str(line.replace(">=", "=="))
+
+
+def borrow_torch(place: Path) -> None:
+    """Link the torch of this environment into another one."""
+    here = Path(sysconfig.get_path("purelib"))
+    [there] = place.glob("lib/python*/site-packages")
+    for pattern in ("torch", "torch-*.dist-info", "torchgen", "functorch"):
+        for found in here.glob(pattern):
+            link = there / found.name
+            if not link.exists():
+                link.symlink_to(found)
+
+
+def run_tests(python: Path, tool: str) -> int:
+    """Run the tests of a tool and return pytest's exit status."""
+    files = [f"tests/interop/{name}" for name in [*TESTS[tool], *FOR_ALL]]
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    settings = {**os.environ, "HF_HUB_OFFLINE": "1", "PATH": path}
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-m", "", *files]
+    return subprocess.run(command, cwd=ROOT, env=settings, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
