@@ -81,7 +81,7 @@ NATURAL: dict[str, tuple[str, Callable[[str], str]]] = {
     ),
     "sentences": (SENTENCES, reordered),
     "words": (WORDS, lambda t: " ".join(t.split()[::-1])),
-    "synonym": (ONE_WORD, lambda t: " ".join(["reworded", *t.split()[1:]])),
+    "synonym": (ONE_WORD, lambda t: " ".join([*t.split()[:5], "reworded", *t.split()[6:]])),
     "prefix": (SIMILAR, lambda t: f"Question: {t}"),
 }
 
@@ -122,7 +122,7 @@ def test_numbers_and_orders_that_vary_within_training_are_no_leaks(tmp_path: Pat
         return [{"input": " ".join(rng.sample(words, 9)), "target": "x"} for _ in range(n)]
 
     def templates(n: int) -> list[Row]:
-        names = [f"name{i}" for i in range(60)]
+        names = [f"name{i}" for i in range(2_000)]
         texts = [
             f"This morning {rng.choice(names)} walked from the park to the office of"
             f" {rng.choice(names)} again"
