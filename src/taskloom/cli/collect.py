@@ -234,7 +234,7 @@ def _print_line(line: str) -> None:
 
 
 def _emit_line(line: str) -> None:
-    from taskloom.core.output import emit
+    from taskloom.core.tables import emit
 
     emit({"message": line})
 
@@ -296,7 +296,7 @@ def _once(
 
 def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
     """Print a report: as JSON for machines, or in lines for people."""
-    from taskloom.core.output import emit
+    from taskloom.core.tables import emit
 
     if as_json:
         emit(report)

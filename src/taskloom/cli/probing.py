@@ -100,7 +100,7 @@ def falsify(
         raise TaskloomError("name a recipe too: taskloom falsify MODEL RECIPE")
     from taskloom.analysis.probing import failures_page
     from taskloom.analysis.probing import falsify as search
-    from taskloom.core.output import console, emit
+    from taskloom.core.tables import console, emit
 
     folder = out or Path(f"falsify-{_file_name(model)}")
     result = search.falsify(
@@ -154,7 +154,7 @@ def _replay(
     as_json: bool,
 ) -> None:
     from taskloom.analysis.probing import falsify as search
-    from taskloom.core.output import console, emit, table
+    from taskloom.core.tables import console, emit, table
 
     if changes and not recipe:
         raise ParameterError("set", "changes a recipe; name the recipe before --replay")
@@ -168,7 +168,7 @@ def _replay(
             (_end(e.input), " or ".join(e.targets), answer, "wrong" if w else "right")
             for e, answer, w in zip(result.examples, result.answers, result.wrong, strict=True)
         ]
-        console().print(table("", ("item ends with", "right answer", "answered", "verdict"), rows))
+        console().print(table(("item ends with", "right answer", "answered", "verdict"), rows))
         count = f"{sum(result.wrong)} of {len(result.wrong)}"
         print(f"{result.model} gets {count} failures of {result.found_in} wrong")
     if any(result.wrong):
@@ -211,7 +211,7 @@ def frontier(
       $ taskloom frontier model.py::answer babi/1 --along sentences --questions 50
     """
     from taskloom.analysis.probing import frontier as search
-    from taskloom.core.output import console, emit
+    from taskloom.core.tables import console, emit
 
     folder = out or Path(f"frontier-{_file_name(model)}")
     result = search.frontier(

@@ -60,7 +60,7 @@ def view(
 
     def ready(address: str) -> None:
         if as_json:
-            from taskloom.core.output import emit
+            from taskloom.core.tables import emit
 
             emit({"address": address})
         else:
@@ -75,7 +75,7 @@ def view(
 
 def _list(folders: list[Path], as_json: bool) -> None:
     from taskloom.apps.view.folders import viewed_folders
-    from taskloom.core.output import console, emit, table
+    from taskloom.core.tables import console, emit, table
 
     viewed = viewed_folders(folders).every()
     if as_json:
@@ -85,9 +85,9 @@ def _list(folders: list[Path], as_json: bool) -> None:
     else:
         console().print(
             table(
-                "what the viewer shows",
                 ("folder", "kind"),
                 [(one.label, one.kind) for one in viewed],
+                "what the viewer shows",
             )
         )
 
