@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.arguments import whole
-from taskloom.core.errors import ParameterError, TaskloomError
+from taskloom.core.errors import ParameterError, TaskloomError, whole
 from taskloom.core.example import Answer, Example
 from taskloom.core.tables import console, emit, plain_text, printable, table
 

@@ -13,8 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, ParameterError, TaskloomError, echo
+from taskloom.core.files import path_of
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
