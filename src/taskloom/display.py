@@ -18,8 +18,7 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.tables import console, emit, plain_text, printable, table
 
 if TYPE_CHECKING:
-    from taskloom.core.plan import Plan
-    from taskloom.core.variants import Propose, Variant
+    from taskloom.core.plan import Plan, Propose, Variant
     from taskloom.data import Dataset, Examples
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes

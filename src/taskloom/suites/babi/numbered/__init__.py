@@ -18,10 +18,9 @@ from typing import Any
 from taskloom.core.descriptions import withhold
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
-from taskloom.core.plan import Level, Plan, Split, Tasks, role_of
+from taskloom.core.plan import Level, Plan, Split, Tasks, proved, role_of
 from taskloom.core.scoring import AnyOf, Exact, any_of
 from taskloom.core.seeding import Key
-from taskloom.core.variants import proved
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.fields import BabiFields

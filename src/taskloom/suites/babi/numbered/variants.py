@@ -9,7 +9,7 @@ from typing import Any
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
-from taskloom.core.variants import Variant
+from taskloom.core.plan import Variant
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Parsed, as_story, pieces
 from taskloom.suites.babi.variants import StoryEdit
 
