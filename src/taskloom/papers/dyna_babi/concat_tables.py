@@ -20,9 +20,8 @@ from taskloom.analysis.any_runs import FEWEST, pearson
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import random_twin
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.paper_table import PaperTable, TableCell
+from taskloom.analysis.paper_table import PaperTable, TableCell, count_of, mean_and_sd, seed_point
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import count_of, mean_and_sd, seed_point
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.core.errors import DataError

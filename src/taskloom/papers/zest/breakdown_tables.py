@@ -14,9 +14,8 @@ from itertools import groupby
 from operator import attrgetter
 
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.paper_table import PaperTable, TableCell, wide_table
+from taskloom.analysis.paper_table import PaperTable, TableCell, seeds_caption, wide_table
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import seeds_caption
 from taskloom.analysis.study import check_split, study
 from taskloom.analysis.verdict import judge_number
 from taskloom.core.example import Example
