@@ -315,25 +315,10 @@ def print_certificate(audit: Audit, as_json: bool) -> None:
 
 
 def _splits(audit: Audit) -> Table:
-    repeats = {r.split: r for r in audit.repeats}
-    balance = {b.split: b for b in audit.balance}
-    rows = []
-    for split, info in audit.splits.items():
-        r, b = repeats[split], balance.get(split)
-        spread = (b.answers, percent(b.majority), f"{b.evenness:.3f}") if b else ("-", "-", "-")
-        rows.append((split, info["role"], info["n"], r.exact, r.near, r.contradictions, *spread))
-    heads = (
-        "split",
-        "role",
-        "examples",
-        "duplicates",
-        "near",
-        "contradictions",
-        "answers",
-        "majority",
-        "evenness",
-    )
-    return table(heads, rows, "splits: duplicates within, balance of the answers")
+    from taskloom.data.audit import SPLIT_HEADS, split_rows
+
+    rows = split_rows(audit.to_dict())
+    return table(SPLIT_HEADS, rows, "splits: duplicates within, balance of the answers")
 
 
 def _overlaps(audit: Audit) -> Table | None:
