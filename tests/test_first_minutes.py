@@ -20,9 +20,8 @@ from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
 from taskloom.cli.doctor import libraries
 from taskloom.core.errors import nearest
-from taskloom.core.output import console, table
 from taskloom.core.registry import SUITES, TASKS
-from taskloom.core.tables import column_widths
+from taskloom.core.tables import column_widths, console, table
 from taskloom.recipe.field_table import recipe_schema
 
 SMALL = {"splits": {"train": {"n": 20}, "test": {"n": 5}}}
@@ -146,7 +145,7 @@ def test_a_narrow_terminal_breaks_no_number_and_no_word() -> None:
     for width in (20, 40, 60):
         out = io.StringIO()
         with_width = type(console())(file=out, width=width)
-        with_width.print(table("", heads, rows))
+        with_width.print(table(heads, rows))
         words = out.getvalue().split()
         assert {"123,456", "contradictions", "three"} <= set(words), width
         assert max(map(len, out.getvalue().splitlines())) <= max(width, 34)

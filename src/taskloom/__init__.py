@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from taskloom.core.offers import View as View
     from taskloom.core.plan import Plan as Plan
     from taskloom.core.plan import Split as Split
+    from taskloom.core.plan import Variant as Variant
     from taskloom.core.plan import role_of as role_of
     from taskloom.core.registry import Suite as Suite
     from taskloom.core.registry import suite as suite
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from taskloom.core.scoring import set_of as set_of
     from taskloom.core.seeding import Key as Key
     from taskloom.core.seeding import Random as Random
-    from taskloom.core.variants import Variant as Variant
     from taskloom.data import Dataset as Dataset
     from taskloom.data import load as load
     from taskloom.data.audit import audit as audit

@@ -13,14 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.arguments import whole
-from taskloom.core.errors import ParameterError, TaskloomError
+from taskloom.core.errors import ParameterError, TaskloomError, whole
 from taskloom.core.example import Answer, Example
-from taskloom.core.output import cell, console, emit, printable, table
+from taskloom.core.tables import console, emit, plain_text, printable, table
 
 if TYPE_CHECKING:
-    from taskloom.core.plan import Plan
-    from taskloom.core.variants import Propose, Variant
+    from taskloom.core.plan import Plan, Propose, Variant
     from taskloom.data import Dataset, Examples
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
@@ -274,12 +272,12 @@ def _check_start(name: str, split: str, start: int, total: int) -> None:
 def _print(shown: Shown) -> None:
     out = console()
     head = (
-        f"[bold]{cell(shown.name)}[/bold], split {cell(shown.split)}, {shown.total:,} examples."
-        f" {cell(shown.about)}\n"
+        f"[bold]{plain_text(shown.name)}[/bold], split {plain_text(shown.split)}, {shown.total:,} examples."
+        f" {plain_text(shown.about)}\n"
     )
     out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(shown.rows):
-        out.print(f"[bold]{cell(shown.split)} {shown.start + i}[/bold]")
+        out.print(f"[bold]{plain_text(shown.split)} {shown.start + i}[/bold]")
         brief = _shortened(example)
         # A suite shows what it made itself; an example whose texts were cut is shown plainly.
         shape = shown.shape if brief is example else None
@@ -312,7 +310,7 @@ def _variant_table(variants: list[Variant]) -> Any:
         more = len(same) - VARIANTS_SHOWN
         if more > 0:
             rows.append((kind, edit, f"and {more:,} more", "", ""))
-    return table("variants", ("kind", "edit", "before", "after", "answer"), rows)
+    return table(("kind", "edit", "before", "after", "answer"), rows, "variants")
 
 
 def _variant_as_dict(variant: Variant) -> dict[str, Any]:
@@ -449,4 +447,4 @@ def resource_status(as_json: bool) -> None:
         if buildable:
             remedy = f"taskloom data build {name} --from FILE"
         lines.append((name, str(path) if path else f"missing: {remedy}", what))
-    console().print(table("resources", ("name", "where", "what it is"), lines))
+    console().print(table(("name", "where", "what it is"), lines, "resources"))

@@ -13,14 +13,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, ParameterError, TaskloomError, echo
+from taskloom.core.files import path_of
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
     from taskloom.core.example import Answer, Example
     from taskloom.core.offers import SolveReport
-    from taskloom.core.variants import Variant, VariantKind
+    from taskloom.core.plan import Variant, VariantKind
     from taskloom.experiments.compare import Selection
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.result_table import ResultTable
@@ -174,7 +174,7 @@ def variants(
         seed: The seed of the example's dataset, for worlds that depend on it.
         changes: Changes of the recipe's fields.
     """
-    from taskloom.core.variants import KINDS
+    from taskloom.core.plan import KINDS
     from taskloom.recipe import Recipe
     from taskloom.recipe import read as read_recipe
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from taskloom.apps.collect import recovery
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.errors import CollectError
-from taskloom.cli.collect import check
+from taskloom.cli.servers import check
 from taskloom.interop.env_server import EnvironmentHandler, RecipeEnvironment
 from taskloom.interop.graded import open_split
 from tests.apps.collect.projects import add_people, open_project

@@ -7,8 +7,7 @@ import pytest
 
 from taskloom.core import shards
 from taskloom.core.example import Example
-from taskloom.core.plan import Plan
-from taskloom.core.variants import KINDS, Variant
+from taskloom.core.plan import KINDS, Plan, Variant
 from taskloom.recipe import read
 
 RECIPES = {

@@ -20,7 +20,7 @@ from typing import Any
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import run_labels, short_value
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.seed_scores import repeated_runs, seed_point, seeds_caption
+from taskloom.analysis.paper_table import repeated_runs, seed_point, seeds_caption
 from taskloom.analysis.study import ShareSetting, StudyError, check_choice, study
 from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.plan import Role

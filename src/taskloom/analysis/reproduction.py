@@ -23,8 +23,8 @@ from taskloom.analysis.study import (
     joined_choices,
     quick_costs,
 )
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
+from taskloom.core.files import path_of
 from taskloom.core.registry import is_python
 from taskloom.core.tables import paragraph
 from taskloom.experiments import api

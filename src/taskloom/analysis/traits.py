@@ -30,7 +30,7 @@ from taskloom.analysis.any_runs import any_recipe_experiments, stored_datasets
 from taskloom.analysis.conditions import run_labels, short_value
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
-from taskloom.analysis.seed_scores import (
+from taskloom.analysis.paper_table import (
     count_of,
     count_range,
     interval_columns,

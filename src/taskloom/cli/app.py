@@ -46,14 +46,14 @@ COMMANDS: dict[str, str] = {
     "frontier": "probing.frontier",
     "study": "studies.study",
     "reproduce": "studies.reproduce",
-    "collect new": "collect.new",
-    "collect demo": "collect.demo",
-    "collect status": "collect.status",
-    "collect check": "collect.check",
-    "collect log": "collect.log",
-    "collect export": "collect.export",
-    "collect recover": "collect.recover",
-    "collect serve": "collect.serve",
+    "collect new": "servers.new",
+    "collect demo": "servers.demo",
+    "collect status": "servers.status",
+    "collect check": "servers.check",
+    "collect log": "servers.log",
+    "collect export": "servers.export",
+    "collect recover": "servers.recover",
+    "collect serve": "servers.serve",
     "doctor": "doctor.doctor",
     "serve-env": "servers.serve_env",
 }
@@ -69,7 +69,7 @@ that no action replaces them.
 PLAIN = {"show", "apply", "make", "verify"}
 """Commands that multiply no matrices, so that they need no threads for that."""
 
-HIDDEN = {FLAGS_COMMAND: "collect.flags"}
+HIDDEN = {FLAGS_COMMAND: "servers.flags"}
 """Commands that --help does not list."""
 
 GROUPS = {

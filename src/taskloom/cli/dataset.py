@@ -11,7 +11,7 @@ import typer
 
 from taskloom.cli.options import NOTHING, Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.core.errors import DataError, ParameterError
-from taskloom.core.output import cell, console, emit, percent, printable, table
+from taskloom.core.tables import console, emit, percent, plain_text, printable, table
 
 if TYPE_CHECKING:
     from taskloom.core.tables import Table
@@ -254,12 +254,12 @@ def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) 
     rows = [(name, e["n"], e["role"], e["describe"]) for name, e in m["splits"].items()]
     out.print(
         table(
-            f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows
+            ("split", "examples", "role", "what"), rows, f"{m['recipe']['name']}, seed {m['seed']}"
         )
     )
     for warning in m["warnings"]:
-        out.print(f"note: {cell(warning)}")
-    out.print(f"\n{'was already in' if known else 'in'} {cell(folder)}", soft_wrap=True)
+        out.print(f"note: {plain_text(warning)}")
+    out.print(f"\n{'was already in' if known else 'in'} {plain_text(folder)}", soft_wrap=True)
     out.print(
         f"content digest {data.digest} (of the rows), recipe digest {m['recipe_digest']} (of the"
         " fields)",
@@ -315,25 +315,10 @@ def print_certificate(audit: Audit, as_json: bool) -> None:
 
 
 def _splits(audit: Audit) -> Table:
-    repeats = {r.split: r for r in audit.repeats}
-    balance = {b.split: b for b in audit.balance}
-    rows = []
-    for split, info in audit.splits.items():
-        r, b = repeats[split], balance.get(split)
-        spread = (b.answers, percent(b.majority), f"{b.evenness:.3f}") if b else ("-", "-", "-")
-        rows.append((split, info["role"], info["n"], r.exact, r.near, r.contradictions, *spread))
-    heads = (
-        "split",
-        "role",
-        "examples",
-        "duplicates",
-        "near",
-        "contradictions",
-        "answers",
-        "majority",
-        "evenness",
-    )
-    return table("splits: duplicates within, balance of the answers", heads, rows)
+    from taskloom.data.audit import SPLIT_HEADS, split_rows
+
+    rows = split_rows(audit.to_dict())
+    return table(SPLIT_HEADS, rows, "splits: duplicates within, balance of the answers")
 
 
 def _overlaps(audit: Audit) -> Table | None:
@@ -354,7 +339,7 @@ def _overlaps(audit: Audit) -> Table | None:
             )
         )
     heads = ("rows of", "also in", "exact", "near", "share", "near by", "verdict", "for example")
-    return table("overlaps between splits", heads, rows) if rows else None
+    return table(heads, rows, "overlaps between splits") if rows else None
 
 
 def _pairs(audit: Audit) -> Table | None:
@@ -365,9 +350,9 @@ def _pairs(audit: Audit) -> Table | None:
     heads = ("rows of", "same pair", "reversed", "share", "verdict", "for example")
     return (
         table(
-            "pairs of an input and an answer that training has, or has the other way round",
             heads,
             rows,
+            "pairs of an input and an answer that training has, or has the other way round",
         )
         if rows
         else None
@@ -378,7 +363,7 @@ def _constants(audit: Audit) -> Table | None:
     rows = [(c.split, c.task, c.like, c.n) for c in audit.constants]
     heads = ("split", "task that training lacks", "training has", "rows")
     return (
-        table("tasks that equal a training task but for a constant", heads, rows) if rows else None
+        table(heads, rows, "tasks that equal a training task but for a constant") if rows else None
     )
 
 
@@ -388,7 +373,7 @@ def _held_out(audit: Audit) -> Table | None:
         for c in audit.held_out
     ]
     heads = ("split", "examples", "held out", "should be", "verdict")
-    return table("held-out examples: all of ood, none elsewhere", heads, rows) if rows else None
+    return table(heads, rows, "held-out examples: all of ood, none elsewhere") if rows else None
 
 
 def _shortcuts(audit: Audit) -> Table | None:
@@ -400,7 +385,7 @@ def _shortcuts(audit: Audit) -> Table | None:
     splits = dict.fromkeys(s.split for s in audit.shortcuts)
     rows = [(split, *(score[split, b] for b in names)) for split in splits]
     return (
-        table("shortcuts: accuracy without doing the task", ("split", *names), rows)
+        table(("split", *names), rows, "shortcuts: accuracy without doing the task")
         if rows
         else None
     )
@@ -420,7 +405,7 @@ def _coverage(audit: Audit) -> Table | None:
         if c.unseen_values
     ]
     heads = ("split", "trait", "values", "not in training", "rows", "for example")
-    return table("coverage: traits that training lacks", heads, rows) if rows else None
+    return table(heads, rows, "coverage: traits that training lacks") if rows else None
 
 
 def _divergence(audit: Audit) -> Table | None:
@@ -429,7 +414,7 @@ def _divergence(audit: Audit) -> Table | None:
         for d in audit.divergence
     ]
     heads = ("split", "atoms", "compounds", "compounds not in training")
-    return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None
+    return table(heads, rows, "divergence from training: 0 equal, 1 disjoint") if rows else None
 
 
 def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:
@@ -457,7 +442,7 @@ def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:
     )
     title = "right answers refused and wrong ones accepted: as they stand, and extracted"
     out = console()
-    out.print(table(f"{title} by '{scorers[0].extract}'", heads, rows))
+    out.print(table(heads, rows, f"{title} by '{scorers[0].extract}'"))
     out.print(
         "refused: right answers that got less than the full score, in forms in which models write"
         " them (capitals, an article,\na sentence around the answer); accepted: wrong answers that"

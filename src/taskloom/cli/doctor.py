@@ -48,14 +48,14 @@ def doctor(as_json: Json = False) -> None:
       $ taskloom doctor
       $ taskloom doctor --json
     """
-    from taskloom.core.output import console, emit, table
+    from taskloom.core.tables import console, emit, table
 
     lines = [*_program(), *_folders(), *_extras(), _gpu()]
     if as_json:
         emit([asdict(line) for line in lines])
         return
     rows = [("ok" if f.ok else "-", f.what, f.state, f.remedy) for f in lines]
-    console().print(table("", ("", "what", "state", "to get it"), rows))
+    console().print(table(("", "what", "state", "to get it"), rows))
 
 
 def _program() -> Iterator[DoctorLine]:

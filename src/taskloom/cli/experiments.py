@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taskloom.cli.options import Engine, Json, OnlyPlan, Workers
-from taskloom.core.output import console, counted, emit, percent, table
+from taskloom.core.tables import console, counted, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.core.tables import Table
@@ -208,7 +208,7 @@ def print_plan(plan: DryRun, as_json: bool, further: Mapping[str, Any] | None = 
         return
     from taskloom.experiments.execute.progress import duration
 
-    console().print(table("runs", *_plan_table(plan)), "")
+    console().print(table(*_plan_table(plan), "runs"), "")
     estimate = plan.estimate
     costs = []
     if estimate.known:
@@ -397,7 +397,7 @@ def _mean_scores(groups: Mapping[tuple[str, str, str], list[Run]], splits: list[
         for key, same in groups.items()
     ]
     heads = (*GROUP_HEADS, *(f"{split} {name}".strip() for split, name in shown))
-    return table("mean scores", heads, lines)
+    return table(heads, lines, "mean scores")
 
 
 def _scores_by_split(
@@ -432,9 +432,9 @@ def _scores_by_split(
     empty = {place for place in (2, 5) if not any(line[place] for line in lines)}
     kept = [place for place in range(len(heads)) if place not in empty]
     return table(
-        "mean scores",
         [heads[place] for place in kept],
         [[line[place] for place in kept] for line in lines],
+        "mean scores",
     )
 
 
@@ -476,7 +476,7 @@ def print_power(
     out.print(
         f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]"
     )
-    out.print(table("", heads, shown))
+    out.print(table(heads, shown))
     if any(row["seeds"] == 1 for row in rows):
         out.print(
             "\nOne seed each compares two trained models; whether the two learners differ takes"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import TaskloomError, nearest
-from taskloom.core.output import cell, console, emit, table
+from taskloom.core.tables import console, emit, plain_text, table
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -34,7 +34,7 @@ def listing(what: str, as_json: bool) -> None:
     out = console()
     for kind, rows in listed.items():
         if rows:
-            out.print(table(kind, ("name", "what it is"), rows), "")
+            out.print(table(("name", "what it is"), rows, kind), "")
         elif what:
             out.print(
                 f"no {kind} of one function are installed; name the file of one (taskloom list"
@@ -209,13 +209,13 @@ def _suite_card(suite: Suite, as_json: bool) -> None:
         )
         return
     out = console()
-    out.print(f"[bold]{cell(suite.name)}[/bold]  {cell(suite.describe)}\n")
-    out.print(table("recipes", ("name", "what it is"), recipes.items()), "")
+    out.print(f"[bold]{plain_text(suite.name)}[/bold]  {plain_text(suite.describe)}\n")
+    out.print(table(("name", "what it is"), recipes.items(), "recipes"), "")
     out.print(_field_grid("fields of its recipes", suite.fields), "")
     first = next(iter(recipes), f"{suite.name}/…")
     out.print(
-        f"a recipe of your own: extends: {cell(first)}, then the fields; taskloom list"
-        f" {cell(suite.name)} --schema"
+        f"a recipe of your own: extends: {plain_text(first)}, then the fields; taskloom list"
+        f" {plain_text(suite.name)} --schema"
     )
 
 
@@ -244,7 +244,7 @@ def _field_grid(title: str, model: type[BaseModel]) -> Any:
     from taskloom.recipe.field_table import field_rows
 
     return table(
-        title, HEADS, [(r.name, r.kind, r.shown_default, r.meaning) for r in field_rows(model)]
+        HEADS, [(r.name, r.kind, r.shown_default, r.meaning) for r in field_rows(model)], title
     )
 
 
@@ -263,7 +263,9 @@ def _scorer_card(name: str, scorer: Any, as_json: bool) -> None:
     if as_json:
         emit({"scorer": name, "describe": describe_scorer(scorer)})
     else:
-        console().print(f"[bold]{cell(name)}[/bold], a scorer: {cell(describe_scorer(scorer))}")
+        console().print(
+            f"[bold]{plain_text(name)}[/bold], a scorer: {plain_text(describe_scorer(scorer))}"
+        )
 
 
 def _study_card(study: Study, name: str, as_json: bool) -> None:
@@ -292,22 +294,22 @@ def _study_card(study: Study, name: str, as_json: bool) -> None:
         )
         return
     out = console()
-    out.print(f"[bold]{cell(study.name)}[/bold]  {cell(study.describe)}\n")
+    out.print(f"[bold]{plain_text(study.name)}[/bold]  {plain_text(study.describe)}\n")
     if study.place:
-        out.print(f"in the paper: {cell(study.place)}\n")
+        out.print(f"in the paper: {plain_text(study.place)}\n")
     if settings:
         lines = [
             (n, "none" if d in (None, "") else str(d), kind, text) for n, d, kind, text in settings
         ]
-        out.print(table("settings", ("name", "default", "value", "what it is"), lines), "")
+        out.print(table(("name", "default", "value", "what it is"), lines, "settings"), "")
     else:
         out.print("It has no settings.\n")
     runs = "" if study.from_recipes else " RUNS"
     example = f" --set {settings[0][0]}=VALUE" if settings else ""
     reproduce = (
-        f"; taskloom reproduce {cell(name)}" if study.from_recipes or study.experiment else ""
+        f"; taskloom reproduce {plain_text(name)}" if study.from_recipes or study.experiment else ""
     )
-    out.print(f"taskloom study {cell(name)}{runs}{example}{reproduce}", soft_wrap=True)
+    out.print(f"taskloom study {plain_text(name)}{runs}{example}{reproduce}", soft_wrap=True)
 
 
 def _method(name: str) -> str:
@@ -353,7 +355,7 @@ def learner_settings(learner: str, as_json: bool) -> None:
         console().print(f"{learner} has no settings")
     else:
         rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in values]
-        console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
+        console().print(table(("name", "default", "what it is"), rows, f"settings of {learner}"))
         if numbers is not None:
             console().print(
                 f"{numbers:,} trainable numbers with {SAMPLE[0]} words and {SAMPLE[1]} answers"
@@ -397,23 +399,23 @@ def recipe_card(recipe: Recipe, as_json: bool) -> None:
         return
     out = console()
     about = recipe.describe or plan.describe
-    out.print(f"[bold]{cell(recipe.name)}[/bold]  {cell(about)}\n")
+    out.print(f"[bold]{plain_text(recipe.name)}[/bold]  {plain_text(about)}\n")
     out.print(_task_grid(recipe.name, plan, own, facts), "")
     out.print(
         table(
-            "splits",
             ("name", "examples", "role", "what"),
             [(s.name, s.n, s.role, s.describe) for s in plan.splits],
+            "splits",
         )
     )
     out.print("", _value_grid(recipe, values), "")
     for source in plan.sources:
-        out.print(f"made from: {cell(source.name)}, digest {source.digest[:12]}")
+        out.print(f"made from: {plain_text(source.name)}, digest {source.digest[:12]}")
     for warning in plan.warnings:
-        out.print(f"note: {cell(warning)}")
+        out.print(f"note: {plain_text(warning)}")
     out.print(
         f"recipe digest {recipe.digest}; change a field with --set, e.g. taskloom make"
-        f" {cell(recipe.name)} --set FIELD=VALUE"
+        f" {plain_text(recipe.name)} --set FIELD=VALUE"
     )
 
 
@@ -424,16 +426,16 @@ def _task_grid(
         place = "task" if plan.tasks.by == "task" else f"trait '{plan.tasks.by}'"
         return (
             f"The tasks are not listed: each example says its own, in its {place}; see taskloom"
-            f" show {cell(name)}"
+            f" show {plain_text(name)}"
         )
     if plan.tasks.facts is None:
-        return table(f"tasks of {name}", ("name", "what it asks"), own.items())
+        return table(("name", "what it asks"), own.items(), f"tasks of {name}")
     heads = ("name", *next(iter(facts.values())))
     lines = [
         (task, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values()))
         for task, known in facts.items()
     ]
-    return table(f"tasks of {name}", heads, lines)
+    return table(heads, lines, f"tasks of {name}")
 
 
 def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
@@ -456,7 +458,7 @@ def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
         rows.append((not differs, (row.name, row.kind, short, row.shown_default, row.meaning)))
     rows.sort(key=lambda pair: pair[0])
     return table(
-        "fields; a value where it is not the default",
         ("field", "kind", "value", "default", "what it is"),
         [r for _, r in rows],
+        "fields; a value where it is not the default",
     )

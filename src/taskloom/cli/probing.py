@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taskloom.cli.options import Json, Seed, Set
 from taskloom.core.errors import ParameterError, TaskloomError
+
+if TYPE_CHECKING:
+    from taskloom.analysis.probing.failures import Falsification
+    from taskloom.analysis.probing.frontier import Frontier
 
 ModelName = Annotated[
     str,
@@ -100,7 +104,7 @@ def falsify(
         raise TaskloomError("name a recipe too: taskloom falsify MODEL RECIPE")
     from taskloom.analysis.probing import failures_page
     from taskloom.analysis.probing import falsify as search
-    from taskloom.core.output import console, emit
+    from taskloom.core.tables import console
 
     folder = out or Path(f"falsify-{_file_name(model)}")
     result = search.falsify(
@@ -119,7 +123,7 @@ def falsify(
     )
     page = folder / search.PAGE
     if as_json:
-        emit({"page": str(page), **result.to_dict()})
+        _emit(result, page)
         return
     print(failures_page.headline(result))
     if result.groups:
@@ -130,6 +134,13 @@ def falsify(
         print(f"\n{failures_page.group_title(group)}\n\n{smallest.minimal.input}\n")
         print("\n".join(failures_page.answer_lines(smallest)))
     print(f"\nthe page is {page}")
+
+
+def _emit(result: Falsification | Frontier, page: Path) -> None:
+    """Print a result and its page as JSON."""
+    from taskloom.core.tables import emit
+
+    emit({"page": str(page), **result.to_dict()})
 
 
 def _file_name(model: str) -> str:
@@ -154,7 +165,7 @@ def _replay(
     as_json: bool,
 ) -> None:
     from taskloom.analysis.probing import falsify as search
-    from taskloom.core.output import console, emit, table
+    from taskloom.core.tables import console, emit, table
 
     if changes and not recipe:
         raise ParameterError("set", "changes a recipe; name the recipe before --replay")
@@ -168,7 +179,7 @@ def _replay(
             (_end(e.input), " or ".join(e.targets), answer, "wrong" if w else "right")
             for e, answer, w in zip(result.examples, result.answers, result.wrong, strict=True)
         ]
-        console().print(table("", ("item ends with", "right answer", "answered", "verdict"), rows))
+        console().print(table(("item ends with", "right answer", "answered", "verdict"), rows))
         count = f"{sum(result.wrong)} of {len(result.wrong)}"
         print(f"{result.model} gets {count} failures of {result.found_in} wrong")
     if any(result.wrong):
@@ -211,7 +222,7 @@ def frontier(
       $ taskloom frontier model.py::answer babi/1 --along sentences --questions 50
     """
     from taskloom.analysis.probing import frontier as search
-    from taskloom.core.output import console, emit
+    from taskloom.core.tables import console
 
     folder = out or Path(f"frontier-{_file_name(model)}")
     result = search.frontier(
@@ -229,7 +240,7 @@ def frontier(
     )
     page = folder / search.PAGE
     if as_json:
-        emit({"page": str(page), **result.to_dict()})
+        _emit(result, page)
         return
     console().print(result.table().shown())
     for crossing in result.crossings:

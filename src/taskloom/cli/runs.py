@@ -13,7 +13,7 @@ import typer
 
 from taskloom.cli.options import NOTHING, Json, TaskFile, Threshold, Where, of_suite
 from taskloom.core.errors import ParameterError, TaskloomError, nearest
-from taskloom.core.output import console, emit, percent, table
+from taskloom.core.tables import console, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.core.offers import Evaluation
@@ -505,7 +505,7 @@ def print_rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
         shown = [percent(sum(m) / len(m)) if m else "-" for m in means]
         lines.append((*key, len(same), *shown, sum(c.changed for c in same)))
     heads = ("recipe", "learner", "split", "runs", "before", "after", "examples changed")
-    console().print(table(f"scores by {scorer}", heads, lines))
+    console().print(table(heads, lines, f"scores by {scorer}"))
 
 
 def print_verification(result: RunVerification, store: Path, as_json: bool) -> None:

@@ -1,15 +1,19 @@
-"""Commands that start a server: view, serve-env."""
+"""Commands that start a server: view, serve-env and collect, with what else a collection needs."""
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taskloom.cli.options import Json, RecipeName, Seed, Set
+
+if TYPE_CHECKING:
+    from taskloom.apps.collect.collection import Collection
 
 
 def view(
@@ -60,7 +64,7 @@ def view(
 
     def ready(address: str) -> None:
         if as_json:
-            from taskloom.core.output import emit
+            from taskloom.core.tables import emit
 
             emit({"address": address})
         else:
@@ -75,7 +79,7 @@ def view(
 
 def _list(folders: list[Path], as_json: bool) -> None:
     from taskloom.apps.view.folders import viewed_folders
-    from taskloom.core.output import console, emit, table
+    from taskloom.core.tables import console, emit, table
 
     viewed = viewed_folders(folders).every()
     if as_json:
@@ -85,9 +89,9 @@ def _list(folders: list[Path], as_json: bool) -> None:
     else:
         console().print(
             table(
-                "what the viewer shows",
                 ("folder", "kind"),
                 [(one.label, one.kind) for one in viewed],
+                "what the viewer shows",
             )
         )
 
@@ -155,3 +159,309 @@ def serve_env(
         sys.stdout.flush()
         with suppress(KeyboardInterrupt):  # the way to end it
             server.serve_forever()
+
+
+Project = Annotated[
+    Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")
+]
+DespiteLeaks = Annotated[
+    bool, typer.Option("--despite-leaks", help="Export although the audit lists leaks.")
+]
+Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+Port = Annotated[
+    int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65535)
+]
+Token = Annotated[
+    str, typer.Option("--token", help="Access token beyond loopback; a random one by default.")
+]
+
+
+def new(project: Project, as_json: Json = False) -> None:
+    """Write a project.yaml to edit, with its keys explained.
+
+    \b
+    Examples:
+      $ taskloom collect new parks
+      $ taskloom collect new museums --json
+    """
+    from taskloom.apps.collect.project_file import write_template
+
+    file = write_template(project)
+    _tell(
+        {"file": str(file)},
+        [f"wrote {file}; edit it, then run: taskloom collect serve {project}"],
+        as_json,
+    )
+
+
+def demo(project: Project, as_json: Json = False) -> None:
+    """Fill a new folder with the package's own documents, half-way through a round.
+
+    \b
+    Examples:
+      $ taskloom collect demo my-demo
+      $ taskloom collect demo another-demo --json
+    """
+    from taskloom.apps.collect.demo_project import fill_demo
+
+    fill_demo(project)
+    _tell(
+        {"folder": str(project)},
+        [f"{project} is filled; see it with: taskloom collect serve {project}"],
+        as_json,
+    )
+
+
+def status(project: Project, as_json: Json = False) -> None:
+    """Print how far a project has come.
+
+    \b
+    Examples:
+      $ taskloom collect status my-demo
+      $ taskloom collect status my-demo --json
+    """
+    _once(project, status=True, as_json=as_json)
+
+
+def check(project: Project, as_json: Json = False) -> None:
+    """Compare the records of a project with the log that they follow from.
+
+    \b
+    Examples:
+      $ taskloom collect check my-demo
+      $ taskloom collect check my-demo --json
+    """
+    _once(project, check=True, as_json=as_json)
+
+
+def log(
+    project: Project,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Write the log of a project as JSON lines.
+
+    \b
+    Examples:
+      $ taskloom collect log my-demo log.jsonl
+      $ taskloom collect log my-demo log.jsonl --json
+    """
+    _once(project, log=file, as_json=as_json)
+
+
+def export(
+    project: Project,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    despite_leaks: DespiteLeaks = False,
+    as_json: Json = False,
+) -> None:
+    """Audit what was collected and export it into a new folder.
+
+    \b
+    Examples:
+      $ taskloom collect export my-demo my-release
+      $ taskloom collect export my-demo release-2 --json
+    """
+    _once(project, export=folder, despite_leaks=despite_leaks, as_json=as_json)
+
+
+def recover(
+    project: Project,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", metavar="FILE", help="An exported log, instead of the database's."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build the database of a project anew from what can be read of its log. The damaged file is
+    kept.
+
+    \b
+    Examples:
+      $ taskloom collect recover my-demo
+      $ taskloom collect recover my-demo --log log.jsonl --json
+    """
+    from taskloom.apps.collect.recovery import recover as rebuild
+
+    saved = rebuild(project, log)
+    lines = [f"{project}: {saved.events:,} events were saved"]
+    if saved.kept is not None:
+        lines[0] += f"; the old database is kept as {saved.kept.name}"
+    if saved.lost:
+        lines.append(f"{len(saved.lost):,} events cannot be read, the first is {saved.lost[0]}")
+    if saved.missing_texts:
+        lines.append(
+            f"{saved.missing_texts:,} documents have lost their text; put their files back into the"
+            " project's folder and recover again"
+        )
+    lines += saved.problems[:3]
+    report: dict[str, object] = {
+        "events": saved.events,
+        "lost": list(saved.lost),
+        "missing texts": saved.missing_texts,
+        "kept": str(saved.kept) if saved.kept else None,
+        "problems": list(saved.problems),
+    }
+    _tell(report, lines, as_json)
+
+
+def serve(
+    project: Project,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Serve a project as a local web app until Ctrl-C: people write, annotate and adjudicate tasks
+    there.
+
+    \b
+    For example:
+      taskloom collect serve my-demo
+      taskloom collect serve my-demo --port 8000
+    """
+    from taskloom.apps.collect.web import serve as web
+
+    web.serve(project, host, port, token, report=_emit_line if as_json else _print_line)
+
+
+def flags(
+    project: Project,
+    make_new: Annotated[bool, typer.Option("--new")] = False,
+    fill: Annotated[bool, typer.Option("--demo")] = False,
+    export_to: Annotated[Path | None, typer.Option("--export", metavar="DIR")] = None,
+    despite_leaks: DespiteLeaks = False,
+    log_to: Annotated[Path | None, typer.Option("--log", metavar="FILE")] = None,
+    show_status: Annotated[bool, typer.Option("--status")] = False,
+    check_log: Annotated[bool, typer.Option("--check")] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Do what is asked by options, as `taskloom collect PROJECT --new` was before actions were
+    words.
+    """
+    from taskloom.apps.collect.demo_project import fill_demo
+
+    if make_new:
+        new(project, as_json)
+        return
+    if fill:
+        fill_demo(project)
+    if export_to or log_to or check_log or show_status:
+        _once(
+            project,
+            export=export_to,
+            despite_leaks=despite_leaks,
+            log=log_to,
+            check=check_log,
+            status=show_status,
+            as_json=as_json,
+        )
+        return
+    serve(project, host, port, token, as_json)
+
+
+def _counted(value: object) -> str:
+    """Return a number, or numbers by their kind, for people.
+
+    >>> _counted({"approved": 17, "returned": 1}), _counted(7)
+    ('17 approved, 1 returned', '7')
+    """
+    return (
+        ", ".join(f"{n} {kind}" for kind, n in value.items())
+        if isinstance(value, dict)
+        else str(value)
+    )
+
+
+def _print_line(line: str) -> None:
+    print(line, flush=True)
+
+
+def _emit_line(line: str) -> None:
+    from taskloom.core.tables import emit
+
+    emit({"message": line})
+
+
+def _once(
+    project: Path,
+    *,
+    export: Path | None = None,
+    despite_leaks: bool = False,
+    log: Path | None = None,
+    check: bool = False,
+    status: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Open a project, do what is asked, and print what came of it."""
+    from taskloom.apps.collect.annotation import settle_answered
+    from taskloom.apps.collect.collection import Collection
+    from taskloom.apps.collect.errors import CollectError
+    from taskloom.apps.collect.export import export as write_release
+
+    report: dict[str, object] = {}
+    lines: list[str] = []
+    collection = Collection(project)
+    try:
+        settle_answered(collection)
+        if status:
+            report |= _status(collection)
+            lines += [f"{name}: {_counted(value)}" for name, value in report.items()]
+        if check:
+            problems = collection.store.check()
+            if problems:
+                raise CollectError(
+                    f"{project}: {len(problems)} differences from the log, the first: {problems[0]}"
+                )
+            lines.append(f"{project}: every record follows from the log")
+        if log:
+            report["events"] = collection.store.write_log(log)
+            lines.append(f"wrote {report['events']:,} events to {log}")
+        if export:
+            release = write_release(collection, export, despite_leaks=despite_leaks)
+            tasks = {name: len(tasks) for name, tasks in release.splits.items()}
+            report |= {
+                "exported": tasks,
+                "leaks": list(release.leaks),
+                "remarks": list(release.remarks),
+            }
+            lines += [*release.leaks, *release.remarks]
+            lines.append(
+                f"exported {', '.join(f'{n} {name}' for name, n in tasks.items())} tasks to"
+                f" {export}"
+            )
+    except (sqlite3.DatabaseError, ValueError) as error:
+        # Pages can be damaged in the middle of a text, which only reading it shows.
+        raise collection.store.damaged(error) from error
+    finally:
+        collection.close()
+    _tell(report, lines, as_json)
+
+
+def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
+    """Print a report: as JSON for machines, or in lines for people."""
+    from taskloom.core.tables import emit
+
+    if as_json:
+        emit(report)
+        return
+    for line in lines:
+        _print_line(line)
+
+
+def _status(collection: Collection) -> dict[str, object]:
+    """Progress of a project."""
+    from taskloom.apps.collect.records import CollectedTask, Document, GivenAnswer, Item
+
+    store = collection.store
+    counts = {"people": len(collection.people()), "documents": store.count(Document)}
+    answers = store.count(GivenAnswer, stage="work")
+    return {
+        **counts,
+        "questions": store.stages(CollectedTask),
+        "items": store.stages(Item),
+        "answers": answers,
+    }

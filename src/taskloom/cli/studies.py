@@ -13,7 +13,7 @@ import typer
 from taskloom.cli.experiments import print_plan
 from taskloom.cli.options import Engine, Json, OnlyPlan, RunStore, Where, Workers
 from taskloom.core.errors import ParameterError, TaskloomError
-from taskloom.core.output import console, emit, table
+from taskloom.core.tables import console, emit, table
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
@@ -310,7 +310,7 @@ def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
             for r, cost in zip(own, costs, strict=True)
         ]
         heads = ("study", "place", "what it shows", "paper scale needs", "CPU time, quick")
-        out.print(table(paper or "other studies", heads, lines), "")
+        out.print(table(heads, lines, paper or "other studies"), "")
     print(
         "taskloom reproduce STUDY makes one, at quick scale unless --scale gpu or paper: with small"
         " networks, most of them from scratch"
@@ -458,10 +458,10 @@ def _print_panel(as_json: bool) -> None:
     contrasts = [(one.axis, one.name, one.easy.key, one.hard.key) for one in asked.contrasts]
     out = console()
     out.print(
-        table(f"recipes of panel {asked.version}", ("name", "recipe", "splits", "asked"), recipes),
+        table(("name", "recipe", "splits", "asked"), recipes, f"recipes of panel {asked.version}"),
         "",
     )
-    out.print(table("contrasts", ("axis", "contrast", "easy", "hard"), contrasts))
+    out.print(table(("axis", "contrast", "easy", "hard"), contrasts, "contrasts"))
 
 
 def _write_profile(results: list[ModelProfile], folder: Path, as_json: bool, *, own: bool) -> None:

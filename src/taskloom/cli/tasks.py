@@ -181,8 +181,8 @@ def solve(
       $ printf '1 Mary went to the park.\\n2 Where is Mary?\\n' | taskloom solve -
       $ printf '1 Mary got the milk.\\n2 What is Mary carrying?\\tapple\\t1\\n' | taskloom solve - --json
     """
-    from taskloom.core.output import emit
     from taskloom.core.registry import suite_that
+    from taskloom.core.tables import emit
     from taskloom.verbs import solve as solve_file
 
     solver = suite_that("solve", suite).name
@@ -224,7 +224,7 @@ def data(
       $ taskloom data build facts --from dump.nt -o facts
     """
     from taskloom.core import resources
-    from taskloom.core.output import emit
+    from taskloom.core.tables import emit
     from taskloom.display import resource_status
 
     if action == "status" and name is None:

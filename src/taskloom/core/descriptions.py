@@ -21,9 +21,8 @@ import pyarrow.compute as pc
 from taskloom.core import shards
 from taskloom.core.errors import DataError, InputError, RecipeError, nearest
 from taskloom.core.example import Example
-from taskloom.core.plan import Level, Plan, Split, Withheld
+from taskloom.core.plan import Level, Plan, Split, Variant, Withheld
 from taskloom.core.seeding import Key
-from taskloom.core.variants import Variant
 
 BETWEEN = "\n"
 """Stands between a description, which is one line, and the input."""

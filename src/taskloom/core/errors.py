@@ -7,8 +7,10 @@ anything else that escapes is a bug in Taskloom and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import operator
 import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 SHORTEST_PART = 3
 """Letters of a name that is looked for inside others: `bag` finds `bag-of-words`; fewer would find
@@ -103,6 +105,38 @@ def echo(value: object) -> str:
     ('[1, 2]', 120, '[[[[...]]]]')
     """
     return _echo.repr(value)
+
+
+def whole(value: Any, parameter: str, least: int | None = None, most: int | None = None) -> int:
+    """Return a whole number as an `int`: digests of `1`, `np.int64(1)` and `"1"` are then those of
+    one number.
+
+    Args:
+        value: A whole number of any library, or its digits as text.
+        parameter: Its name, for the error.
+        least: The smallest that it may be.
+        most: The largest that it may be.
+    """
+    number = _integer(value)
+    if number is None:
+        raise ParameterError(parameter, f"must be a whole number, not {echo(value)}")
+    if least is not None and number < least:
+        raise ParameterError(parameter, f"must be at least {least}, not {number}")
+    if most is not None and number > most:
+        raise ParameterError(parameter, f"must be at most {most:,}, not {number:,}")
+    return number
+
+
+def _integer(value: Any) -> int | None:
+    """A whole number in any spelling as an `int`; None for anything else."""
+    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal() and len(value) <= 40:
+        return int(value)
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def nearest(name: str, known: Iterable[str], many: int = 3) -> str:

@@ -1,4 +1,5 @@
-"""Files: written whole or not at all, read within limits, locked, digested, and cached.
+"""Files: written whole or not at all, read within limits, locked, digested, and cached. Values in
+the form in which they are digested.
 
 A file or a folder is written beside its place and renamed into it, so that a reader, or a process
 that resumes after a kill, never meets half of it. A file that a person or data from elsewhere names
@@ -8,6 +9,7 @@ device would fill the memory, and a pipe without a writer would never answer.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -16,14 +18,15 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from os import PathLike, fspath
 from pathlib import Path
 from threading import get_native_id
 from typing import Any
 
-from taskloom.core.errors import DataError, TaskloomError
+from taskloom.core.errors import DataError, TaskloomError, echo
 
 RETRY = 0.1
 """Seconds between two attempts to take a lock: short beside anything that is worth a lock, long
@@ -39,6 +42,32 @@ def cache_folder(*parts: str) -> Path:
     return base.joinpath(*parts)
 
 
+LONGEST_NAME = 255
+"""Maximum number of bytes in one part of a path, on all common file systems."""
+
+LONGEST_PATH = 4_096
+"""Maximum number of bytes in a path, on Linux."""
+
+
+def path_of(value: str | PathLike[str]) -> Path:
+    """A path with `~` expanded, as a shell does."""
+    if not isinstance(value, str | PathLike) or "\0" in fspath(value):
+        raise TaskloomError(f"a path is text or a pathlib.Path, not {echo(value)}")
+    path = Path(value)
+    parts = [len(part.encode("utf-8", "replace")) for part in path.parts]
+    if max(parts, default=0) > LONGEST_NAME or sum(parts) + len(parts) > LONGEST_PATH:
+        raise TaskloomError(
+            f"{echo(str(path))} is too long for a path: at most {LONGEST_PATH:,} bytes, and"
+            f" {LONGEST_NAME} between two slashes"
+        )
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise TaskloomError(
+            f"{path}: there is no such user's home folder; write the path in full"
+        ) from None
+
+
 def digest(data: bytes | str, size: int = 16) -> str:
     """Return a BLAKE2b digest of `size` bytes, in hexadecimal digits."""
     return blake2b(data.encode() if isinstance(data, str) else data, digest_size=size).hexdigest()
@@ -51,6 +80,52 @@ def json_digest(value: Any, size: int = 16) -> str:
     True
     """
     return digest(json.dumps(value, sort_keys=True), size)
+
+
+MOST_NESTED = 100
+"""Maximum depth of lists and mappings in each other, in YAML as in Python values."""
+
+
+def plain(value: Any, levels: int = MOST_NESTED) -> Any:
+    """Copy a value with the types that YAML has, so that Python's spellings of one recipe are one
+    recipe.
+
+    Args:
+        value: A value of any type.
+        levels: Maximum depth of the lists and mappings in it.
+    """
+    if isinstance(value, Mapping | list | tuple) and levels == 0:
+        raise TaskloomError(f"a value is nested too deeply; at most {MOST_NESTED} levels are read")
+    if isinstance(value, Mapping):
+        return {str(k): plain(v, levels - 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v, levels - 1) for v in value]
+    if isinstance(value, PathLike):
+        return fspath(value)
+    # NumPy's numbers, truth values, texts and arrays.
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        return plain(value.tolist(), levels)
+    return value
+
+
+LATER = "later"
+"""Marks a field that was added later: `Annotated[bool, LATER]`, or for a setting of a learner
+`later_setting`. Left at its default it is not part of a digest, so that the digests of older
+recipes and runs stay what they are.
+"""
+
+
+def later_defaults(values: Any) -> set[str]:
+    """Names of the `LATER` fields of a pydantic model or dataclass that have their default."""
+    # Training must not need pydantic, so a model is recognised by its attribute, not its class.
+    declared: dict[str, Any] | None = getattr(type(values), "model_fields", None)
+    if declared is None:
+        declared = {field.name: field for field in dataclasses.fields(values)}
+    return {
+        name
+        for name, field in declared.items()
+        if LATER in field.metadata and getattr(values, name) == field.default
+    }
 
 
 MOST_BYTES = 1_000_000_000

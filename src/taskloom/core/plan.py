@@ -3,21 +3,28 @@
 A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range
 of its rows alone. That is the purity contract in code: `Split.rows(start, stop)` may depend on
 nothing but the recipe digest, the seed, the split and the index.
+
+Suites derive the answer of any item, so they can also derive the answer of its variants: items that
+differ from it in exactly one thing. A *simpler* variant has something less (a distractor, a person,
+a step). A *flip* is one edit that changes the answer, a *keep* one that must not. `Plan.variants`
+lists the variants of an item; the second solver (`Plan.check`) proves their answers like those of
+any other item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from taskloom.core.errors import DataError, InputError, RecipeError, nearest
 from taskloom.core.example import Answer, Example, Step
 from taskloom.core.scoring import Exact, Scorer
-from taskloom.core.variants import Variant
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 __all__ = ["Answer", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks", "Withheld"]
 
@@ -165,11 +172,87 @@ class Plan:
 
     def split(self, name: str) -> Split:
         """Return the split of that name."""
-        from taskloom.core.errors import RecipeError, nearest
-
         for split in self.splits:
             if split.name == name:
                 return split
         raise RecipeError(
             f"there is no split '{name}'; {nearest(name, [s.name for s in self.splits])}"
         )
+
+
+VariantKind = Literal["simpler", "flip", "keep"]
+
+KINDS: tuple[VariantKind, ...] = get_args(VariantKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An item that differs from another one in one thing.
+
+    Attributes:
+        kind: `simpler`, `flip` (the answer changes) or `keep` (it stays).
+        edit: Name of the edit, such as `another room`. It is the same for all items, so that
+            failures can be grouped by it.
+        example: The varied item, with its derived answer.
+        before: Text of the original that the edit replaced; empty for an insertion.
+        after: Text that replaced it; empty for a removal.
+    """
+
+    kind: VariantKind
+    edit: str
+    example: Example
+    before: str = ""
+    after: str = ""
+
+
+Propose = Callable[[Example], Iterable[Variant]]
+"""Lists candidates: variants with derived answers, of which `proved` keeps what the kind allows."""
+
+
+def proved(propose: Propose, check: Callable[[Example], tuple[str, ...]] | None) -> Propose:
+    """Build `Plan.variants` from a suite's candidates.
+
+    A candidate is dropped if its text repeats another one of its kind, if it is a flip that shares an answer
+    with the original or a keep that changes the answers, or if the second solver cannot read it.
+
+    Args:
+        propose: The candidates of an item, in order.
+        check: The second solver; None if a task has none.
+    """
+
+    def variants(example: Example) -> Iterator[Variant]:
+        met = {(kind, example.input) for kind in KINDS}
+        original = set(example.targets)
+        for variant in propose(example):
+            varied = variant.example
+            answers = set(varied.targets)
+            if (variant.kind, varied.input) in met:
+                continue
+            if variant.kind == "flip" and answers & original:
+                continue
+            if variant.kind == "keep" and answers != original:
+                continue
+            met.add((variant.kind, varied.input))
+            if check is None or _confirmed(variant, check):
+                yield variant
+
+    return variants
+
+
+def _confirmed(variant: Variant, check: Callable[[Example], tuple[str, ...]]) -> bool:
+    """True if the second solver gives the same answers; False if it refuses the text.
+
+    Raises:
+        DataError: The two solvers disagree, which is a bug in the suite.
+    """
+    varied = variant.example
+    try:
+        answers = check(varied)
+    except InputError:
+        return False
+    if set(answers) != set(varied.targets):
+        raise DataError(
+            f"the solvers disagree about the variant {varied.input!r} ({variant.edit}):"
+            f" {', '.join(varied.targets)} or {', '.join(answers)}: a bug in the suite"
+        )
+    return True

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.core import files
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, InputError, echo, nearest
 from taskloom.core.extraction import without_thinking
+from taskloom.core.files import path_of
 
 TEXT = "prediction"
 IDS = ("id", "index", "idx")

@@ -26,8 +26,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.files import path_of
 from taskloom.core.pictures import STORIES
 
 if TYPE_CHECKING:

@@ -1,12 +1,13 @@
-"""Tables for people: one table of text, written for terminals, notebooks, pages, Markdown and
-LaTeX.
+"""Output: one table of text for terminals, notebooks, pages, Markdown and LaTeX; JSON for machines.
 
 Nothing of the data is markup: a name with `<b>`, `[bold]` or `\\textbf` in it is shown as it is.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -211,6 +212,51 @@ def cell_text(value: Any) -> str:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def console() -> Console:
+    """A console on standard output. It is wide if the output is not a terminal, so that nothing is
+    cut.
+    """
+    # Here and not above: commands are listed and checked without Rich (0.04 s).
+    from rich.console import Console
+
+    class WholeLines(Console):
+        """A console that never cuts a line: a terminal that is too narrow for a table wraps it."""
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            """Print without cutting lines at the width of the terminal."""
+            super().print(*objects, **{"crop": False, **options})
+
+    return WholeLines(width=None if sys.stdout.isatty() else 150, highlight=False, soft_wrap=False)
+
+
+_C1 = re.compile("[\x7f-\x9f]")
+"""Orders to a terminal that JSON allows unescaped in its texts."""
+
+
+def emit(value: Any) -> None:
+    """Print one JSON value on one line."""
+    print(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False)))
+
+
+def plain_text(value: Any) -> str:
+    """A value as text that Rich prints as it is; whole numbers in groups of three digits."""
+    return printable(cell_text(value)).replace("[", r"\[")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "duplicate"), counted(1200, "duplicate")
+    ('1 duplicate', '1,200 duplicates')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def percent(value: float) -> str:
+    """A share with one decimal."""
+    return f"{100 * value:.1f} %"
 
 
 _ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -18,9 +18,8 @@ from taskloom.core import shards
 from taskloom.core.descriptions import with_trait
 from taskloom.core.errors import RecipeError, nearest
 from taskloom.core.example import Example
-from taskloom.core.plan import Plan, Split
+from taskloom.core.plan import Plan, Split, Variant
 from taskloom.core.seeding import Key
-from taskloom.core.variants import Variant
 
 TwinKind = Literal["flip", "keep"]
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from taskloom.core import shards
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, MissingExtra, ParameterError, echo, nearest
-from taskloom.core.files import digest, json_digest
+from taskloom.core.files import digest, json_digest, path_of
 from taskloom.core.plan import Role, role_of
 from taskloom.core.shards import MANIFEST as MANIFEST
 from taskloom.data.example_sequence import Examples as Examples

@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.core import shards
-from taskloom.core.arguments import path_of
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.descriptions import undescribed_table
 from taskloom.core.errors import TaskloomError, nearest
-from taskloom.core.files import atomic
+from taskloom.core.files import atomic, path_of
 from taskloom.core.offers import Exporter
 from taskloom.core.registry import SUITES
 from taskloom.data.dataset import Dataset, load

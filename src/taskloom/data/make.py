@@ -21,9 +21,15 @@ import pyarrow as pa
 
 import taskloom
 from taskloom.core import shards
-from taskloom.core.arguments import path_of, whole
-from taskloom.core.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
-from taskloom.core.files import locked, sweep
+from taskloom.core.errors import (
+    DataError,
+    ParameterError,
+    RecipeError,
+    TaskloomError,
+    nearest,
+    whole,
+)
+from taskloom.core.files import locked, path_of, sweep
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.data import Dataset, dataset

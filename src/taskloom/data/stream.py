@@ -24,8 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from taskloom.core import shards
-from taskloom.core.arguments import whole
-from taskloom.core.errors import ParameterError
+from taskloom.core.errors import ParameterError, whole
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan, Split
 from taskloom.data.example_sequence import Examples

@@ -21,12 +21,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.core import shards
-from taskloom.core.arguments import path_of, whole
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.descriptions import UNSEEN, task_column
-from taskloom.core.errors import DataError, TaskloomError
+from taskloom.core.errors import DataError, TaskloomError, whole
 from taskloom.core.example import Example
-from taskloom.core.files import digest
+from taskloom.core.files import digest, path_of
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.seeding import Key

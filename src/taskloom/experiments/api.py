@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from taskloom.core.arguments import path_of
+from taskloom.core.files import path_of
 from taskloom.experiments.execute import engines, jobs, trackers
 from taskloom.experiments.execute.driver import Driver, ExperimentState, Watch
 from taskloom.experiments.execute.progress import given_progress, watching

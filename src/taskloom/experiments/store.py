@@ -36,10 +36,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.core import files
-from taskloom.core.arguments import path_of
 from taskloom.core.arrow import column
 from taskloom.core.errors import DataError
-from taskloom.core.files import atomic
+from taskloom.core.files import atomic, path_of
 from taskloom.experiments.files import (
     CONFIG,
     CURVE_COLUMNS,

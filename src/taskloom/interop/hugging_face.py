@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError
-from taskloom.core.files import atomic_folder
+from taskloom.core.files import atomic_folder, path_of
 from taskloom.core.registry import SUITES
 from taskloom.data.audit import Audit, audit
 from taskloom.data.dataset import Dataset, load, split_names

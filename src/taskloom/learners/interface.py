@@ -21,9 +21,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from taskloom.core.arguments import LATER, later_defaults
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.core.example import Example
+from taskloom.core.files import LATER, later_defaults
 from taskloom.core.registry import Registry, is_python, name_in_file, source_of
 
 if TYPE_CHECKING:

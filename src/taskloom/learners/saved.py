@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import nearest
-from taskloom.core.files import atomic_files
+from taskloom.core.files import atomic_files, path_of
 from taskloom.learners.interface import (
     LEARNERS,
     Fitted,

@@ -28,8 +28,13 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.paper_table import PaperTable, table_of
-from taskloom.analysis.seed_scores import count_of, count_range, interval_columns
+from taskloom.analysis.paper_table import (
+    PaperTable,
+    count_of,
+    count_range,
+    interval_columns,
+    table_of,
+)
 from taskloom.analysis.study import StudyError, study
 from taskloom.core.descriptions import UNSEEN as UNSEEN_TRAIT
 from taskloom.experiments.record import Run

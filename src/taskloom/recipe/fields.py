@@ -39,9 +39,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
-from taskloom.core.arguments import LATER, later_defaults, path_of
 from taskloom.core.errors import RecipeError, echo
-from taskloom.core.files import json_digest
+from taskloom.core.files import LATER, json_digest, later_defaults, path_of
 from taskloom.core.plan import Level, Plan, Split
 from taskloom.core.seeding import Key
 

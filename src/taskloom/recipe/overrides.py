@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from taskloom.core.arguments import path_of, plain
 from taskloom.core.errors import ParameterError, RecipeError, echo
+from taskloom.core.files import path_of, plain
 from taskloom.core.registry import SUITES
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError

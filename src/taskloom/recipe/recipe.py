@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from taskloom.core.arguments import path_of, plain, whole
-from taskloom.core.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
-from taskloom.core.files import json_digest
+from taskloom.core.errors import ParameterError, RecipeError, TaskloomError, echo, nearest, whole
+from taskloom.core.files import json_digest, path_of, plain
 from taskloom.core.registry import SUITES, TASKS, FunctionSuite, Suite, is_python, load_file
 from taskloom.core.seeding import Key
 from taskloom.recipe import yaml_files

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_typ
 
 from taskloom.core.errors import InputError, TaskloomError, nearest, raised_at
 from taskloom.core.example import Answer, Example, Step
-from taskloom.core.plan import Plan, Split, role_of
+from taskloom.core.plan import KINDS, Plan, Propose, Split, Variant, proved, role_of
 from taskloom.core.registry import TASKS, source_of
 from taskloom.core.scoring import Exact, Scorer
 from taskloom.core.seeding import Key, Random
-from taskloom.core.variants import KINDS, Propose, Variant, proved
 from taskloom.recipe.splits import HELD_OUT, HeldOut, TaskRows, is_held_out_split, owners
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from taskloom.core.arguments import MOST_NESTED
 from taskloom.core.errors import TaskloomError, echo, nearest
-from taskloom.core.files import read_utf8
+from taskloom.core.files import MOST_NESTED, read_utf8
 
 READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's reader, which is five to seven times as fast as PyYAML's own, if PyYAML has it."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import taskloom as tl
-from taskloom.core.variants import Variant
+from taskloom.core.plan import Variant
 
 PEOPLE = ("Ada", "Bo", "Cy", "Di", "Ed")
 ROOMS = ("attic", "bath", "cellar", "den")

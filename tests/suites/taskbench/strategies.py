@@ -22,9 +22,9 @@ from taskloom.suites.taskbench.language.operators import (
     Map,
     Union,
 )
+from taskloom.suites.taskbench.worlds.words import Words
 from taskloom.suites.taskbench.worlds.words.lexicon import _lexicon, compile_raw
 from taskloom.suites.taskbench.worlds.words.wordnet import RawLexicon, WordNet
-from taskloom.suites.taskbench.worlds.words.words import Words
 
 RELATIONS = {
     ("word[eng]", "word[eng]"): [

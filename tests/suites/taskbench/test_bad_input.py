@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from taskloom.cli import app
+from taskloom.suites.taskbench.worlds.words import open_words
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
-from taskloom.suites.taskbench.worlds.words.words import open_words
 from tests.slow import slow_except
 
 

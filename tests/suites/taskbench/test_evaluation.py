@@ -22,7 +22,7 @@ from taskloom.suites.taskbench.language.operators import Expression
 from taskloom.suites.taskbench.language.types import language_of
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import random_relations
-from taskloom.suites.taskbench.worlds.words.words import Rules, Words
+from taskloom.suites.taskbench.worlds.words import Rules, Words
 
 from .strategies import WORD_KINDS, expressions, relations, small_words
 

@@ -17,9 +17,16 @@ from taskloom.suites.taskbench.evaluation.derivations import Deriver
 from taskloom.suites.taskbench.evaluation.evaluator import profile, solve
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import normal, read, read_typed, type_of
-from taskloom.suites.taskbench.worlds.words import corpora, lexicon, wordnet
+from taskloom.suites.taskbench.worlds.words import (
+    LexicalWorld,
+    Rules,
+    Words,
+    corpora,
+    lexicon,
+    open_words,
+    wordnet,
+)
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
-from taskloom.suites.taskbench.worlds.words.words import LexicalWorld, Rules, Words, open_words
 
 
 @pytest.fixture(scope="module")

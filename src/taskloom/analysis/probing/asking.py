@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.analysis.profile.profile import read_model
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.example import Example
-from taskloom.core.files import json_digest
+from taskloom.core.files import json_digest, path_of
 from taskloom.core.plan import Plan, Split
 from taskloom.core.progress import Progress, shown
 from taskloom.core.registry import is_python, load_module

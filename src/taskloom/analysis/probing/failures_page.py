@@ -9,7 +9,7 @@ from pathlib import Path
 from taskloom.analysis.probing.failures import Failure, FailureGroup, Falsification
 from taskloom.analysis.report import page
 from taskloom.core.pictures import StoryPicture
-from taskloom.core.tables import Table, table
+from taskloom.core.tables import Table, counted, table
 from taskloom.recipe import Recipe
 
 SHOWN = 3
@@ -70,13 +70,9 @@ def headline(result: Falsification) -> str:
     drawn = f"{result.model} got {result.wrong:,} of {result.items:,} items wrong."
     if not result.varied:
         return f"{drawn} The suite has no variants, so they are shown as they were drawn."
-    failures = _counted(len(result.failures), "minimal item")
-    groups = _counted(len(result.groups), "group")
+    failures = counted(len(result.failures), "minimal item")
+    groups = counted(len(result.groups), "group")
     return f"{drawn} Shrunk, they give {failures} in {groups}."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def group_title(group: FailureGroup) -> str:
@@ -88,7 +84,7 @@ def group_title(group: FailureGroup) -> str:
 
 def group_text(group: FailureGroup) -> str:
     """What the failures of a group have in common."""
-    sentences = [f"{_counted(len(group.failures), 'minimal failure')}."]
+    sentences = [f"{counted(len(group.failures), 'minimal failure')}."]
     if group.trait is not None:
         rule = group.trait
         sentences.append(

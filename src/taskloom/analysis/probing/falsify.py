@@ -35,12 +35,10 @@ from taskloom.analysis.probing.failures import (
     grouped,
 )
 from taskloom.core import shards
-from taskloom.core.arguments import path_of, whole
-from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.errors import DataError, ParameterError, whole
 from taskloom.core.example import Example, Trait
-from taskloom.core.files import atomic, read_utf8
-from taskloom.core.plan import Plan
-from taskloom.core.variants import Variant
+from taskloom.core.files import atomic, path_of, read_utf8
+from taskloom.core.plan import Plan, Variant
 from taskloom.data import Dataset, dataset, load
 from taskloom.recipe import Recipe
 from taskloom.recipe import read as read_recipe

@@ -26,10 +26,9 @@ from taskloom.analysis.probing.asking import (
     open_model,
 )
 from taskloom.analysis.report import page
-from taskloom.core.arguments import path_of, whole
-from taskloom.core.errors import ParameterError, TaskloomError, nearest
+from taskloom.core.errors import ParameterError, TaskloomError, nearest, whole
 from taskloom.core.example import Example, Trait
-from taskloom.core.files import atomic
+from taskloom.core.files import atomic, path_of
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.recipe import read as read_recipe

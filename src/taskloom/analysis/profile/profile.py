@@ -25,9 +25,8 @@ from taskloom.analysis.profile.panel import (
     matches,
     packaged_panel,
 )
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError, TaskloomError, nearest
-from taskloom.core.files import atomic, digest, read_utf8
+from taskloom.core.files import atomic, digest, path_of, read_utf8
 from taskloom.core.scoring import chance_of
 from taskloom.experiments import api
 from taskloom.experiments.execute.driver import Watch

@@ -17,6 +17,7 @@ import taskloom
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.findings_folder import page_sections
+from taskloom.analysis.paper_table import count_range
 from taskloom.analysis.profile.panel import (
     ABOVE,
     ABSENT,
@@ -36,7 +37,6 @@ from taskloom.analysis.profile.panel import (
 from taskloom.analysis.profile.profile import ModelProfile, profiles_in
 from taskloom.analysis.report import page
 from taskloom.analysis.report.page import Sentences
-from taskloom.analysis.seed_scores import count_range
 from taskloom.analysis.study import StudyError, study
 from taskloom.core.errors import DataError
 from taskloom.core.scoring import CLOSED

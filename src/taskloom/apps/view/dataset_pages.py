@@ -27,6 +27,7 @@ from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.pictures import derivation_tree, to_dict
 from taskloom.core.tables import Table, cell_text
+from taskloom.data.audit import SPLIT_HEADS, split_rows
 from taskloom.data.audit.shortcuts import shortcut_count
 
 Rows = Sequence[Mapping[str, Any]]
@@ -96,28 +97,8 @@ def _table(
 
 
 def _splits(audit: Mapping[str, Any]) -> Table | None:
-    repeats = {one["split"]: one for one in audit["repeats"]}
-    balance = {one["split"]: one for one in audit["balance"]}
-    rows = []
-    for split, about in audit["splits"].items():
-        r, b = repeats.get(split, {}), balance.get(split)
-        spread = (
-            (b["answers"], percent(b["majority"]), number(b["evenness"])) if b else ("–", "–", "–")
-        )
-        within = [r.get(key, 0) for key in ("exact", "near", "contradictions")]
-        rows.append((split, about["role"], about["n"], *within, *spread))
-    heads = (
-        "split",
-        "role",
-        "examples",
-        "duplicates",
-        "near",
-        "contradictions",
-        "answers",
-        "majority",
-        "evenness",
-    )
-    return _table("Duplicates within splits, balance of the answers", heads, rows)
+    heads = SPLIT_HEADS
+    return _table("Duplicates within splits, balance of the answers", heads, split_rows(audit))
 
 
 def _overlaps(audit: Mapping[str, Any]) -> Table | None:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError
-from taskloom.core.files import digest
+from taskloom.core.files import digest, path_of
 from taskloom.data.dataset import MANIFEST
 from taskloom.data.foreign import is_split_csv
 from taskloom.experiments.files import STORE

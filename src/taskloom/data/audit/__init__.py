@@ -9,6 +9,7 @@ needs the data alone, not the generator, so it audits anybody's data.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from taskloom.core.descriptions import undescribed_table
 from taskloom.core.offers import TaskForm
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.registry import SUITES
-from taskloom.core.tables import paragraph, table
+from taskloom.core.tables import counted, paragraph, percent, table
 from taskloom.data import Dataset, dataset
 from taskloom.data.audit.disguises import Alike
 from taskloom.data.audit.distribution import (
@@ -74,7 +75,7 @@ class Audit:
         """The counts of what was found, in one line."""
         trained = any(info["role"] == "train" for info in self.splits.values())
         leaking = {leak.split for leak in self.leaks} | {pairs.split for pairs in self.pairs}
-        parts = [_counted(len(leaking), "leak")]
+        parts = [counted(len(leaking), "leak")]
         if not trained:
             parts = ["leaks were not looked for"]
         kinds: Counter[str] = Counter()
@@ -94,8 +95,8 @@ class Audit:
             parts[0] += f" ({', '.join(found)})"
         if self.held_out:
             misplaced = len(self.misplaced)
-            parts.append(f"{_counted(misplaced, 'split')} with misplaced held-out examples")
-        duplicates = _counted(sum(r.exact for r in self.repeats), "duplicate")
+            parts.append(f"{counted(misplaced, 'split')} with misplaced held-out examples")
+        duplicates = counted(sum(r.exact for r in self.repeats), "duplicate")
         disguised = sum(r.disguised for r in self.repeats)
         if disguised:
             duplicates += f" and {disguised:,} in disguise"
@@ -153,6 +154,41 @@ class Audit:
         """Return it for JSON."""
         leaks = [asdict(o) for o in self.leaks]
         return {**asdict(self), "leaks": leaks, "summary": self.summary}
+
+
+SPLIT_HEADS = (
+    "split",
+    "role",
+    "examples",
+    "duplicates",
+    "near",
+    "contradictions",
+    "answers",
+    "majority",
+    "evenness",
+)
+"""Heads of the columns of `split_rows`."""
+
+
+def split_rows(audit: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """A row for each split: repeats in it, and the balance of its answers.
+
+    Args:
+        audit: An audit as `Audit.to_dict` or a certificate's JSON has it.
+    """
+    repeats = {one["split"]: one for one in audit["repeats"]}
+    balance = {one["split"]: one for one in audit["balance"]}
+    rows = []
+    for split, about in audit["splits"].items():
+        repeated = repeats.get(split, {})
+        counts = [repeated.get(kind, 0) for kind in ("exact", "near", "contradictions")]
+        spread: tuple[Any, ...] = ("–", "–", "–")
+        if split in balance:
+            answers = balance[split]
+            evenness = f"{answers['evenness']:.3f}"
+            spread = (answers["answers"], percent(answers["majority"]), evenness)
+        rows.append((split, about["role"], about["n"], *counts, *spread))
+    return rows
 
 
 STEPS = 8
@@ -237,10 +273,6 @@ def _natural(alike: list[Alike]) -> list[str]:
             " so they are not counted as leaks"
         )
     return notes
-
-
-def _counted(n: int, one: str) -> str:
-    return f"{n:,} {one if n == 1 else f'{one}s'}"
 
 
 def _task_form(data: Dataset) -> TaskForm | None:

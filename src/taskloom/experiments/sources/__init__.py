@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from taskloom.core.arguments import path_of
+from taskloom.core.files import path_of
 from taskloom.experiments.files import STORE
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs

@@ -38,9 +38,8 @@ import pyarrow.parquet
 import yaml
 from pydantic import Field
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, echo, nearest
-from taskloom.core.files import atomic, json_digest, read_utf8
+from taskloom.core.files import atomic, json_digest, path_of, read_utf8
 from taskloom.experiments.files import (
     CONFIG,
     CURVE_COLUMNS,

@@ -22,10 +22,9 @@ import pyarrow.csv
 from pydantic import Field
 
 from taskloom.core import shards
-from taskloom.core.arguments import path_of
 from taskloom.core.descriptions import task_column
 from taskloom.core.errors import DataError, echo, nearest
-from taskloom.core.files import json_digest, refuse_special
+from taskloom.core.files import json_digest, path_of, refuse_special
 from taskloom.core.plan import Level, Plan, Split, Tasks, apportion, role_of
 from taskloom.core.registry import FunctionSuite
 from taskloom.core.scoring import AnyOf, squad_em

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.files import path_of
 from taskloom.core.registry import paper_folders
 from taskloom.experiments.execute.trackers import TRACKERS
 from taskloom.recipe import Fields

@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, nearest
 from taskloom.core.extraction import (
     ANSWER_FORMAT,
@@ -28,6 +27,7 @@ from taskloom.core.extraction import (
     tagged,
     thought_marks,
 )
+from taskloom.core.files import path_of
 from taskloom.learners.interface import (
     LearnerError,
     Pairs,

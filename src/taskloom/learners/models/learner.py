@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import nearest
+from taskloom.core.files import path_of
 from taskloom.learners.interface import Fitted, LearnerError, later_setting, register_learner
 from taskloom.learners.models.chat import ChatLearner, FittedChat
 from taskloom.learners.models.client import PROTOCOLS, Limits, ModelClient, RequestForm

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import MissingExtra
+from taskloom.core.files import path_of
 from taskloom.core.http import Refused, Secrets, TryLater
 from taskloom.learners.interface import Fitted, LearnerError, later_setting, register_learner
 from taskloom.learners.models.chat import ChatLearner, FittedChat

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlib import crc32
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import MissingExtra
 from taskloom.core.example import Example
+from taskloom.core.files import path_of
 from taskloom.core.seeding import Key
 from taskloom.learners.interface import (
     Fitted,

@@ -15,9 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import MissingExtra
-from taskloom.core.files import atomic_folder, cache_folder
+from taskloom.core.files import atomic_folder, cache_folder, path_of
 from taskloom.learners.interface import LearnerError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import MissingExtra
+from taskloom.core.files import path_of
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,

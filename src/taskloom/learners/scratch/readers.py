@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from taskloom.core.arguments import path_of
+from taskloom.core.files import path_of
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,

@@ -16,11 +16,9 @@ from typing import Any
 from taskloom.analysis import figures
 from taskloom.analysis.any_runs import Curve, first_step, step_columns
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.paper_table import table_of
-from taskloom.analysis.seed_scores import count_of, count_range, interval_columns
+from taskloom.analysis.paper_table import count_of, count_range, interval_columns, table_of
 from taskloom.analysis.study import ShareSetting, StudyError, study
-from taskloom.core.arguments import path_of
-from taskloom.core.files import read_utf8
+from taskloom.core.files import path_of, read_utf8
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import correct, over_seeds
 from taskloom.experiments.table import Runs

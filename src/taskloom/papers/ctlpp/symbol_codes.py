@@ -20,7 +20,7 @@ import numpy as np
 from taskloom.analysis import figures
 from taskloom.analysis.any_runs import pearson
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.seed_scores import count_of
+from taskloom.analysis.paper_table import count_of
 from taskloom.analysis.similarity import Floats
 from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable, p_text

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map, shade_cells
-from taskloom.analysis.paper_table import table_of
-from taskloom.analysis.seed_scores import count_range
+from taskloom.analysis.paper_table import count_range, table_of
 from taskloom.analysis.similarity import (
     ALIKE,
     GAP,

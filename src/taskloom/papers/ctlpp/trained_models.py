@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from taskloom.analysis.conditions import recipe_of
 from taskloom.analysis.study import StudyError, check_choice
-from taskloom.core.arguments import path_of
+from taskloom.core.files import path_of
 from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load
 from taskloom.papers.ctlpp.accuracy_table import SUCCESS

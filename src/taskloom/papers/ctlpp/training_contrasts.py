@@ -16,8 +16,7 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.paper_table import PaperTable, TableCell
-from taskloom.analysis.seed_scores import mean_and_sd
+from taskloom.analysis.paper_table import PaperTable, TableCell, mean_and_sd
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import correct, over_task_differences, welch, wilson

@@ -20,14 +20,12 @@ from taskloom.analysis.any_runs import FEWEST, pearson
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import random_twin
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.paper_table import PaperTable, TableCell
+from taskloom.analysis.paper_table import PaperTable, TableCell, count_of, mean_and_sd, seed_point
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import count_of, mean_and_sd, seed_point
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_number
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError
-from taskloom.core.files import read_utf8
+from taskloom.core.files import path_of, read_utf8
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_seed_differences, wilson
 from taskloom.experiments.statistics.distributions import normal_quantile

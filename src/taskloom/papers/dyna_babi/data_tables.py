@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from taskloom.analysis.finding import Finding
+from taskloom.analysis.paper_table import count_of
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import count_of
 from taskloom.analysis.study import NumberSetting, study
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.core.example import Example

@@ -20,8 +20,8 @@ from taskloom.analysis.conditions import (
     model_name,
     random_twin,
 )
+from taskloom.analysis.paper_table import repeated_runs
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import repeated_runs
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.statistics import (
     Comparison,

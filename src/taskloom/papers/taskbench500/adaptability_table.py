@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.paper_table import PaperTable, TableCell, table_of, wide_table
-from taskloom.analysis.seed_scores import count_of
+from taskloom.analysis.paper_table import PaperTable, TableCell, count_of, table_of, wide_table
 from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_task_differences, over_tasks

@@ -26,9 +26,8 @@ from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.paper_table import table_of
+from taskloom.analysis.paper_table import count_range, mean_and_se, table_of
 from taskloom.analysis.published_numbers import PublishedNumber, published
-from taskloom.analysis.seed_scores import count_range, mean_and_se
 from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
 from taskloom.experiments.result_table import ResultTable

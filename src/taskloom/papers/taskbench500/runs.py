@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from taskloom.analysis.conditions import Conditions, conditions_of, model_name
-from taskloom.analysis.seed_scores import repeated_runs
+from taskloom.analysis.paper_table import repeated_runs
 from taskloom.analysis.study import StudyError
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run

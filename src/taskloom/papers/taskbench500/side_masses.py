@@ -18,9 +18,8 @@ from typing import Literal
 
 from taskloom.analysis.claims import RULE, PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.paper_table import PaperTable, TableCell, wide_table
+from taskloom.analysis.paper_table import PaperTable, TableCell, mean_and_se, wide_table
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import mean_and_se
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs

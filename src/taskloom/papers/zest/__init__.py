@@ -2,6 +2,6 @@
 descriptions.
 """
 
-from taskloom.papers.zest import breakdown_tables, competence_tables, example_tables
+from taskloom.papers.zest import breakdown_tables, competence_tables
 
-__all__ = ["breakdown_tables", "competence_tables", "example_tables"]
+__all__ = ["breakdown_tables", "competence_tables"]

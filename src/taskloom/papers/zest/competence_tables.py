@@ -10,9 +10,8 @@ from statistics import fmean
 from typing import Any
 
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.paper_table import PaperTable, TableCell, wide_table
+from taskloom.analysis.paper_table import PaperTable, TableCell, seeds_caption, wide_table
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import seeds_caption
 from taskloom.analysis.study import study
 from taskloom.core.scoring import ROUNDING
 from taskloom.experiments.result_table import ResultTable

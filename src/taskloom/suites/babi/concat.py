@@ -20,10 +20,9 @@ from pathlib import Path
 
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
-from taskloom.core.plan import Plan, Source, Split, Tasks, Withheld, role_of
+from taskloom.core.plan import Plan, Source, Split, Tasks, Withheld, proved, role_of
 from taskloom.core.scoring import any_of, set_of
 from taskloom.core.seeding import Key
-from taskloom.core.variants import proved
 from taskloom.recipe import Size, read
 from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup

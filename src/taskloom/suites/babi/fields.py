@@ -24,8 +24,8 @@ from pydantic import (
     model_validator,
 )
 
-from taskloom.core.arguments import LATER
 from taskloom.core.errors import RecipeError, nearest
+from taskloom.core.files import LATER
 from taskloom.recipe import Fields, Size, Span
 from taskloom.recipe.fields import InputParts, draw, presentation, world
 from taskloom.suites.babi.story.events import (

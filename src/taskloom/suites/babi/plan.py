@@ -22,10 +22,9 @@ from typing import cast
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example, Step
-from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
+from taskloom.core.plan import Level, Plan, Split, Tasks, Variant, Withheld, proved, role_of
 from taskloom.core.scoring import Scorer, any_of, set_of
 from taskloom.core.seeding import TABLE_LIMIT, Key
-from taskloom.core.variants import Variant, proved
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.fields import BabiFields, StoryGroup

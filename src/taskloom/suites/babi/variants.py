@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
+from taskloom.core.plan import Variant, VariantKind
 from taskloom.core.seeding import Key, Random
-from taskloom.core.variants import Variant, VariantKind
 from taskloom.suites.babi.generator.examples import concepts_of, make_example, signature
 from taskloom.suites.babi.generator.story_setting import answer_question
 from taskloom.suites.babi.reasoner.answers import MAYBE, UNKNOWN, answer, supports

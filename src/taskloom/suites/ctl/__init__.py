@@ -47,9 +47,8 @@ class CtlSuite(Suite):
     def weave(self, fields: CtlFields, key: Key) -> Plan:
         """Plan the splits of a CTL recipe."""
         # Imported here: commands that only list the suite need neither numpy nor pyarrow.
-        from taskloom.core.plan import Plan
+        from taskloom.core.plan import Plan, proved
         from taskloom.core.scoring import exact
-        from taskloom.core.variants import proved
         from taskloom.suites.ctl.second_solver import SecondSolver
         from taskloom.suites.ctl.splits import (
             TRAITS,

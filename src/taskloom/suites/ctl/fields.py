@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from taskloom.core.arguments import LATER
+from taskloom.core.files import LATER
 from taskloom.recipe import fields as kinds
 from taskloom.recipe.fields import Fields, InputParts
 

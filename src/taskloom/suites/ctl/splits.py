@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 from taskloom.core.arrow import numbers, repeated, strings
 from taskloom.core.errors import CapacityError, RecipeError
 from taskloom.core.example import Example
-from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Withheld
+from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Variant, Withheld
 from taskloom.core.seeding import Key, Permutation
 from taskloom.core.shards import STEP, schema
-from taskloom.core.variants import Variant
 from taskloom.suites.ctl.draw import Parts, Pools, TrainingDraw, equalise, refuse
 from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import Expressions, Ints, Pool

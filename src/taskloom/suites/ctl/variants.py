@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from taskloom.core.example import Example
+from taskloom.core.plan import Variant, VariantKind
 from taskloom.core.seeding import Key, Random
 from taskloom.core.shards import to_examples
-from taskloom.core.variants import Variant, VariantKind
 from taskloom.suites.ctl.graphs import Expressions
 from taskloom.suites.ctl.second_solver import SecondSolver
 from taskloom.suites.ctl.splits import ExpressionRows, InTrain, Renderer

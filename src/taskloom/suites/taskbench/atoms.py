@@ -104,7 +104,7 @@ def atom(
             name,
             function=function,
         )
-        opened = sys.modules.get("taskloom.suites.taskbench.worlds.words.words")
+        opened = sys.modules.get("taskloom.suites.taskbench.worlds.words")
         if opened is not None:
             # Words that were opened before hold the values of an atom that may have had this name.
             opened.open_words.cache_clear()

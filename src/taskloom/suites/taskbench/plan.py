@@ -13,8 +13,7 @@ import numpy as np
 
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Answer, Example, Step
-from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
-from taskloom.core.variants import Propose, proved
+from taskloom.core.plan import Level, Plan, Propose, Split, Tasks, Withheld, proved, role_of
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
 from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, Profile, profile

@@ -11,9 +11,9 @@ import numpy as np
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
+from taskloom.core.plan import Variant, VariantKind
 from taskloom.core.seeding import Key, Random
 from taskloom.core.shards import to_examples
-from taskloom.core.variants import Variant, VariantKind
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items, join
 from taskloom.suites.taskbench.rows import SequenceRows, WordRows
 

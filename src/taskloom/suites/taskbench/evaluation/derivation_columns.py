@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
     from taskloom.suites.taskbench.plan import Function
     from taskloom.suites.taskbench.worlds.facts.fact_functions import FactSpace
-    from taskloom.suites.taskbench.worlds.words.words import Words
+    from taskloom.suites.taskbench.worlds.words import Words
 
     I32 = NDArray[np.int32]
     Mask = NDArray[np.bool_]

@@ -38,7 +38,7 @@ from taskloom.suites.taskbench.tables import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from taskloom.suites.taskbench.worlds.words.words import Words
+    from taskloom.suites.taskbench.worlds.words import Words
 
     Mask = NDArray[np.bool_]
     Rows = NDArray[np.int32]

@@ -38,7 +38,7 @@ from taskloom.suites.taskbench.worlds.words.wordnet import POS
 
 if TYPE_CHECKING:
     from taskloom.suites.taskbench.tables import Table
-    from taskloom.suites.taskbench.worlds.words.words import Words
+    from taskloom.suites.taskbench.worlds.words import Words
 
 _TAGS = {"noun": "n", "verb": "v", "adjective": "a", "adverb": "r"}
 _SIGNS = {"positive": 1, "negative": -1, "neutral": 0}

@@ -26,7 +26,7 @@ from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language.operators import Expression, atoms_of
 from taskloom.suites.taskbench.scorers import confirm, cut
 from taskloom.suites.taskbench.tables import Table
-from taskloom.suites.taskbench.worlds.words.words import Rules, Words, open_words
+from taskloom.suites.taskbench.worlds.words import Rules, Words, open_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

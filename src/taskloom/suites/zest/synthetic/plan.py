@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from taskloom.core.errors import InputError
 from taskloom.core.example import Answer, Example
 from taskloom.core.pictures import FamilyMember, FamilyPicture
-from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
+from taskloom.core.plan import Plan, Source, Split, Tasks, proved, role_of
 from taskloom.core.seeding import Key
-from taskloom.core.variants import proved
 from taskloom.suites.zest.fields import ZestFields, context, described_in_input, question
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.synthetic import second_solver

@@ -14,8 +14,8 @@ from typing import Any
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
+from taskloom.core.plan import Variant, VariantKind
 from taskloom.core.seeding import Key, Random
-from taskloom.core.variants import Variant, VariantKind
 from taskloom.suites.zest.fields import context, question
 from taskloom.suites.zest.synthetic.algebra import Facts, Record, Stated, answer
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask

@@ -23,8 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, nearest
+from taskloom.core.files import path_of
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.labels import (
     Counted,

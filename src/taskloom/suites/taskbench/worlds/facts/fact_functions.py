@@ -40,7 +40,7 @@ from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactCom
 
 if TYPE_CHECKING:
     from taskloom.suites.taskbench.plan import Function
-    from taskloom.suites.taskbench.worlds.words.words import Words
+    from taskloom.suites.taskbench.worlds.words import Words
 
 LIMIT = 20_000
 """Maximum number of inputs of a factual predicate, half true and half false, as in the reference's

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import taskloom as tl
-from taskloom.core.arguments import path_of
+from taskloom.core.files import path_of
 from taskloom.recipe import read
 
 NOT_PATHS: list[Any] = [0, 3.5, b"data", ["data"], {"a": 1}, None, "\0"]

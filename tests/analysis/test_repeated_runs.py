@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.analysis.seed_scores import SEEDLESS, repeated_runs, seed_point
+from taskloom.analysis.paper_table import SEEDLESS, repeated_runs, seed_point
 from taskloom.learners import LEARNERS, baselines
 from tests.analysis.made_up_scores import group, made_up
 
