@@ -39,7 +39,7 @@ from taskloom.analysis.paper_table import (
 from taskloom.analysis.study import StudyError, check_choice, check_split, study
 from taskloom.core.arrow import array_of, numbers, whole_array
 from taskloom.data.dataset import Dataset
-from taskloom.experiments.groups import known_traits
+from taskloom.experiments.groups import known_traits, trait_lists
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import correct, over_items
 from taskloom.experiments.statistics.distributions import f_above
@@ -197,19 +197,19 @@ def scored_items(
     all_traits = table["traits"].combine_chunks()  # a take from 1,000 chunks takes 7 ms
     for code, own in zip(present.tolist(), np.split(rows, starts[1:]), strict=True):
         label, split_name = labels_in_order[code // len(splits)], splits[code % len(splits)]
-        _, first, items = np.unique(index[own], return_index=True, return_inverse=True)
-        means = np.bincount(items, scores[own]) / np.bincount(items)
+        first, means = _item_means(index[own], scores[own])
         # All seeds answered the same items, so the traits of one answer are enough.
         traits = all_traits.take(numbers(own[first]))
-        yield ScoredItems(label, split_name, means, _by_name(traits.to_pylist()))
+        by_name = dict(sorted(trait_lists(traits.to_pylist()).items()))
+        yield ScoredItems(label, split_name, means, by_name)
 
 
-def _by_name(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, list[str | None]]:
-    """Values of each trait, item by item."""
-    items = [dict(row or ()) for row in rows]
-    names: set[str] = set()
-    names.update(*items)
-    return {name: [item.get(name) for item in items] for name in sorted(names)}
+def _item_means(index: NDArray[Any], scores: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Position of the first answer to each item, and the mean score of its answers, by index."""
+    if (index[1:] > index[:-1]).all():  # one seed: nothing to sort
+        return np.arange(len(index)), scores
+    _, first, items = np.unique(index, return_index=True, return_inverse=True)
+    return first, np.bincount(items, scores) / np.bincount(items)
 
 
 def explained(
@@ -224,11 +224,19 @@ def explained(
         permutations: Number of permutations; 0 takes the F test alone, which is 1,000 times as
             fast.
     """
-    known = np.array([value is not None for value in values])
-    names, codes = np.unique([str(v) for v in values if v is not None], return_inverse=True)
-    own, n, k = scores[known], int(known.sum()), len(names)
-    if k < 2 or k > MOST_VALUES or n < FEWEST * k or n <= k or float(own.var()) < 1e-12:
+    known = [value for value in values if value is not None]
+    names = sorted(set(known))
+    n, k = len(known), len(names)
+    if k < 2 or k > MOST_VALUES or n < FEWEST * k or n <= k:
         return None
+    own = scores
+    if n < len(values):
+        own = scores[np.array([value is not None for value in values])]
+    variance = float(own.var())
+    if variance < 1e-12:
+        return None
+    place = {name: number for number, name in enumerate(names)}
+    codes = np.array([place[value] for value in known])
     share = _eta(own, codes, k)
     rng = np.random.default_rng(0)
     beyond = sum(_eta(rng.permutation(own), codes, k) >= share - 1e-12 for _ in range(permutations))
@@ -242,8 +250,8 @@ def explained(
             if beyond
             else min(_f_test(share, n, k), 1 / (1 + permutations))
         ),
-        "means": dict(zip(map(str, names), means.tolist(), strict=True)),
-        "variance": float(own.var()),
+        "means": dict(zip(names, means.tolist(), strict=True)),
+        "variance": variance,
         "worst": f"{names[low]} ({means[low]:.2f})",
         "best": f"{names[high]} ({means[high]:.2f})",
         "n": n,

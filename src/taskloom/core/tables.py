@@ -58,6 +58,7 @@ class Table:
         title: A line above the table in terminals; empty for none.
         wraps: True for each column whose short cells may break on a page.
         marks: A class for each row on pages, such as `bad`; empty for none.
+        total: Number of rows of the whole table, if the cells are those of its first rows.
     """
 
     heads: tuple[str, ...]
@@ -66,6 +67,7 @@ class Table:
     title: str = ""
     wraps: tuple[bool, ...] = ()
     marks: tuple[str, ...] = ()
+    total: int = 0
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -188,14 +190,22 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") 
     return Table(heads, cells, tuple(numeric), title)
 
 
-def table_of(columns: Sequence[Column], rows: Iterable[Any]) -> Table:
-    """Make a table from columns that say how to write the cells of a row."""
-    cells = tuple(tuple(cell_text(column.value(row)) for column in columns) for row in rows)
+def table_of(columns: Sequence[Column], rows: Iterable[Any], most: int | None = None) -> Table:
+    """Make a table from columns that say how to write the cells of a row.
+
+    Args:
+        columns: The columns.
+        rows: The rows.
+        most: Maximum rows that are written; the table counts the others. Default: all.
+    """
+    every = list(rows)
+    cells = tuple(tuple(cell_text(column.value(row)) for column in columns) for row in every[:most])
     return Table(
         tuple(column.head for column in columns),
         cells,
         tuple(column.number for column in columns),
         wraps=tuple(column.wraps for column in columns),
+        total=len(every),
     )
 
 

@@ -8,7 +8,7 @@ Groups in which every run answered the same items are cut out many at a time
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -251,6 +251,20 @@ def numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(
         [c.indices for c in encoded.dictionary_encode(null_encoding="encode").chunks], pa.int32()
     )
+
+
+def trait_lists(
+    rows: Iterable[Sequence[tuple[str, str]] | None],
+) -> dict[str, list[str | None]]:
+    """Values of each trait, row by row, None for rows without it. Traits are in the order in which
+    they first occur.
+
+    >>> trait_lists([[("length", "2")], None, [("length", "3"), ("group", "a")]])
+    {'length': ['2', None, '3'], 'group': [None, None, 'a']}
+    """
+    items = [dict(row or ()) for row in rows]
+    names = dict.fromkeys(itertools.chain.from_iterable(items))
+    return {name: [item.get(name) for item in items] for name in names}
 
 
 def trait(traits: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

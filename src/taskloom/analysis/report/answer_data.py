@@ -24,6 +24,7 @@ from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.pictures import Picture, StoryPicture
 from taskloom.core.registry import SUITES, trait_name
+from taskloom.experiments.groups import trait_lists
 from taskloom.experiments.table import Runs
 
 MOST_ANSWERS = 400_000
@@ -295,10 +296,10 @@ def _split_data(
 ) -> dict[str, Any]:
     """Items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
-    texts = pc.utf8_slice_codeunits(
-        pc.coalesce(_joined(tables, "prediction"), strings([""])[0]), 0, LONGEST
-    )
-    encoded = texts.combine_chunks().dictionary_encode()
+    texts = _joined(tables, "prediction")
+    if texts.null_count:
+        texts = pc.coalesce(texts, strings([""])[0])
+    encoded = pc.utf8_slice_codeunits(texts, 0, LONGEST).combine_chunks().dictionary_encode()
     answers, scores = encoded.indices.to_pylist(), _scores(_joined(tables, "score"))
     runs, start = {}, 0
     for run, rows in tables.items():
@@ -334,14 +335,12 @@ def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[
     """Traits by which examples can be filtered: their values, and the index of each example's
     value.
     """
-    names = list(dict.fromkeys(name for row in rows for name, _ in row or ()))
     columns: dict[str, dict[str, Any]] = {}
-    tables = [dict(row or ()) for row in rows]
-    for name in names:
-        numbers: dict[str | None, int] = {}
-        codes = [numbers.setdefault(row.get(name), len(numbers)) for row in tables]
-        if 1 < len(numbers) <= MOST_VALUES:
-            columns[name] = {"values": list(numbers), "codes": codes}
+    for name, each in trait_lists(rows).items():
+        values = list(dict.fromkeys(each))
+        if 1 < len(values) <= MOST_VALUES:
+            numbers = {value: number for number, value in enumerate(values)}
+            columns[name] = {"values": values, "codes": [numbers[value] for value in each]}
     return columns
 
 

@@ -76,7 +76,7 @@ class Section:
     @property
     def cut(self) -> str:
         """A note on rows that are left out; empty if all are shown."""
-        rows = len(self.table) if self.table else 0
+        rows = max(len(self.table), self.table.total) if self.table else 0
         return f"The first {MOST_ROWS} of {rows:,} rows." if rows > MOST_ROWS else ""
 
 

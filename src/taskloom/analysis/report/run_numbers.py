@@ -285,14 +285,18 @@ class RunNumbers:
         self.threshold = threshold
         self.level = level
         self._fields = [c for c in varying(table) if c not in ("recipe", "learner")]
+        self._named_by = {
+            kind: [f for f in self._fields if f.startswith(f"{kind}.")]
+            for kind in ("recipe", "learner")
+        }
         self.predicted = all(map(table.keeps_predictions, table.names))
         self.scored = all(map(table.keeps_item_scores, table.names))
 
     def label(self, row: Row) -> Row:
         """Name recipe and learner as the page does: each with the fields that differ."""
         labels = {}
-        for kind in ("recipe", "learner"):
-            own = [f for f in self._fields if f.startswith(f"{kind}.") and row.get(f) is not None]
+        for kind, fields in self._named_by.items():
+            own = [f for f in fields if row.get(f) is not None]
             label = " ".join([row[kind], *(f"{f.partition('.')[2]}={row[f]}" for f in own)])
             labels[kind] = self._names.get(label, label)
         return {**row, **labels}

@@ -9,8 +9,9 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from taskloom.analysis.panels import (
     Curve,
@@ -91,6 +92,20 @@ name and not a condition.
 """
 
 
+class Machine(NamedTuple):
+    """What the page tells of where a run was made.
+
+    Attributes:
+        day: When it was finished.
+        seconds: How long it took; NaN if that was not recorded.
+        versions: Names and versions of libraries.
+    """
+
+    day: str
+    seconds: float
+    versions: str
+
+
 class RunSections:
     """The sections about the runs of one store.
 
@@ -113,8 +128,22 @@ class RunSections:
 
     def finished(self) -> str:
         """Date of the last run."""
-        days = [str(self.runs.environment(run).get("finished", ""))[:10] for run in self.runs.names]
-        return max(days, default="")
+        return max((machine.day for machine in self._machines.values()), default="")
+
+    @cached_property
+    def _machines(self) -> dict[str, Machine]:
+        """What the page tells of the machine of each run."""
+        found: dict[str, Machine] = {}
+        texts: dict[str, str] = {}  # thousands of runs share one text
+        for run in self.runs.names:
+            machine = self.runs.environment(run)
+            versions = ", ".join(f"{k} {v}" for k, v in machine.get("versions", {}).items())
+            found[run] = Machine(
+                str(machine.get("finished", ""))[:10],
+                float(machine.get("seconds") or math.nan),
+                texts.setdefault(versions, versions),
+            )
+        return found
 
     def headline(self) -> str:
         """The one finding that a reader should remember."""
@@ -200,7 +229,7 @@ class RunSections:
         cells: dict[tuple[str, str, str], Row] = {}
         versions: set[str] = set()
         for row in self.numbers.rows:
-            machine = self.runs.environment(row["run"])
+            machine = self._machines[row["run"]]
             digest = self.runs[row["run"]].data[:16]
             empty = {
                 "recipe": row["recipe"],
@@ -211,13 +240,13 @@ class RunSections:
             }
             cell = cells.setdefault((row["recipe"], row["learner"], digest), empty)
             cell["seeds"].append(row["seed"])
-            cell["seconds"] += float(machine.get("seconds") or math.nan)
-            versions.add(", ".join(f"{k} {v}" for k, v in machine.get("versions", {}).items()))
+            cell["seconds"] += machine.seconds
+            versions.add(machine.versions)
         text = (
             f"{len(self.runs):,} runs. Libraries:"
             f" {'; '.join(sorted(v for v in versions if v)) or 'not recorded'}."
         )
-        return Section("What was run", text, table_of(OVERVIEW, cells.values()))
+        return Section("What was run", text, table_of(OVERVIEW, cells.values(), page.MOST_ROWS))
 
     def twins(self) -> Section | None:
         """Show how often answers follow the edits of twins; None if no run answered twins."""
@@ -276,7 +305,7 @@ class RunSections:
         return Section(
             "Scores",
             text,
-            table_of(columns, rows),
+            table_of(columns, rows, page.MOST_ROWS),
             panels=panels,
             legend=colours,
             guessed=guessed,
@@ -489,15 +518,15 @@ class RunSections:
             *MEASURES,
             *in_form_columns(rows),
         )
-        opened = tuple(
+        opened = [
             {**row, "opens": self.numbers.opens(row, trait=name, value=str(row[name]))}
-            for row in rows
-        )
+            for row in rows[: page.MOST_ROWS]
+        ]
         same = [trait_name(recipes, other).label for other in alike]
         return Section(
             f"Score by {named.label}",
             say("about_trait", name=named, own=name, effect=effect, alike=same),
-            table_of(columns, opened),
+            replace(table_of(columns, opened), total=len(rows)),
             folded="The numbers",
             panels=panels,
             legend=colours,
@@ -594,7 +623,7 @@ class RunSections:
         return Section(
             "How to run it again",
             text,
-            table_of(FOLDERS, self.numbers.rows),
+            table_of(FOLDERS, self.numbers.rows, page.MOST_ROWS),
             blocks=(block,),
             folded="All runs and their folders",
         )
