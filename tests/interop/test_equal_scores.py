@@ -35,7 +35,7 @@ FORMS = (
 )
 """Right answers in many forms, right answers that are only thought of, and wrong ones."""
 
-MANY = 200
+MANY = 500
 
 
 class CannedServer(ChatServer):
