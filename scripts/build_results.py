@@ -15,11 +15,12 @@ default. Figures (SVG) and their data (CSV) go to the folder of the scores.
 And what was found, which docs/results/findings.yaml states once for all pages (its head describes
 an entry):
 
-    <!-- findings headlines -->                 the headlines, as a list: README.md and
-    docs/index.md <!-- findings ctlpp -->                     the claims of a results page, with the
-    number behind each <!-- findings ctlpp evidence -->            the same with the whole evidence:
-    what-we-found.md <!-- findings some-id,other-id sentences --> single findings, on any page <!--
-    end -->
+    <!-- findings headlines -->           the headlines as a list: README.md, docs/index.md
+    <!-- findings some-id,other-id -->    claims with the number behind each: results pages
+    <!-- findings ctlpp evidence -->      all claims of a page with their evidence: full records
+    <!-- findings retracted sentences --> what was retracted, and why: what-we-found.md
+    <!-- findings counts -->              how many claims of each page got which verdict
+    <!-- end -->
 
 docs/index.md is README.md with other links.
 
@@ -84,10 +85,15 @@ MARKS = {
 }
 """Verdicts on claims, and how tables show them."""
 
-LEGEND = (
-    "✓ agrees · ~ partly · ✗ disagrees · ? inconclusive · – not comparable · new: a finding of"
-    " our own"
-)
+PAGE_TITLES = {
+    "ctlpp": "CTL++",
+    "dyna-babi": "Dyna-bAbI",
+    "taskbench500": "TaskBench500",
+    "zest": "ZEST",
+    "reinforcement": "Reinforcement",
+    "profiles": "Profiles of models",
+}
+"""Results pages in the order in which tables list them, with their titles."""
 
 
 def shown(finding: Finding, parts: list[str]) -> Finding:
@@ -217,9 +223,11 @@ def all_found() -> list[FoundEntry]:
 
 
 def chosen_findings(entries: Sequence[FoundEntry], selector: str) -> list[FoundEntry]:
-    """The entries that a block shows: `headlines`, those of a page, or some by their ids."""
+    """The entries that a block shows: `headlines`, `retracted`, those of a page, or some by id."""
     if selector == "headlines":
         return [entry for entry in entries if entry.headline]
+    if selector == "retracted":
+        return [entry for entry in entries if entry.verdict == "retracted"]
     if any(entry.page == selector for entry in entries):
         return [entry for entry in entries if entry.page == selector]
     known = {entry.id: entry for entry in entries}
@@ -230,22 +238,50 @@ def chosen_findings(entries: Sequence[FoundEntry], selector: str) -> list[FoundE
 
 def rendered_findings(entries: Sequence[FoundEntry], selector: str, form: str) -> str:
     """What a block shows of the findings."""
+    if selector == "counts":
+        return counts_table(entries)
     chosen = chosen_findings(entries, selector)
     if selector == "headlines":
         return "\n".join(f"- {said_of(entry, entry.headline)}" for entry in chosen)
     if form == "sentences":
-        return "\n\n".join(said_of(entry, f"{entry.claim}: {entry.measured}") for entry in chosen)
+        return "\n".join(f"- {said_of(entry, entry.claim)}" for entry in chosen)
     if form == "evidence":
         rows = [evidence_row(entry) for entry in chosen]
         return claims_table(("claim", "place", "verdict", "what was measured"), rows)
     rows = [claim_row(entry) for entry in chosen]
-    return claims_table(("claim", "paper", "here", ""), rows, "claims short") + f"\n\n{LEGEND}."
+    table = claims_table(("claim", "paper", "here", ""), rows, "claims short")
+    return f"{table}\n\n{legend(chosen)}"
+
+
+def legend(chosen: Sequence[FoundEntry]) -> str:
+    """What the marks of a table mean: those that it has."""
+    used = {entry.verdict for entry in chosen}
+    marks = [
+        f"{mark} {verdict}"
+        for verdict, mark in MARKS.items()
+        if verdict in used and mark != verdict
+    ]
+    if "new" in used:
+        marks.append("new: our own finding")
+    return " · ".join(marks) + "."
+
+
+def counts_table(entries: Sequence[FoundEntry]) -> str:
+    """How many claims of each results page got which verdict, with links to page and record."""
+    verdicts = [name for name in MARKS if any(entry.verdict == name for entry in entries)]
+    heads = ["study", *(MARKS[name] for name in verdicts), "evidence"]
+    rows = []
+    for page, title in PAGE_TITLES.items():
+        own = [entry.verdict for entry in entries if entry.page == page]
+        counts = [str(own.count(name) or "") for name in verdicts]
+        rows.append([f"[{title}]({page}.md)", *counts, f"[full record]({page}-record.md)"])
+    return claims_table(heads, rows, "counts") + f"\n\n{legend(entries)}"
 
 
 def said_of(entry: FoundEntry, text: str) -> str:
     """A sentence on a finding, or on its retraction."""
     if entry.verdict == "retracted":
-        return f"**Retracted.** <del>{entry.claim}</del> {sentence(entry.because)}"
+        return f"**Retracted.** <del>{sentence(entry.claim)}</del> {sentence(entry.because)}"
     return sentence(entry.filled(text))
 
 

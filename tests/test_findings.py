@@ -95,13 +95,37 @@ def test_headlines_state_their_basis(entries: list[Any]) -> None:
             assert (ROOT / "docs" / "results" / entry.scores.partition(",")[0]).exists(), entry.id
 
 
-def test_every_page_of_a_finding_exists_and_shows_it(
+def test_every_finding_is_on_its_page_or_in_its_full_record(
     script: dict[str, Any], entries: list[Any]
 ) -> None:
+    """The record has all findings of a page with their evidence; the page has some of them, and
+    none that belongs elsewhere.
+    """
     for page in {entry.page for entry in entries}:
-        text = (ROOT / "docs" / "results" / f"{page}.md").read_text(encoding="utf-8")
-        shown = {match[2] for match in script["FOUND"].finditer(text)}
-        assert page in shown, f"docs/results/{page}.md has no block of its findings"
+        short, record = (
+            (ROOT / "docs" / "results" / name).read_text(encoding="utf-8")
+            for name in (f"{page}.md", f"{page}-record.md")
+        )
+        assert f"<!-- findings {page} evidence -->" in record
+        shown = [
+            entry
+            for match in script["FOUND"].finditer(short)
+            for entry in script["chosen_findings"](entries, match[2])
+        ]
+        assert shown
+        assert {entry.page for entry in shown} == {page}
+        assert f"({page}-record.md)" in short
+
+
+def test_the_counts_are_those_of_the_file(script: dict[str, Any]) -> None:
+    made_up = [
+        entry(script),
+        entry(script, id="b", verdict="partly"),
+        entry(script, id="c", page="zest", verdict="partly"),
+    ]
+    table = script["rendered_findings"](made_up, "counts", "")
+    assert "| [CTL++](ctlpp.md) | 1 | 1 | [full record](ctlpp-record.md) |" in table
+    assert "| [ZEST](zest.md) |  | 1 | [full record](zest-record.md) |" in table
 
 
 def entry(script: dict[str, Any], **fields: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, ParameterError, TaskloomError, echo
-from taskloom.core.prompting import EXTRACT
+from taskloom.core.extraction import EXTRACT
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding

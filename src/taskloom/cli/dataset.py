@@ -11,8 +11,8 @@ import typer
 
 from taskloom.cli.options import NOTHING, Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.extraction import EXTRACT
 from taskloom.core.output import cell, console, emit, percent, printable, table
-from taskloom.core.prompting import EXTRACT
 
 if TYPE_CHECKING:
     from taskloom.core.tables import Table

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from taskloom import __version__
 from taskloom.core.errors import InputError, MissingExtra, TaskloomError, echo
 from taskloom.core.listener import (
     LOOPBACK,
@@ -35,7 +36,6 @@ from taskloom.core.listener import (
     of_another_origin,
 )
 from taskloom.interop.graded import GradedSplit
-from taskloom.version import __version__
 
 MOST_BYTES = 2**20
 """Maximum size of a request. Answers are short."""
@@ -345,6 +345,8 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
 
     server: EnvironmentServer
     timeout = 30
+    # Head and body are two segments; without this the second may wait for an acknowledgement.
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         """Answer `/health`, `/info` and what OpenEnv asks for; `/ws` becomes a WebSocket."""

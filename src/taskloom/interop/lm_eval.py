@@ -29,9 +29,8 @@ from taskloom.core.arguments import path_of
 from taskloom.core.descriptions import Describer
 from taskloom.core.errors import DataError, ParameterError, nearest
 from taskloom.core.example import Example
-from taskloom.core.extraction import Extraction
+from taskloom.core.extraction import EXTRACT, Extraction, chat_prompt, shown_answer
 from taskloom.core.files import atomic_folder
-from taskloom.core.prompting import EXTRACT, chat_prompt, shown_answer
 from taskloom.data.dataset import MANIFEST, Dataset, load
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
