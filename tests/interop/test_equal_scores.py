@@ -34,7 +34,7 @@ FORMS = (
 )
 """Right answers in many forms, right answers that are only thought of, and wrong ones."""
 
-MANY = 500
+MANY = 200
 
 
 class CannedServer(ChatServer):

@@ -11,7 +11,6 @@ import typer
 
 from taskloom.cli.options import NOTHING, Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.core.errors import DataError, ParameterError
-from taskloom.core.extraction import EXTRACT
 from taskloom.core.output import cell, console, emit, percent, printable, table
 
 if TYPE_CHECKING:
@@ -113,11 +112,7 @@ def export(
     ] = None,
     extract: Annotated[
         str, typer.Option("--extract", help="For lm-eval: how answers are cut out of replies.")
-    ] = EXTRACT,
-    variants: Annotated[
-        str,
-        typer.Option("--as", help="For lm-eval: choice, generation, or both."),
-    ] = "both",
+    ] = "line",
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
@@ -133,9 +128,7 @@ def export(
     """
     from taskloom import verbs
 
-    result = verbs.export(
-        folder, kind, out, split=split, extract=extract, variants=variants, task=task
-    )
+    result = verbs.export(folder, kind, out, split=split, extract=extract, task=task)
     place = "folder" if kind in verbs.TOOLS else "file"
     print_exported(
         {place: str(result.path), "format": kind, **result.details}, result.text, as_json
