@@ -21,9 +21,12 @@ from starlette.testclient import TestClient
 import taskloom as tl
 from taskloom.apps.view import datasets
 from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.prediction_rows import lit_story
+from taskloom.apps.view.recipe_pages import told_apart
 from taskloom.apps.view.server import application
 from taskloom.apps.view.suite_process import SuiteProcess, SuiteProcessError
 from taskloom.core.errors import DataError, TaskloomError
+from taskloom.core.registry import SUITES
 from tests.apps.view.hostile import EXAMPLES, QUOTES, SCRIPT, TRAITS, assert_harmless, write_dataset
 
 
@@ -311,3 +314,41 @@ def test_the_manifest_may_say_anything_and_the_page_still_stands(tmp_path: Path)
         name = next(f.name for f in ViewedFolders([tmp_path]).every())
         for address in ("/", f"/data/{name}", f"/data/{name}/rows"):
             assert viewer.get(address).status_code == 200
+
+
+def test_the_sentences_of_the_proof_are_lit_in_the_text(folder: Path) -> None:
+    example = tl.load(folder / "nested" / "babi")["test"][0]
+    story = SUITES.get("babi").story
+    assert story is not None
+    picture = story(example)
+    assert picture is not None
+    asked = {
+        "input": example.input,
+        "targets": list(example.targets),
+        "traits": dict(example.traits),
+    }
+    process = SuiteProcess()
+    try:
+        found = process.request("lit", suite="babi", examples=[asked, {**asked, "input": "?"}])
+        assert process.request("lit", suite="ctl", examples=[asked]) == {"lit": []}
+        assert process.request("lit", suite="/etc/none.py", examples=[asked]) == {"lit": []}
+    finally:
+        process.close()
+    lit = lit_story(example.input, *found["lit"][0])
+    used = {place for step in picture.proof for place in step.sentences}
+    assert [text for text, marked in lit.pieces if marked] == [
+        picture.sentences[place] for place in sorted(used)
+    ]
+    assert lit.question == picture.question
+    assert found["lit"][1] is None
+
+
+def test_datasets_of_one_recipe_are_told_apart_on_the_home_page() -> None:
+    lines = [
+        {"title": "ctl/A, seed 0", "fields": {"draw": draw, "symbols": 4}}
+        for draw in ("published", "independent")
+    ]
+    assert [line["title"] for line in told_apart(lines)] == [
+        "ctl/A, seed 0, draw published",
+        "ctl/A, seed 0, draw independent",
+    ]

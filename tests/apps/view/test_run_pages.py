@@ -344,3 +344,47 @@ def test_the_viewer_has_the_colours_of_reports() -> None:
     style = (Path(run_pages.__file__).parent / "static" / "viewer.css").read_text()
     for number, (light, dark) in enumerate(plot_style.COLOURS):
         assert re.findall(rf"--c{number}: (#\w+);", style) == [light, dark]
+
+
+def test_tables_are_sorted_by_any_column(filled: Filled) -> None:
+    def order(page: str) -> list[str]:
+        return [name for name in re.findall(r"/run\?run=(\w+)", page) if len(name) == 32]
+
+    scores = {run.name: run.score("test") or 0.0 for run in read_runs(filled.folder)}
+    best_first = [scores[name] for name in order(filled.get("", runs_sort="-score test"))]
+    assert best_first == sorted(scores.values(), reverse=True)
+    worst_first = [scores[name] for name in order(filled.get("", runs_sort="score test"))]
+    assert worst_first == sorted(scores.values())
+    means = re.findall(
+        r'Mean score"><span class="heat shade-\d+">([\d.]+)', filled.get("", sort="-mean")
+    )
+    assert means == sorted(means, reverse=True)
+    assert len(means) > 1
+    for sort in ("nothing", SCRIPT):
+        filled.get("", 422, sort=sort)
+        filled.get("", 422, runs_sort=sort)
+
+
+def test_runs_are_called_by_what_varies_and_not_by_digests(filled: Filled) -> None:
+    run = read_runs(filled.folder).names[0]
+    for path, query in (("", {}), ("/predictions", {"run": run}), ("/compare", {}), ("/heat", {})):
+        page = re.sub(r"<[^>]*>", " ", filled.get(path, **query))
+        assert run[:8] not in page
+
+
+def test_the_home_page_lists_stores_with_runs_scores_and_dates(filled: Filled) -> None:
+    page = filled.viewer.get("/").text
+    assert_harmless(page)
+    assert '<td class="n" data-head="Runs">4</td>' in page
+    best = max(run.score("test") or 0.0 for run in read_runs(filled.folder))
+    assert f">{best:.3f}</span>" in page
+    assert re.search(r'data-head="Last finished">\d\d \w+ \d{4}', page)
+    (filled.folder / "store.json").write_text('{"schema": 99}')
+    assert "99" in filled.viewer.get("/").text
+
+
+def test_a_coarser_trait_that_explains_as_much_is_shown_in_place_of_groups(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [{"depth": str(i % 2), "group": f"{i % 2}-{i % 3}"} for i in range(60)]
+    run = write(store, {"ood": [float(i % 2) for i in range(60)]}, traits=traits)
+    assert PredictionRows(store, run).telling_traits("ood") == ["depth"]

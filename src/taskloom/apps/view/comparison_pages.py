@@ -17,7 +17,7 @@ from starlette.responses import Response
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
-from taskloom.apps.view.run_pages import chosen_split, prediction_rows
+from taskloom.apps.view.run_pages import chosen_split, prediction_rows, with_stories
 from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
 from taskloom.apps.view.stores import ViewedStore
 from taskloom.core.errors import InputError, TaskloomError
@@ -90,10 +90,11 @@ def compare(request: Request) -> Response:
         folder=folder,
         a=a,
         b=b,
+        label=viewed.label,
         runs=whole[:SIDES],
         split=split,
         splits=[s for s in a.splits if s in b.splits],
-        pairs=_pairs(rows, joined, order[start : start + PAGE], split),
+        pairs=_pairs(request, rows, joined, order[start : start + PAGE], split),
         counts=joined.counts(),
         outcomes=OUTCOMES,
         show=show,
@@ -163,9 +164,14 @@ def _joined(of_a: ScoreColumns, of_b: ScoreColumns) -> JoinedAnswers:
 
 
 def _pairs(
-    rows: Sequence[PredictionRows], joined: JoinedAnswers, places: NDArray[np.int64], split: str
+    request: Request,
+    rows: Sequence[PredictionRows],
+    joined: JoinedAnswers,
+    places: NDArray[np.int64],
+    split: str,
 ) -> list[AnswerPair]:
     a, b = (rows[side].take(joined.rows[side][places], split) for side in (0, 1))
+    a = with_stories(request, a)
     return [AnswerPair(one, other) for one, other in zip(a, b, strict=True)]
 
 

@@ -57,6 +57,11 @@ class ViewedFolder:
     path: Path
     label: str
 
+    @property
+    def short(self) -> str:
+        """The last two parts of its path, for titles."""
+        return "/".join(self.path.parts[-2:]).lstrip("/")
+
 
 class ViewedFolders:
     """The datasets and stores of some folders, found again when something may have changed.

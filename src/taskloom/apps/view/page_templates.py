@@ -7,6 +7,7 @@ markup, and characters that are invisible or reorder a line are shown by their c
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ from starlette.responses import HTMLResponse
 
 import taskloom
 from taskloom.core.files import digest
+from taskloom.core.offers import TraitName
+from taskloom.core.registry import SUITES, trait_name
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -66,10 +69,12 @@ def environment() -> Environment:
         "count": count,
         "percent": percent,
         "number": number,
+        "day": day,
     }
     templates.globals |= {
         "url": address,
         "shade": shade,
+        "trait": named_trait,
         "version": taskloom.__version__,
         "asset": asset,
     }
@@ -114,6 +119,27 @@ def percent(value: float | None) -> str:
 def number(value: float | None, digits: int = 3) -> str:
     """Format a measure; a dash where there is none."""
     return "–" if value is None or value != value else f"{value:.{digits}f}"
+
+
+def day(seconds: float) -> str:
+    """Format a time of the system's clock as date and time of this machine; a dash for 0.
+
+    >>> day(0)
+    '–'
+    """
+    return time.strftime("%d %b %Y, %H:%M", time.localtime(seconds)) if seconds else "–"
+
+
+def named_trait(recipe: str, name: str) -> TraitName:
+    """Label and explanation of a trait, as the suite of a recipe or task gives them.
+
+    >>> named_trait("babi/1", "question").label, named_trait("none", "question").label
+    ('question type', 'question')
+    """
+    suite = str(recipe).partition("/")[0]
+    if suite not in SUITES.names():  # a name from data: nothing is imported for it
+        return TraitName(name)
+    return trait_name([suite], name)
 
 
 def shade(value: float | None) -> int:

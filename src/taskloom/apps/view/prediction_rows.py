@@ -28,7 +28,38 @@ SAMPLE = 4_096
 MOST_PLACES = 12
 """Values of a trait that a map has by default; more do not fit a screen."""
 
+NEARLY = 0.8
+"""Share of what a trait explains that a coarser one must explain to be shown in its place."""
+
 SHOWN = ("index", "task", "input", "targets", "prediction", "score", "traits")
+
+
+@dataclass(frozen=True, slots=True)
+class LitStory:
+    """A story with its question apart and the sentences that answer it marked.
+
+    Attributes:
+        pieces: The text before the question, each piece with True if the proof uses it.
+        question: The question.
+    """
+
+    pieces: list[tuple[str, bool]]
+    question: str
+
+
+def lit_story(text: str, lit: Sequence[Sequence[int]], question: int) -> LitStory:
+    """Cut a text at the places that `lit_places` found.
+
+    >>> lit_story("Ann sat. Bob ran. Who ran?", [(9, 17)], 18)
+    LitStory(pieces=[('Ann sat. ', False), ('Bob ran.', True), (' ', False)], question='Who ran?')
+    """
+    pieces: list[tuple[str, bool]] = []
+    end = 0
+    for start, stop in lit:
+        pieces += [(text[end:start], False), (text[start:stop], True)]
+        end = stop
+    pieces.append((text[end:question], False))
+    return LitStory([piece for piece in pieces if piece[0]], text[question:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +74,7 @@ class ScoredAnswer:
     score: float | None
     traits: Mapping[str, str]
     reply: Mapping[str, Any] | None = None
+    story: LitStory | None = None
 
     @property
     def right(self) -> bool:
@@ -173,7 +205,9 @@ class PredictionRows:
         """Return traits that a small map can show, those first between whose values the mean score
         differs most.
 
-        A trait that only renames the values of one before it is left out: it would fill a diagonal.
+        A trait that only renames or merges the values of another is left out, as it would fill a
+        diagonal. Of the two the coarser one stays if it explains nearly as much: groups of a recipe
+        explain everything that question and depth do, and are harder to read.
         """
         rows: list[tuple[dict[str, str], float]] = []
         for low, batch in self._batches(["split", "task", "traits", "score"]):
@@ -192,9 +226,17 @@ class PredictionRows:
             name: column for name, column in columns.items() if 1 < len(set(column)) <= MOST_PLACES
         }
         scores = np.array([score for _, score in rows])
-        ranked = sorted(few, key=lambda name: (-_spread(few[name], scores), name))
+        explained = {name: _explained(column, scores) for name, column in few.items()}
+        ranked = sorted(few, key=lambda name: (-explained[name], name))
         telling: list[str] = []
-        for name in ranked:
+        for finest in ranked:
+            enough = NEARLY * explained[finest]
+            coarser = [
+                other
+                for other in ranked
+                if explained[other] >= enough > 0 and _is_function(few[other], few[finest])
+            ]
+            name = min(coarser or [finest], key=lambda other: (len(set(few[other])), other))
             if not any(_same_groups(few[name], few[other]) for other in telling):
                 telling.append(name)
         return telling
@@ -227,20 +269,29 @@ def _reply(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "messages": [one for one in messages if isinstance(one, dict)]}
 
 
-def _spread(column: Sequence[str], scores: NDArray[np.float64]) -> float:
-    """Return the variance of the mean score between the values of a trait, weighted by their
-    examples.
+def _explained(column: Sequence[str], scores: NDArray[np.float64]) -> float:
+    """Share of the variance of scores between the values of a trait, adjusted for their number
+    (epsilon squared): many values explain something by chance.
     """
     _, codes = np.unique(np.array(column), return_inverse=True)
     counts = np.bincount(codes)
     means = np.bincount(codes, weights=scores) / counts
-    return float((counts * (means - scores.mean()) ** 2).sum() / len(scores))
+    between = float((counts * (means - scores.mean()) ** 2).sum())
+    total = float(((scores - scores.mean()) ** 2).sum())
+    free = len(scores) - len(counts)
+    if not total or free < 1:
+        return 0.0
+    return 1 - (1 - between / total) * (len(scores) - 1) / free
+
+
+def _is_function(coarse: Sequence[str], fine: Sequence[str]) -> bool:
+    """True if the value of one trait follows from that of another."""
+    return len(set(zip(coarse, fine, strict=True))) == len(set(fine))
 
 
 def _same_groups(a: Sequence[str], b: Sequence[str]) -> bool:
     """True if one of two traits is a function of the other."""
-    pairs = len(set(zip(a, b, strict=True)))
-    return pairs in (len(set(a)), len(set(b)))
+    return _is_function(a, b) or _is_function(b, a)
 
 
 def _natural(value: str) -> tuple[int, float, str]:

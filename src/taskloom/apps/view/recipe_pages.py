@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -16,9 +17,11 @@ from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.recipe_form import RecipeForm, command, entered_by, form_of
 from taskloom.apps.view.state import state_of, whole_number
+from taskloom.apps.view.stores import ViewedStore
 from taskloom.apps.view.suite_process import example_of
 from taskloom.core.errors import TaskloomError
 from taskloom.core.registry import SUITES, Suite
+from taskloom.data.dataset import MANIFEST
 from taskloom.recipe.recipe import counting_order, find
 from taskloom.recipe.yaml_files import parse
 
@@ -31,12 +34,17 @@ def home(request: Request) -> Response:
     folders = state_of(request).folders
     datasets = folders.of_kind("dataset")
     stores = folders.of_kind("store")
+    lines = told_apart([summary(one) for one in datasets[:LISTED]])
+    in_stores = [any(_is_in(line["folder"], store) for store in stores) for line in lines]
+    own = [line for line, inside in zip(lines, in_stores, strict=True) if not inside]
+    run_data = [line for line, inside in zip(lines, in_stores, strict=True) if inside]
     return render(
         request,
         "home.html",
         suites=[{"suite": one, "recipes": len(one.recipe_files())} for one in SUITES],
-        datasets=[summary(one) for one in datasets[:LISTED]],
-        stores=stores[:LISTED],
+        datasets=own,
+        run_data=run_data,
+        stores=[_store_line(request, one) for one in stores[:LISTED]],
         more=max(0, len(datasets) - LISTED) + max(0, len(stores) - LISTED),
         roots=[str(root) for root in folders.roots],
     )
@@ -47,7 +55,15 @@ def summary(folder: ViewedFolder) -> dict[str, Any]:
     try:
         data = open_dataset(folder)
     except (TaskloomError, OSError) as error:
-        return {"folder": folder, "problem": str(error), "title": "", "sizes": [], "n": 0}
+        return {
+            "folder": folder,
+            "problem": str(error),
+            "title": folder.short,
+            "sizes": [],
+            "n": 0,
+            "made": 0.0,
+            "fields": {},
+        }
     sizes = [(name, rows.n) for name, rows in data.splits.items()]
     return {
         "folder": folder,
@@ -55,7 +71,53 @@ def summary(folder: ViewedFolder) -> dict[str, Any]:
         "title": data.title,
         "sizes": sizes,
         "n": sum(n for _, n in sizes),
+        "made": _changed(folder.path / MANIFEST),
+        "fields": data.manifest["recipe"],
     }
+
+
+def told_apart(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add to each title the fields in which datasets of one title differ.
+
+    >>> told_apart([{"title": "a", "fields": {"n": 1}}, {"title": "a", "fields": {"n": 2}}])[1]["title"]
+    'a, n 2'
+    """
+    by_title: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_title.setdefault(line["title"], []).append(line)
+    named = []
+    for line in lines:
+        alike = [other["fields"] for other in by_title[line["title"]]]
+        fields = line["fields"]
+        differing = [
+            f"{name} {value}"
+            for name, value in fields.items()
+            if isinstance(value, str | int | float)
+            and any(other.get(name) != value for other in alike)
+        ]
+        named.append({**line, "title": ", ".join([line["title"], *differing])})
+    return named
+
+
+def _store_line(request: Request, folder: ViewedFolder) -> dict[str, Any]:
+    """A line on a store: number of runs, best scores, date; or what is wrong with it."""
+    viewed = state_of(request).stores.setdefault(folder.path, ViewedStore(folder.path))
+    try:
+        return {"folder": folder, "problem": "", "summary": viewed.summary()}
+    except (TaskloomError, OSError) as error:
+        return {"folder": folder, "problem": str(error), "summary": None}
+
+
+def _is_in(folder: ViewedFolder, store: ViewedFolder) -> bool:
+    return folder.path.is_relative_to(store.path)
+
+
+def _changed(path: Path) -> float:
+    """When a file was last written, in seconds of the system's clock; 0 if it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def suite(request: Request) -> Response:

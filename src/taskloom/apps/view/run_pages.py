@@ -5,8 +5,9 @@ Learning curves are those of reports, in the same colours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,19 @@ from taskloom.analysis.panels import Curve, curve_panel
 from taskloom.analysis.plot_style import colour_of
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import plain, render
-from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns
-from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
+from taskloom.apps.view.prediction_rows import (
+    PredictionRows,
+    ScoreColumns,
+    ScoredAnswer,
+    lit_story,
+)
+from taskloom.apps.view.state import (
+    chosen_filters,
+    page_start,
+    state_of,
+    store_folder,
+    viewed_store,
+)
 from taskloom.apps.view.stores import ViewedStore, log_end
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.files import CURVE_COLUMNS
@@ -52,7 +64,8 @@ def store(request: Request) -> Response:
     folder, viewed = store_folder(request), viewed_store(request)
     runs, damaged = viewed.runs(), viewed.damaged()
     text = request.query_params.get("q", "").strip()
-    listed = [run for run in runs if _mentions(run, text)] if text else runs
+    rows = [_run_row(viewed, run) for run in runs if not text or _mentions(run, text)]
+    listed = _sorted(rows, request.query_params.get("runs_sort", ""))
     start = page_start(request, len(listed), PAGE)
     columns, results, problem = _results(viewed)
     return render(
@@ -60,6 +73,7 @@ def store(request: Request) -> Response:
         "store.html",
         folder=folder,
         runs=listed[start : start + PAGE],
+        heads=_heads(rows),
         found=len(listed),
         total=len(runs) + len(damaged),
         damaged=list(damaged.values()),
@@ -67,7 +81,8 @@ def store(request: Request) -> Response:
         page=PAGE,
         q=text,
         columns=columns,
-        results=results,
+        results=_sorted(results, request.query_params.get("sort", "")),
+        result_heads=_heads(results),
         problem=problem,
         live=viewed.live(),
     )
@@ -85,6 +100,56 @@ def _mentions(run: Run, text: str) -> bool:
     values = [run.name, run.recipe, run.learner, *map(str, run.fields.values())]
     searched = "\n".join(values).lower()
     return all(word in searched for word in text.lower().split())
+
+
+def _run_row(viewed: ViewedStore, run: Run) -> dict[str, Any]:
+    """A run as a row of a table that can be sorted."""
+    finished = viewed.store().finished_at(run.name)
+    scores = {f"score {split}": entry.score for split, entry in run.splits.items()}
+    return {
+        "run": run,
+        "label": viewed.label(run),
+        "seed": run.seed,
+        "finished": finished,
+        **scores,
+    }
+
+
+def _sorted(rows: Sequence[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+    """Rows by a column, largest first after a minus sign; rows without a value last."""
+    column = sort.removeprefix("-")
+    if not column:
+        return list(rows)
+    if rows and not any(column in row for row in rows):
+        raise InputError(f"there is no column '{column[:80]}' to sort by")
+    there = [row for row in rows if row.get(column) is not None]
+    missing = [row for row in rows if row.get(column) is None]
+    there.sort(key=lambda row: _natural(row[column]), reverse=sort.startswith("-"))
+    return there + missing
+
+
+def _natural(value: Any) -> tuple[int, float, str]:
+    """Numbers by size, before texts; NaN as the smallest."""
+    if isinstance(value, int | float):
+        return 0, -math.inf if math.isnan(value) else float(value), ""
+    return 1, 0.0, str(value)
+
+
+def _heads(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """A small statistic of each column: the range of numbers, or how many values there are."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    heads = {}
+    for column in columns:
+        values = [row[column] for row in rows if row.get(column) is not None]
+        numeric = [v for v in values if isinstance(v, int | float) and not math.isnan(v)]
+        if numeric and len(numeric) == len(values):
+            whole = all(isinstance(value, int) for value in numeric)
+            ends = [f"{end:,}" if whole else f"{end:.2f}" for end in (min(numeric), max(numeric))]
+            heads[column] = " to ".join(dict.fromkeys(ends))
+        else:
+            kinds = len(set(map(str, values)))
+            heads[column] = f"{kinds:,} {'value' if kinds == 1 else 'values'}"
+    return heads
 
 
 def _results(viewed: ViewedStore) -> tuple[list[str], list[dict[str, Any]], str]:
@@ -121,6 +186,8 @@ def run(request: Request) -> Response:
         "run.html",
         folder=folder,
         run=chosen,
+        label=viewed.label(chosen),
+        finished=viewed.store().finished_at(chosen.name),
         config=config,
         environment=runs.environment(chosen.name),
         log=log_end(viewed.store().log_file(chosen.name)),
@@ -171,15 +238,20 @@ def predictions(request: Request) -> Response:
     columns = rows.columns(split, text, filters)
     order = _ordered(columns, show)
     start = page_start(request, len(order), ANSWERS)
-    traits = rows.traits()
+    known = rows.traits()
+    telling = [name for name in rows.telling_traits(split) if name in known]
+    traits = {name: known[name] for name in dict.fromkeys([*telling, *known])}
     by = request.query_params.get("by", "") or next(iter(traits), "")
     return render(
         request,
         "predictions.html",
         folder=folder,
         run=chosen,
+        label=viewed.label(chosen),
         split=split,
-        answers=rows.take(columns.rows[order[start : start + ANSWERS]], split),
+        answers=with_stories(
+            request, rows.take(columns.rows[order[start : start + ANSWERS]], split)
+        ),
         n=len(columns.rows),
         wrong=int((~columns.right).sum()),
         listed=len(order),
@@ -193,6 +265,25 @@ def predictions(request: Request) -> Response:
         by=by,
         groups=_by_trait(viewed, chosen, split, by) if by in traits else [],
     )
+
+
+def with_stories(request: Request, answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
+    """The answers, with lit stories if their suite tells some."""
+    suite = answers[0].task.partition("/")[0] if answers else ""
+    if not suite:
+        return list(answers)
+    examples = [
+        {"input": one.input, "targets": one.targets, "traits": dict(one.traits)} for one in answers
+    ]
+    try:
+        found = state_of(request).pictures.request("lit", suite=suite, examples=examples)["lit"]
+    except TaskloomError:
+        return list(answers)
+    lit = found or [None] * len(answers)
+    return [
+        replace(one, story=lit_story(one.input, *places)) if places else one
+        for one, places in zip(answers, lit, strict=True)
+    ]
 
 
 def _ordered(columns: ScoreColumns, show: str) -> Any:

@@ -4,12 +4,14 @@ running.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from taskloom.analysis.conditions import run_labels
 from taskloom.apps.view.datasets import inside
 from taskloom.apps.view.folders import VanishedError
 from taskloom.core.errors import InputError, TaskloomError
@@ -69,6 +71,34 @@ class LiveState:
         return self.recent / (RECENT / 60)
 
 
+@dataclass(frozen=True, slots=True)
+class BestScore:
+    """The best score on a split, and the label of the run that has it."""
+
+    split: str
+    score: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSummary:
+    """A store in one line.
+
+    Attributes:
+        runs: Number of runs.
+        recipes: Names of their recipes.
+        learners: Names of their learners.
+        best: Best score on each split.
+        finished: When the last run was finished, in seconds of the system's clock.
+    """
+
+    runs: int
+    recipes: list[str]
+    learners: list[str]
+    best: list[BestScore]
+    finished: float
+
+
 class ViewedStore:
     """The run table of a store, made again when a run changes.
 
@@ -84,6 +114,7 @@ class ViewedStore:
         self._damaged: dict[str, str] = {}
         self._table: Runs | None = None
         self._results: ResultTable | None = None
+        self._labels: dict[str, str] | None = None
 
     def store(self) -> Store:
         """The store, always the same one because it remembers what it read; a `TaskloomError` if it
@@ -103,13 +134,40 @@ class ViewedStore:
             names, self._damaged = store.readable()
             fresh = Runs(store, names)
             if self._table is None or list(fresh) != list(self._table):
-                self._table, self._results = fresh, None
+                self._table, self._results, self._labels = fresh, None, None
             self._when = time.monotonic()
             return self._table
 
     def runs(self) -> list[Run]:
         """The runs whose scores can be read, sorted by recipe, learner, fields and seed."""
         return list(self.table())
+
+    def label(self, run: Run) -> str:
+        """Name of a run for people: learner, recipe, and the fields in which the runs vary."""
+        table = self.table()
+        labels = self._labels
+        if labels is None:
+            labels = self._labels = run_labels(table) if len(table) else {}
+        return labels.get(run.name) or f"{run.learner}, {run.recipe}"
+
+    def summary(self) -> StoreSummary:
+        """What a list of stores shows."""
+        store, runs = self.store(), self.runs()
+        best: dict[str, BestScore] = {}
+        for run in runs:
+            for split, entry in run.splits.items():
+                score = entry.score
+                if score is None or math.isnan(score):
+                    continue
+                if split not in best or score > best[split].score:
+                    best[split] = BestScore(split, score, self.label(run))
+        return StoreSummary(
+            len(runs),
+            sorted({run.recipe for run in runs}),
+            sorted({run.learner for run in runs}),
+            list(best.values()),
+            max((store.finished_at(run.name) for run in runs), default=0.0),
+        )
 
     def damaged(self) -> dict[str, str]:
         """What is wrong with each of the other runs."""

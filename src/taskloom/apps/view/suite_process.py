@@ -183,6 +183,20 @@ def preview(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def lit(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return for each example where its text has the sentences of its proof and its question; None
+    for one that is not a story.
+    """
+    from taskloom.analysis.report.answer_data import lighter  # late: other requests start sooner
+
+    suite = str(request["suite"])
+    light = lighter(suite) if suite in SUITES.names() else None
+    if light is None:
+        return {"lit": []}
+    examples = [Example(one["input"], one["targets"], one["traits"]) for one in request["examples"]]
+    return {"lit": [light(example) for example in examples]}
+
+
 def named_files(data: Mapping[str, Any]) -> list[str]:
     """Return the texts of an unchecked recipe that stand where its suite expects paths of files."""
     suite = SUITES.find(str(data.get("suite", "")))
@@ -259,6 +273,7 @@ def ready(request: Mapping[str, Any]) -> dict[str, Any]:
 REQUESTS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "ready": ready,
     "picture": picture,
+    "lit": lit,
     "preview": preview,
 }
 
