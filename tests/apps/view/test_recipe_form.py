@@ -177,3 +177,15 @@ def test_the_form_of_every_suite_opens(viewer: TestClient, suite: str) -> None:
     page = viewer.get("/recipe/new", params={"suite": suite}).text
     for name in SUITES.get(suite).fields.model_fields:
         assert f"f.{name}" in page
+
+
+def test_a_long_form_folds_what_has_its_default_and_no_problem() -> None:
+    suite = SUITES.get("babi")
+    entered = entered_by(suite.fields, find("babi/mix-T7").data)
+    form = form_of("babi", suite.fields, {**entered, "window": ["{"]})
+    shown = [one.path for _, fields in form.parts() for one in fields]
+    folded = [one.path for _, fields in form.parts(folded=True) for one in fields]
+    assert {"groups", "splits", "window"} <= set(shown)
+    assert "tested_by" in folded
+    assert sorted([*shown, *folded]) == sorted(one.path for one in form.fields)
+    assert "*id" not in form.yaml()

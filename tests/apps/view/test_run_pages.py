@@ -109,14 +109,19 @@ def test_wrong_answers_come_first(filled: Filled) -> None:
     ).to_pylist()
     rows = [row for row in table if row["split"] == "test"]
     wanted = [row["index"] for row in sorted(rows, key=lambda row: (row["score"], row["index"]))]
-    assert indices(page) == wanted[:25]
+    assert indices(page) == wanted[: run_pages.ANSWERS]
     assert f"of {len(rows)} right" in page
-    assert indices(filled.get("/predictions", run=run, split="test", start="25")) == wanted[25:50]
+    assert indices(filled.get("/predictions", run=run, split="test", start="10")) == wanted[10:20]
     right = filled.get("/predictions", run=run, split="test", show="right")
-    assert indices(right) == [row["index"] for row in rows if row["score"] == 1][:25]
+    assert (
+        indices(right) == [row["index"] for row in rows if row["score"] == 1][: run_pages.ANSWERS]
+    )
 
 
-def test_predictions_can_be_searched_and_filtered_by_trait(filled: Filled) -> None:
+def test_predictions_can_be_searched_and_filtered_by_trait(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_pages, "ANSWERS", 60)
     run = filled.runs["weak"][0]
     page = filled.get("/predictions", run=run, split="test", **{"trait.length": "3", "show": "all"})
     assert sorted(indices(page)) == [i for i in range(60) if TRAITS[i % 12]["length"] == "3"]
@@ -151,7 +156,7 @@ def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: F
         assert f"{row['difference']:+.3f}" in page
         assert row["test"].replace("'", "&#39;") in unescape(page) or row["test"] in unescape(page)
     listed = filled.get("/compare", a=a, b=b, split="test", show="b")
-    assert len(indices(listed)) == min(20, only_b)
+    assert len(indices(listed)) == min(10, only_b)
     by_trait = filled.get("/compare", a=a, b=b, split="test", by="length")
     assert by_trait.count(">McNemar") == 4
 
@@ -191,7 +196,9 @@ def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
         .where(learner=learner)
         .accuracy(by=["task", "length"], split="test")
     )
-    cells = re.findall(r'<td class="shade-(\d+)"><b>([\d.]+)</b><span>(\d+)</span>', page)
+    cells = re.findall(
+        r'<td class="shade-(\d+)[^"]*"><b>([\d.]+)</b>(?:<i .*?</i>)?<span>(\d+)</span>', page
+    )
     assert sorted((mean, n) for _, mean, n in cells) == sorted(
         (f"{r['mean']:.2f}", str(r["n"])) for r in results
     )
@@ -388,3 +395,22 @@ def test_a_coarser_trait_that_explains_as_much_is_shown_in_place_of_groups(tmp_p
     traits = [{"depth": str(i % 2), "group": f"{i % 2}-{i % 3}"} for i in range(60)]
     run = write(store, {"ood": [float(i % 2) for i in range(60)]}, traits=traits)
     assert PredictionRows(store, run).telling_traits("ood") == ["depth"]
+
+
+def test_a_heat_map_fades_small_cells_and_marks_chance(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    # Three examples of depth 2, all wrong; many of depth 1, all right.
+    traits = [{"depth": "1" if i < 57 else "2", "half": "xy"[i % 2]} for i in range(60)]
+    run = write(store, {"ood": [float(i < 57) for i in range(60)]}, traits=traits)
+    rows = PredictionRows(store, run)
+    targets: list[str] = []
+    for answer in rows.take(rows.columns("ood").rows):
+        targets += set(answer.targets)
+    constant = max(map(targets.count, targets)) / 60
+    assert rows.best_constant("ood") == constant
+    assert rows.best_constant("none") is None
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+        page = viewer.get(f"/runs/{name}/heat", params={"x": "depth", "y": "half"}).text
+    assert re.findall(r'class="shade-(\d+)( few)?"><b>', page) == [("20", ""), ("0", " few")] * 2
+    assert f"alone gives {constant:.2f}" in page

@@ -24,7 +24,7 @@ from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import probability
 
-PAGE = 20
+PAGE = 10
 """Examples of one page."""
 
 SIDES = 400
@@ -35,6 +35,9 @@ MOST_RUNS = 60
 
 MOST_CELLS = 900
 """Cells of a heat map; one with more is not readable."""
+
+FEW = 10
+"""Minimum examples of a cell that is drawn in full colour; smaller ones are faded."""
 
 OUTCOMES = {
     "a": "only A is right",
@@ -257,6 +260,8 @@ def heat(request: Request) -> Response:
         y=y,
         maps=maps,
         problem=problem,
+        chance=predictions.best_constant(split),
+        few=FEW,
         used=min(len(chosen), MOST_RUNS),
         total=len(chosen),
     )

@@ -5,6 +5,7 @@ whole run are in memory.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -200,6 +201,17 @@ class PredictionRows:
         return {
             name: sorted(kinds, key=_natural) for name, kinds in values.items() if len(kinds) > 1
         }
+
+    def best_constant(self, split: str) -> float | None:
+        """Share of a split's examples that accept the most frequent answer; None without examples."""
+        counts: Counter[str] = Counter()
+        n = 0
+        for _, batch in self._batches(["split", "targets"]):
+            for row in batch.to_pylist():
+                if row["split"] == split:
+                    counts.update(set(row["targets"] or ()))
+                    n += 1
+        return max(counts.values()) / n if counts else None
 
     def telling_traits(self, split: str) -> list[str]:
         """Return traits that a small map can show, those first between whose values the mean score

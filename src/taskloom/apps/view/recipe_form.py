@@ -31,6 +31,9 @@ KINDS: dict[Kind, str] = {
 LONGEST = 20_000
 """Characters of one value; a recipe with more is written in an editor."""
 
+MOST_OPEN = 12
+"""Maximum fields at their default that a form shows; more are folded away."""
+
 MISSING: Any = object()
 """Stands for a field that a recipe does not give; `null` is a value."""
 
@@ -65,6 +68,11 @@ class FormField:
     chosen: tuple[str, ...] = ()
 
     @property
+    def given(self) -> bool:
+        """True if it was entered, or has no default."""
+        return bool(self.value or self.chosen or not self.default)
+
+    @property
     def rows(self) -> int:
         """The lines of a text area that hold the value."""
         return min(16, max(1 if self.control != "yaml" else 2, self.value.count("\n") + 1))
@@ -86,11 +94,16 @@ class RecipeForm:
     data: dict[str, Any]
     problems: dict[str, str] = field(default_factory=dict)
 
-    def parts(self) -> list[tuple[str, list[FormField]]]:
-        """Return the fields by kind, with a heading each."""
-        grouped = [
-            (title, [f for f in self.fields if f.kind == kind]) for kind, title in KINDS.items()
-        ]
+    def parts(self, folded: bool = False) -> list[tuple[str, list[FormField]]]:
+        """Return the fields by kind, with a heading each.
+
+        Args:
+            folded: Those that a long form folds away: they have their default and no problem.
+        """
+        at_default = [f for f in self.fields if not f.given and f.path not in self.problems]
+        hidden = at_default if len(at_default) > MOST_OPEN else []
+        shown = [f for f in self.fields if (f in hidden) == folded]
+        grouped = [(title, [f for f in shown if f.kind == kind]) for kind, title in KINDS.items()]
         return [(title, fields) for title, fields in grouped if fields]
 
     def yaml(self) -> str:
@@ -163,11 +176,24 @@ def command(form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> str:
     )
 
 
+class _Written(yaml.SafeDumper):
+    """Writes a value that occurs twice twice: `*id001` is for programs."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def as_yaml(value: Any) -> str:
     """Return a value as people write it in a recipe."""
-    return yaml.safe_dump(
-        value, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
-    ).strip()
+    text: str = yaml.dump(
+        value,
+        Dumper=_Written,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=None,
+        width=100,
+    )
+    return text.strip()
 
 
 def _flow(value: Any) -> str:

@@ -34,7 +34,7 @@ def home(request: Request) -> Response:
     folders = state_of(request).folders
     datasets = folders.of_kind("dataset")
     stores = folders.of_kind("store")
-    lines = told_apart([summary(one) for one in datasets[:LISTED]])
+    lines = [summary(one) for one in datasets[:LISTED]]
     in_stores = [any(_is_in(line["folder"], store) for store in stores) for line in lines]
     own = [line for line, inside in zip(lines, in_stores, strict=True) if not inside]
     run_data = [line for line, inside in zip(lines, in_stores, strict=True) if inside]
@@ -42,8 +42,8 @@ def home(request: Request) -> Response:
         request,
         "home.html",
         suites=[{"suite": one, "recipes": len(one.recipe_files())} for one in SUITES],
-        datasets=own,
-        run_data=run_data,
+        datasets=told_apart(own),
+        run_data=told_apart(run_data),
         stores=[_store_line(request, one) for one in stores[:LISTED]],
         more=max(0, len(datasets) - LISTED) + max(0, len(stores) - LISTED),
         roots=[str(root) for root in folders.roots],

@@ -49,7 +49,11 @@ const offerCopy = (button) => {
   });
 };
 
+// On a wide screen whole stories are open; on a narrow one their supporting sentences stand for them.
+const unfold = (story) => { story.open = matchMedia("(min-width: 48rem)").matches; };
+
 const enliven = (root) => {
+  root.querySelectorAll(".whole-story").forEach(unfold);
   root.querySelectorAll("[data-story]").forEach(animate);
   root.querySelectorAll("[data-copy]").forEach(offerCopy);
 };
@@ -99,6 +103,8 @@ for (const form of document.querySelectorAll("[data-preview]")) {
       const problem = place.querySelector("[data-problem]");
       form.querySelectorAll("[data-field]").forEach((field) => {
         field.classList.toggle("has-problem", Boolean(problem && problem.dataset.problem === field.dataset.field));
+        const folded = field.closest(".folded-fields");
+        if (folded && field.classList.contains("has-problem")) folded.open = true;
       });
     } catch { /* the viewer has ended */ }
     if (mine === asked) place.classList.remove("waiting");
@@ -111,6 +117,7 @@ for (const form of document.querySelectorAll("[data-preview]")) {
     event.preventDefault();
     history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(new FormData(form))}`);
     ask();
+    if (matchMedia("(max-width: 62rem)").matches) place.scrollIntoView();
   });
   if (!place.querySelector("pre")) ask();
 }
