@@ -120,7 +120,7 @@ _HOME = {
     "set_of": "core.scoring",
     "Key": "core.seeding",
     "Random": "core.seeding",
-    "Variant": "core.variants",
+    "Variant": "core.plan",
     "Finding": "analysis.finding",
     "StudyFigure": "analysis.finding",
     "PaperTable": "analysis.paper_table",

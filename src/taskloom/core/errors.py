@@ -154,27 +154,20 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     """
     names = sorted(known)
     name = name[:200]  # the time of a comparison grows with the square of the length
-    folded = {n.casefold(): n for n in names}
-    part = name.casefold() if len(name) >= SHORTEST_PART else None
-    close = [original for text, original in folded.items() if text.endswith(f"/{name.casefold()}")][
-        :many
-    ]
-    close = (
-        close
-        or [n for text, n in folded.items() if part is not None and text.startswith(part)][:many]
-    )
-    close = close or [
-        folded[c]
-        for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)
-    ]
-    close = (
-        close
-        or [original for text, original in folded.items() if part is not None and part in text][
-            :many
-        ]
-    )
+    originals = {n.casefold(): n for n in names}
+    wanted = name.casefold()
+    is_part = len(name) >= SHORTEST_PART
+    # The surest kind of likeness that finds a name decides.
+    close = [text for text in originals if text.endswith(f"/{wanted}")]
+    if not close and is_part:
+        close = [text for text in originals if text.startswith(wanted)]
+    if not close:
+        close = difflib.get_close_matches(wanted, list(originals), n=many, cutoff=0.6)
+    if not close and is_part:
+        close = [text for text in originals if wanted in text]
     if close:
-        return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
+        quoted = [f"'{originals[text]}'" for text in close[:many]]
+        return f"did you mean {' or '.join(quoted)}?"
     if not names:
         return "none is known"
     shown = ", ".join(names[:MOST_NAMES])

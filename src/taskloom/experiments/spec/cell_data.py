@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -78,10 +80,11 @@ class CellData:
         tasks = self.plan.tasks
         if self.recipe.described is not None:
             return True
-        example = self.tasks[0] if self.tasks else ""
-        return (
-            tasks.by == "task" and tasks.tell is not None and not tasks.tell(example, "instruction")
-        )
+        if tasks.by != "task" or tasks.tell is None:
+            return False
+        # An empty description means that the input states the task already.
+        first = self.tasks[0] if self.tasks else ""
+        return not tasks.tell(first, "instruction")
 
     @property
     def unlabelled(self) -> bool:
@@ -92,10 +95,13 @@ class CellData:
         """Return the tasks of some splits, and whether the training split has them."""
         listed = self.plan.tasks.names or ()
         taught = self._tasks_in(train) if train else frozenset()
-        tested = frozenset[str]().union(*map(self._tasks_in, tests)) if tests else frozenset(listed)
-        return {
-            name: not train or name in taught for name in listed or sorted(tested) if name in tested
-        }
+        tested: set[str] = set()
+        for split in tests:
+            tested |= self._tasks_in(split)
+        if not tests:
+            tested.update(listed)
+        in_order = listed or sorted(tested)
+        return {name: not train or name in taught for name in in_order if name in tested}
 
     def _tasks_in(self, split: str) -> frozenset[str]:
         """Return the tasks that occur in a split: as the plan lists them, or where it does not, by
@@ -107,8 +113,10 @@ class CellData:
             rows = planned.rows(0, planned.n)
             if isinstance(rows, pa.Table):
                 names = task_column(rows, by).to_pylist()
+            elif by == "task":
+                names = tuple(example.task for example in rows)
             else:
-                names = tuple(e.task if by == "task" else str(e.traits.get(by) or "") for e in rows)
+                names = tuple(str(example.traits.get(by) or "") for example in rows)
         return frozenset(name for name in names if name)
 
     @property
@@ -167,12 +175,13 @@ class RecipeMix:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The names of the parts; the second of two equal names has a number."""
-        names = [part.name for part in self.parts]
-        before = [names[:place].count(name) for place, name in enumerate(names)]
-        return tuple(
-            f"{name} {count + 1}" if count else name
-            for name, count in zip(names, before, strict=True)
-        )
+        labels = []
+        met: Counter[str] = Counter()
+        for part in self.parts:
+            met[part.name] += 1
+            count = met[part.name]
+            labels.append(f"{part.name} {count}" if count > 1 else part.name)
+        return tuple(labels)
 
     @property
     def name(self) -> str:
@@ -191,13 +200,12 @@ class RecipeMix:
     @property
     def fields(self) -> dict[str, Any]:
         """Settings that were made or tried: the fields of each part, the rates, the rows."""
-        own = {
-            f"{label}.{k}": v
-            for label, part in zip(self.labels, self.parts, strict=True)
-            for k, v in part.fields.items()
-        }
+        fields = {}
+        for label, part in zip(self.labels, self.parts, strict=True):
+            for name, value in part.fields.items():
+                fields[f"{label}.{name}"] = value
         options: dict[str, Any] = {"rates": list(self.rates), "rows": self.rows}
-        return own | {k: v for k, v in options.items() if v}
+        return fields | {k: v for k, v in options.items() if v}
 
     @property
     def unlabelled(self) -> bool:
@@ -284,27 +292,20 @@ def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[Rec
     options = {k: v for k, v in whole.items() if k in ("rates", "rows")}
     fields = {k: v for k, v in whole.items() if k not in options}
     members = data["mix"]
-    if (
-        not isinstance(members, list)
-        or len(members) < 2
-        or not all(isinstance(m, str | dict) for m in members)
-    ):
+    are_named = isinstance(members, list) and all(isinstance(m, str | dict) for m in members)
+    if not are_named or len(members) < 2:
         raise ExperimentError(
             "recipes: a mix names at least two recipes or data, e.g. mix: [a-recipe.yaml, ./mine]"
         )
-    for choice in itertools.product(*(list(read_recipes(member, fields)) for member in members)):
+    choices = [list(read_recipes(member, fields)) for member in members]
+    for choice in itertools.product(*choices):
         for tried in products(options):
             yield _mix(choice, {**data, **tried})
 
 
 def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> RecipeMix:
     rates, rows = block.get("rates") or [], block.get("rows", 0)
-    numbers = isinstance(rates, list) and all(
-        isinstance(r, int | float) and not isinstance(r, bool) for r in rates
-    )
-    if not numbers or (
-        rates and (len(rates) != len(parts) or not all(0 < r < float("inf") for r in rates))
-    ):
+    if rates and not _are_rates(rates, len(parts)):
         raise ExperimentError(
             f"recipes: rates must be a number above 0 for each of the {len(parts)} parts of the"
             f" mix, e.g. rates: {[1] * len(parts)}, not {rates!r}"
@@ -316,14 +317,23 @@ def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> RecipeMix:
     return RecipeMix(parts, tuple(float(r) for r in rates), rows, str(block.get("name") or ""))
 
 
+def _are_rates(rates: Any, parts: int) -> bool:
+    """True for a list with a finite number above 0 for each part of a mix."""
+    if not isinstance(rates, list) or len(rates) != parts:
+        return False
+    for rate in rates:
+        if isinstance(rate, bool) or not isinstance(rate, int | float):
+            return False
+        if not 0 < rate < math.inf:
+            return False
+    return True
+
+
 def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
     """Build the cell data of files in the place of a recipe."""
     described = block.get("set") == {"described": True}
-    unknown = [
-        k
-        for k in block
-        if k not in ("recipe", "columns", "seed") and not (k == "set" and described)
-    ]
+    allowed = ("recipe", "columns", "seed", *(["set"] if described else []))
+    unknown = [key for key in block if key not in allowed]
     if unknown or grid:
         raise ExperimentError(
             f"recipes: {block['recipe']} is data, which has no '{(unknown or list(grid))[0]}'; a"
@@ -331,9 +341,10 @@ def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
         )
     columns = _mapping(block.get("columns"), f"recipes: {block['recipe']}: columns")
     recipe = own_recipe(str(block["recipe"]), {k: str(v) for k, v in columns.items()})
-    data = CellData(
-        recipe, 0, {"recipe": str(block["recipe"]), **({"columns": columns} if columns else {})}
-    )
+    spelling: dict[str, Any] = {"recipe": str(block["recipe"])}
+    if columns:
+        spelling["columns"] = columns
+    data = CellData(recipe, 0, spelling)
     return data.described() if described else data
 
 
