@@ -408,11 +408,8 @@ def _scores_by_split(
     `official C@75` is the `C@75` of another evaluation: it has no column of its own but a row, which
     names the evaluation.
     """
-    others: dict[str, tuple[str, str]] = {}
-    for name in names:
-        evaluation, _, plain = name.rpartition(" ")
-        if evaluation and plain in names:
-            others[name] = (evaluation, plain)
+    others = _other_evaluations(names)
+    evaluations = sorted(set(others.values()))
     columns = ["", *sorted(names - others.keys())]
     lines: list[tuple[Any, ...]] = []
     for key, same in groups.items():
@@ -424,18 +421,32 @@ def _scores_by_split(
             if any(score != "-" for score in scores):
                 lines.append((*group, split, "", *scores))
                 group = ("",) * len(group)
-            for evaluation in sorted({head for head, _ in others.values()}):
+            for evaluation in evaluations:
                 own = [_mean(same, split, f"{evaluation} {name}") for name in columns[1:]]
                 if any(score != "-" for score in own):
                     lines.append((*group, split, evaluation, "", *own))
     heads = (*GROUP_HEADS, "split", "evaluation", "score", *columns[1:])
-    empty = {place for place in (2, 5) if not any(line[place] for line in lines)}
+    return _without_empty(heads, lines, (2, 5))
+
+
+def _other_evaluations(names: set[str]) -> dict[str, str]:
+    """The evaluation in the name of each score that has the name of another one behind it."""
+    others = {}
+    for name in names:
+        evaluation, _, plain = name.rpartition(" ")
+        if evaluation and plain in names:
+            others[name] = evaluation
+    return others
+
+
+def _without_empty(
+    heads: Sequence[str], lines: Sequence[tuple[Any, ...]], places: Sequence[int]
+) -> Table:
+    """The table of mean scores without those of the given columns that are empty."""
+    empty = {place for place in places if not any(line[place] for line in lines)}
     kept = [place for place in range(len(heads)) if place not in empty]
-    return table(
-        [heads[place] for place in kept],
-        [[line[place] for place in kept] for line in lines],
-        "mean scores",
-    )
+    rows = [[line[place] for place in kept] for line in lines]
+    return table([heads[place] for place in kept], rows, "mean scores")
 
 
 def _reasons(result: Outcome) -> Iterator[str]:

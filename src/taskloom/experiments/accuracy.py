@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -79,17 +79,9 @@ def accuracy(
     forms = FormShares(runs, data) if traits else None
     rows = []
     sorted_scores = data.sorted_scores()
-    # Groups in which all seeds answered the same items are estimated together, as arrays.
-    known = _two_way_estimates(data, sorted_scores, level) if over == OVER[0] else {}
-    for number in range(len(sorted_scores)):
+    groups = _measured_groups(data, sorted_scores, over, level, threshold)
+    for number, measured in enumerate(groups):
         values = dict(zip([*apart, *traits], sorted_scores.values(number), strict=True))
-        if number in known:
-            measured = Measured(*known[number], threshold)
-        else:
-            group = sorted_scores.group(number)
-            means = _seed_means(data, group)
-            estimate = _estimate(data, group, over, level)
-            measured = Measured(estimate, means, _spread(means), threshold)
         row = _row(values, measured)
         if suite is not None:
             names = [data.names[run] for run in sorted_scores.runs_of(number)]
@@ -101,6 +93,26 @@ def accuracy(
     if forms is not None:
         further = forms.columns
     return ResultTable([*apart, *traits, *_measures(threshold), *further], rows)
+
+
+def _measured_groups(
+    data: ScoredRows,
+    sorted_scores: SortedScores,
+    over: str,
+    level: float,
+    threshold: float | None,
+) -> Iterator[Measured]:
+    """Yield mean, interval and spread of each group of rows."""
+    # Groups in which all seeds answered the same items are estimated together, as arrays.
+    known = _two_way_estimates(data, sorted_scores, level) if over == OVER[0] else {}
+    for number in range(len(sorted_scores)):
+        if number in known:
+            yield Measured(*known[number], threshold)
+            continue
+        group = sorted_scores.group(number)
+        means = _seed_means(data, group)
+        estimate = _estimate(data, group, over, level)
+        yield Measured(estimate, means, _spread(means), threshold)
 
 
 def split_of(row: Mapping[str, Any], splits: Sequence[str]) -> str | None:

@@ -280,25 +280,11 @@ class RunSections:
             interval_panel(recipe, marks, colours, self.numbers.guesses_of(recipe))
             for recipe, marks in itertools.islice(by_recipe.items(), MOST_PANELS)
         )
-        success = (
-            ()
-            if self.threshold is None
-            else (Column(f"seeds over {self.threshold:g}", share, number=True),)
-        )
-        columns = (
-            *SCORES,
-            *success,
-            *(
-                Column(name, known(name), number=True)
-                for name in SuiteScores(self.runs, ()).columns
-                if name not in REPLY_MEASURES
-            ),
-            *in_form_columns(rows),
-        )
+        columns = self._score_columns(rows)
         methods = list(dict.fromkeys(row["method"] for row in rows))
         if len(methods) == 1:
-            columns = tuple(column for column in columns if column.head != "method")
-        columns = tuple(c for c in columns if any(c.value(row) != "" for row in rows))
+            # Stated once, above the table.
+            columns = [column for column in columns if column.head != "method"]
         text = f"Intervals: {methods[0]}." if len(methods) == 1 and methods[0] else ""
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
         guessed = bool(self.numbers.guesses)
@@ -311,6 +297,17 @@ class RunSections:
             guessed=guessed,
             on_screen=opens,
         )
+
+    def _score_columns(self, rows: Sequence[Row]) -> list[Column]:
+        """Columns of the table of scores that have a value in some row."""
+        columns = [*SCORES]
+        if self.threshold is not None:
+            columns.append(Column(f"seeds over {self.threshold:g}", share, number=True))
+        for name in SuiteScores(self.runs, ()).columns:
+            if name not in REPLY_MEASURES:
+                columns.append(Column(name, known(name), number=True))
+        columns += in_form_columns(rows)
+        return [column for column in columns if any(column.value(row) != "" for row in rows)]
 
     def replies(self) -> Section | None:
         """Show how chat models replied: the share in form, replies without an answer, tokens and

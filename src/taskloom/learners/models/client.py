@@ -549,16 +549,7 @@ def _read_response(reply: Reply) -> tuple[ModelReply, int | None]:
     """Return what a reply of the Responses protocol says, and the tokens that it took."""
     try:
         content = json.loads(reply.body)
-        said: list[str] = []
-        thought: list[str] = []
-        refusals: list[str] = []
-        for item in content["output"]:
-            parts = [*(item.get("content") or ()), *(item.get("summary") or ())]
-            if item.get("type") == "reasoning":
-                thought += [str(part.get("text") or "") for part in parts]
-            elif item.get("type") == "message":
-                said += [str(part["text"]) for part in parts if _kind(part) in TEXT_PARTS]
-                refusals += [str(part["refusal"]) for part in parts if _kind(part) == "refusal"]
+        said, thought, refusals = _response_texts(content["output"])
         cut = (content.get("incomplete_details") or {}).get("reason")
         counts = _counts(content.get("usage") or {}, "input", "output")
         status = str(content.get("status") or "")
@@ -571,6 +562,21 @@ def _read_response(reply: Reply) -> tuple[ModelReply, int | None]:
     if refusals:
         text, reason = text or "".join(refusals), "refusal"
     return _reply(text, "\n".join(thought), reason, counts), counts.total
+
+
+def _response_texts(output: Any) -> tuple[list[str], list[str], list[str]]:
+    """Texts of a response: what the model said, what it thought, and its refusals."""
+    said: list[str] = []
+    thought: list[str] = []
+    refusals: list[str] = []
+    for item in output:
+        parts = [*(item.get("content") or ()), *(item.get("summary") or ())]
+        if item.get("type") == "reasoning":
+            thought += [str(part.get("text") or "") for part in parts]
+        elif item.get("type") == "message":
+            said += [str(part["text"]) for part in parts if _kind(part) in TEXT_PARTS]
+            refusals += [str(part["refusal"]) for part in parts if _kind(part) == "refusal"]
+    return said, thought, refusals
 
 
 READERS: Mapping[str, Callable[[Reply], tuple[ModelReply, int | None]]] = {

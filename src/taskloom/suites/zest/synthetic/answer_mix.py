@@ -10,7 +10,7 @@ the split's own rate is met with any seed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from taskloom.core.seeding import Key
@@ -198,6 +198,20 @@ def spread_answers(
     return by_source
 
 
+def _lenders(
+    tasks: Iterable[DescribedTask], counts: Mapping[str, int], least: int, uses: Mapping[str, int]
+) -> list[str]:
+    """Names of the tasks that may have fewer answers, those with most derived tasks first."""
+    lenders = []
+    for task in tasks:
+        if task.kind == "target_semantics":
+            continue
+        # Yes/no tasks with many answers are settled, and stay so.
+        if counts[task.id] < least or not task.program.yes_no:
+            lenders.append(task.id)
+    return sorted(lenders, key=lambda name: -uses[name])
+
+
 def _answer_flips(
     members: list[DescribedTask], mixed: Mapping[str, Mix], passages: int
 ) -> dict[str, Mix]:
@@ -212,10 +226,7 @@ def _answer_flips(
     least = (passages + 1) // 2
     own = [t for t in members if t.source == t.id and mixed[t.id].answered]
     counts = {t.id: mixed[t.id].answered for t in own}
-    others = [t for t in own if t.kind != "target_semantics"]
-    # Yes/no tasks with many answers are settled, and stay so.
-    able = [t for t in others if counts[t.id] < least or not t.program.yes_no]
-    lenders = sorted((t.id for t in able), key=lambda name: -uses[name])
+    lenders = _lenders(own, counts, least, uses)
     spare = sum(uses[name] * (counts[name] - 1) for name in lenders)
     lent = 0
     for task in own:
