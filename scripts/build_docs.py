@@ -104,4 +104,4 @@ def copy_pages() -> None:
 if __name__ == "__main__":
     copy_pages()
     command = [str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean"]
-    sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
+    sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)  # noqa: S603 - fixed words
