@@ -13,7 +13,7 @@ from typing import Any
 import verifiers.v1 as vf
 from pydantic import Field
 
-from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 
 __all__ = ["RecipeTaskset"]

@@ -269,7 +269,7 @@ def test_the_tables_of_detection(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert list(made.audit_table(20, 60))[2:] == [
         "| soft hyphens | 20/20 | invisible characters |",
-        "| verb replaced by a synonym | 0/20 | - |",
+        "| verb replaced by a synonym | 20/20 | one other word |",
         "| no planted row | 0 false alarms in 60 | - |",
     ]
     assert list(made.clean_table(["ctl/length"]))[-1] == "| together | 5,000 | 0 | | |"

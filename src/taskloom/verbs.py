@@ -288,7 +288,7 @@ def rescore(
         extract: For logs: how answers are cut out of replies. Default: `final`.
         out: For logs: a new folder for the items with their new scores, which `runs` reads.
     """
-    from taskloom.core.prompting import EXTRACT
+    from taskloom.core.extraction import EXTRACT
     from taskloom.experiments.files import STORE
     from taskloom.experiments.rescore import OWN, logs_of, rescore_logs
     from taskloom.experiments.rescore import rescore as score_again

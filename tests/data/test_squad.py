@@ -12,7 +12,7 @@ import taskloom as tl
 from taskloom.core.errors import DataError
 from taskloom.core.example import Example
 from taskloom.core.registry import find_scorer
-from taskloom.data.squad import is_squad, read_squad, split_name
+from taskloom.data.foreign import is_squad, read_squad, split_name
 from taskloom.experiments.rescore import rescore
 from taskloom.learners.scratch.answer_spans import ask, split_question
 from tests.experiments.sweeps import fill

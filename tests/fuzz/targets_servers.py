@@ -72,6 +72,9 @@ class _Socket:
     def settimeout(self, seconds: float) -> None:
         """A fuzzed client is never silent."""
 
+    def setsockopt(self, *_: Any) -> None:
+        """Nothing is sent over a network."""
+
 
 @cache
 def _server() -> Any:

@@ -259,3 +259,20 @@ def test_interrupting_the_server_is_the_way_to_end_it(
     monkeypatch.setattr(EnvironmentServer, "serve_forever", interrupted)
     assert run(["serve-env", "ctl/A", "-n", "5", "--port", "0"]) == 0
     assert not capsys.readouterr().err
+
+
+def test_answers_leave_without_waiting_for_acknowledgements(
+    server: EnvironmentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With Nagle's algorithm the body of an answer may wait 40 ms behind its head."""
+    seen: list[int] = []
+    answer = env_server.EnvironmentHandler.do_GET
+
+    def noted(handler: env_server.EnvironmentHandler) -> None:
+        seen.append(handler.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        answer(handler)
+
+    monkeypatch.setattr(env_server.EnvironmentHandler, "do_GET", noted)
+    urllib.request.urlopen(f"{server.url}/health").close()  # noqa: S310 - our own server
+    assert seen
+    assert all(seen)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import taskloom as tl
-from taskloom.core.extraction import Extraction
-from taskloom.core.prompting import EXTRACT
+from taskloom.core.extraction import EXTRACT, Extraction
 from taskloom.interop.graded import GradedSplit, open_split, to_record
 from taskloom.learners.config import read
 from tests.learners.chat_server import ChatServer, serving

@@ -120,7 +120,7 @@ def test_a_record_that_is_none_is_refused(record: dict[str, object]) -> None:
 def test_a_missing_package_is_named_with_its_extra() -> None:
     with pytest.raises(
         MissingExtra,
-        match=r"taskloom.interop needs no-such-tool: pip install 'taskloom\[interop\]'",
+        match=r"taskloom.interop needs no-such-tool: pip install 'taskloom\[no-such-tool\]'",
     ):
         need("no-such-tool", "no_such_tool")
 

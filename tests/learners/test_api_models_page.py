@@ -17,7 +17,7 @@ from tests.learners.chat_server import ChatServer, serving
 from tests.shell_lines import run_line, statements
 
 import taskloom as tl
-from taskloom.core import prompting
+from taskloom.core import extraction
 from taskloom.core.example import Example
 from taskloom.core.shards import to_examples
 from taskloom.data.workers import table_of
@@ -109,12 +109,12 @@ def test_every_wrong_answer_opens_with_its_prompt_and_reply(
     assert {"answered", "empty"} <= outcomes
     for row in replies:
         (turn,) = json.loads(row["messages"])
-        assert turn["content"].endswith(prompting.ANSWER_FORMAT)
+        assert turn["content"].endswith(extraction.ANSWER_FORMAT)
         assert "|" not in turn["content"]
         assert row["answer"] == row["prediction"]
         assert bool(row["rule"]) == (row["outcome"] == "answered")
     shown = tl.runs(folder / "runs").replies()._repr_html_()  # as a notebook has it
-    assert prompting.ANSWER_FORMAT[:20] in shown
+    assert extraction.ANSWER_FORMAT[:20] in shown
 
 
 def test_the_viewer_names_the_models_and_shows_prompt_and_reply(
@@ -136,7 +136,7 @@ def test_the_viewer_names_the_models_and_shows_prompt_and_reply(
         assert "endpoint" not in listed
         answers = viewer.get(f"{at}/predictions", params={"run": first.name, "split": "mix"}).text
         assert "Prompt and reply" in answers
-        assert prompting.ANSWER_FORMAT[:20] in answers
+        assert extraction.ANSWER_FORMAT[:20] in answers
         sides = {"a": first.name, "b": second.name, "split": "mix"}
         compared = viewer.get(f"{at}/compare", params=sides).text
         assert "large on babi/mix-T7" in compared
@@ -187,8 +187,8 @@ def test_samples_are_independent_requests(typed: tuple[Path, ChatServer]) -> Non
 
 def test_the_page_of_prompts_states_the_defaults() -> None:
     page = (DOCS / "reference" / "prompts.md").read_text(encoding="utf-8")
-    assert prompting.ANSWER_FORMAT in page
-    assert f"| extraction | `{prompting.EXTRACT}` |" in page
+    assert extraction.ANSWER_FORMAT in page
+    assert f"| extraction | `{extraction.EXTRACT}` |" in page
 
 
 def test_every_learner_and_bridge_has_these_defaults() -> None:
@@ -202,10 +202,10 @@ def test_every_learner_and_bridge_has_these_defaults() -> None:
     asked: list[Any] = [Endpoint, ProviderModel, reasoning_gym.GymConfig, trl.recipe_rewards]
     for one in [*asked, open_split]:
         given = inspect.signature(one).parameters
-        assert given["extract"].default == prompting.EXTRACT
-        assert given["answer_format"].default == prompting.ANSWER_FORMAT
+        assert given["extract"].default == extraction.EXTRACT
+        assert given["answer_format"].default == extraction.ANSWER_FORMAT
         if one is not open_split:
-            assert given["described"].default == prompting.DESCRIBED
+            assert given["described"].default == extraction.DESCRIBED
 
 
 def test_all_blocks_of_the_page_are_experiments() -> None:

@@ -172,16 +172,21 @@ def scored_items(
             Runs without a label are left out.
     """
     labels = run_labels(runs) if labels is None else labels
-    table = runs.predictions(split or None, ["split", "index", "score", "traits"])
+    # From the index of the store: as single files, 4,000 runs take twice as long.
+    columns = ["split", "index", "score", "traits"]
+    table, counts = runs.source.scored(runs.names, columns, sum(runs.table["n"].to_pylist()))
     names = dict.fromkeys(labels.values())
     places = {label: place for place, label in enumerate(names)}
-    run_column = table["run"].combine_chunks().dictionary_encode()
     split_column = table["split"].cast(pa.string()).combine_chunks().dictionary_encode()
     splits = split_column.dictionary.to_pylist()
     # The group of a row as one number; -1 for rows of runs without a label.
-    of_run = [places.get(labels.get(run, ""), -1) for run in run_column.dictionary.to_pylist()]
-    label_codes = np.array([*of_run, -1])[array_of(run_column.indices)]
-    codes = label_codes * len(splits) + array_of(split_column.indices)
+    of_run = np.array([places.get(labels.get(run, ""), -1) for run in runs.names], np.int64)
+    label_codes = np.repeat(of_run, counts)
+    split_codes = array_of(split_column.indices)
+    if split:
+        wanted = splits.index(split) if split in splits else -1
+        label_codes = np.where(split_codes == wanted, label_codes, -1)
+    codes = label_codes * len(splits) + split_codes
     scores = whole_array(table["score"])
     index = whole_array(table["index"])
     # Rows sorted by group once: a mask for each group would take groups × rows.

@@ -232,6 +232,8 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
 
     server: EnvironmentServer
     timeout = 30
+    # Head and body are two segments; without this the second may wait for an acknowledgement.
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         """Answer `/health` and `/info`."""

@@ -23,9 +23,8 @@ from taskloom.core.errors import (
     nearest,
 )
 from taskloom.core.example import Example
-from taskloom.core.extraction import Extraction
+from taskloom.core.extraction import ANSWER_FORMAT, EXTRACT, Extraction, chat_prompt
 from taskloom.core.plan import Plan, Split
-from taskloom.core.prompting import ANSWER_FORMAT, EXTRACT, chat_prompt
 from taskloom.core.scoring import Scorer, answer_or_none
 from taskloom.core.shards import to_examples
 from taskloom.data.dataset import MANIFEST, Dataset, load
@@ -140,7 +139,7 @@ class GradedSplit:
         return list(to_examples(table_of(self.plan, self.plan.split(self.split), start, stop)))
 
     def prompt(self, example: Example) -> str:
-        """The message that asks a model for the answer; see `taskloom.core.prompting`."""
+        """The message that asks a model for the answer; see `taskloom.core.extraction`."""
         return chat_prompt(example.input, self.answer_format)
 
     def grade(self, reply: object, example: Example) -> Grade:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT, chat_prompt
+from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT, chat_prompt
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes

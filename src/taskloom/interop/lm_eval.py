@@ -26,9 +26,8 @@ import yaml
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError
-from taskloom.core.extraction import Extraction
+from taskloom.core.extraction import Extraction, chat_prompt
 from taskloom.core.files import atomic_folder
-from taskloom.core.prompting import chat_prompt
 from taskloom.data.dataset import MANIFEST, Dataset, load
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need

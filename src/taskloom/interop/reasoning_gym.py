@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from taskloom.core.errors import InputError, ParameterError, echo
-from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 

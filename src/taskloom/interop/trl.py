@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.core.errors import InputError
-from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
 from taskloom.core.twins import TwinKind, choose_twin
 from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record

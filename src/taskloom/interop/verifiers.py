@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taskloom.core.prompting import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
 from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 

@@ -23,6 +23,7 @@ class Stories(tl.fields.Size):
     """One split: how many stories, and how many sentences they have."""
 
     sentences: tl.fields.Span = tl.fields.Span(2, 14)
+    endless: bool = False
 
 
 class StoryFields(tl.fields.Fields):
@@ -128,7 +129,13 @@ class LittleStories(tl.Suite):
     def weave(self, fields: StoryFields, key: tl.Key) -> tl.Plan:
         return tl.Plan(
             tuple(
-                tl.Split(name, part.n, partial(rows, key, name, part), tl.role_of(name))
+                tl.Split(
+                    name,
+                    part.n,
+                    partial(rows, key, name, part),
+                    tl.role_of(name),
+                    endless=part.endless,
+                )
                 for name, part in fields.splits.items()
             ),
             {"sentences": int, "concepts": str, "distance": int},

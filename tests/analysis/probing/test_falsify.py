@@ -11,6 +11,7 @@ import taskloom as tl
 from taskloom.analysis.probing.asking import Questions, open_model
 from taskloom.analysis.probing.failures import Failure
 from taskloom.cli import run
+from taskloom.recipe import read
 from tests.analysis.probing import little_stories as stories
 from tests.analysis.probing.little_stories import RECIPE
 
@@ -50,6 +51,25 @@ def test_a_model_that_follows_the_last_mention_needs_two_sentences(seed: int) ->
 def test_nothing_is_found_in_a_perfect_solver(seed: int) -> None:
     result = tl.falsify(stories.solve, RECIPE, seed=seed, items=100)
     assert (result.wrong, result.failures, result.groups) == (0, (), ())
+
+
+@pytest.mark.parametrize(("endless", "drawn"), [(True, 60), (False, 20)])
+def test_only_a_split_with_an_end_bounds_the_items(endless: bool, drawn: int) -> None:
+    part = {"n": 20, "endless": endless}
+    asked: list[str] = []
+
+    def answer(text: str) -> str:
+        asked.append(text)
+        return stories.solve(text)
+
+    recipe = {"suite": "little-stories", "splits": {"test": part}}
+    assert tl.falsify(answer, recipe, items=60).items == drawn
+    rows = read(recipe).plan().split("test").rows(0, drawn)
+    assert sorted(asked) == sorted({example.input for example in rows})
+    first = list(asked)
+    asked.clear()
+    tl.falsify(answer, recipe, items=60)
+    assert asked == first
 
 
 def noisy(share: float, seed: int = 0) -> object:

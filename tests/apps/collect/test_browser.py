@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import taskloom as tl
-from taskloom.apps.collect.clean_text import clean
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.corpus import clean
 from taskloom.apps.collect.demo_project import fill_demo
 from taskloom.apps.collect.records import GivenAnswer, Item
 from taskloom.suites.zest import evaluation

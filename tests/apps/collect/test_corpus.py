@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from taskloom.apps.collect.clean_text import clean
-from taskloom.apps.collect.corpus import read_documents
+from taskloom.apps.collect.corpus import clean, read_documents
 from taskloom.apps.collect.errors import CollectError
 
 TEXT = "A text about something that is long enough."

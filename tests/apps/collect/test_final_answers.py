@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.apps.collect.final_answers import resolve, span_words
+from taskloom.apps.collect.annotation import resolve, span_words
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import taskloom as tl
 from taskloom.cli.app import run
 from taskloom.data.audit import Audit
-from taskloom.data.audit.disguises import NUMBERS, SENTENCES, SIMILAR, WORDS, undisguise
+from taskloom.data.audit.disguises import NUMBERS, ONE_WORD, SENTENCES, SIMILAR, WORDS, undisguise
 
 Row = dict[str, object]
 VOCABULARY = [f"{a}{b}{c}" for a in "bdklm" for b in "aeou" for c in ("ne", "rat", "pel", "st")]
@@ -81,6 +81,7 @@ NATURAL: dict[str, tuple[str, Callable[[str], str]]] = {
     ),
     "sentences": (SENTENCES, reordered),
     "words": (WORDS, lambda t: " ".join(t.split()[::-1])),
+    "synonym": (ONE_WORD, lambda t: " ".join([*t.split()[:5], "reworded", *t.split()[6:]])),
     "prefix": (SIMILAR, lambda t: f"Question: {t}"),
 }
 
@@ -120,7 +121,16 @@ def test_numbers_and_orders_that_vary_within_training_are_no_leaks(tmp_path: Pat
         words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
         return [{"input": " ".join(rng.sample(words, 9)), "target": "x"} for _ in range(n)]
 
-    for make, kind in ((sums, NUMBERS), (lists, WORDS)):
+    def templates(n: int) -> list[Row]:
+        names = [f"name{i}" for i in range(2_000)]
+        texts = [
+            f"This morning {rng.choice(names)} walked from the park to the office of"
+            f" {rng.choice(names)} again"
+            for _ in range(n)
+        ]
+        return [{"input": text, "target": "x"} for text in dict.fromkeys(texts)]
+
+    for make, kind in ((sums, NUMBERS), (lists, WORDS), (templates, ONE_WORD)):
         found = audit(tmp_path / kind, train=make(400), test=make(100))
         assert not found.leaks
         assert [(a.kind, a.leak) for a in found.alike] == [(kind, False)]

@@ -8,6 +8,7 @@ sequence for the share of right answers excludes one half.
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -252,14 +253,19 @@ def asked_split(plan: Plan, name: str = "") -> Split:
 
 
 def drawn(recipe: Recipe, plan: Plan, split: Split, seed: int | None) -> Iterator[Example]:
-    """Yield the examples of a split, each once, in a keyed random order.
+    """Yield the examples of a split in a keyed random order, each once.
 
-    The order depends on recipe, seed and split alone, so that every model is asked the same items.
+    A split that can be drawn without end (`Split.endless`) goes on after its `n` rows with the rows
+    that a larger split would have. The order depends on recipe, seed and split alone, so that every
+    model is asked the same items.
     """
     order = recipe.key(seed).permutation(split.n, "probe", split.name)
-    for position in range(split.n):
-        index = int(order(position))
-        yield from rows(plan, split, index, index + 1)
+    for first in itertools.count(0, split.n):
+        for position in range(split.n):
+            index = first + int(order(position))
+            yield from rows(plan, split, index, index + 1)
+        if not split.endless:
+            return
 
 
 @dataclass

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def falsify(
     search = Search(plan, Questions(asked, plan.scorer, journal))
     chosen = asked_split(plan, split)
     with count_display(progress, "items") as show:
-        search.draw(drawn(checked, plan, chosen, seed), min(items, chosen.n), failures, show)
+        search.draw(drawn(checked, plan, chosen, seed), items, failures, show)
         found = search.shrink_all(failures, questions, show)
     result = Falsification(
         asked.name,
@@ -166,7 +167,9 @@ class Search:
     def draw(self, stream: Iterator[Example], items: int, enough: int, show: ShowCount) -> None:
         """Draw and ask items until enough of them are wrong."""
         while self.items < items and len(self.wrong) < enough:
-            batch = [next(stream) for _ in range(min(BATCH, items - self.items))]
+            batch = list(islice(stream, min(BATCH, items - self.items)))
+            if not batch:  # the split has no further items
+                return
             wrong = self._ask(batch)
             self.items += len(batch)
             self.wrong += [e for e, is_wrong in zip(batch, wrong, strict=True) if is_wrong]

@@ -23,7 +23,7 @@ from taskloom.core.arrow import array_of, numbers, strings, whole_array
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.pictures import Picture, StoryPicture
-from taskloom.core.registry import trait_name
+from taskloom.core.registry import SUITES, trait_name
 from taskloom.experiments.table import Runs
 
 MOST_ANSWERS = 400_000
@@ -104,7 +104,7 @@ def explorer(
         for (split, _), tables in splits.items():
             name = f"examples-{len(page.data)}"
             replies = _replies(runs, tables, split)
-            items = _split_data(tables, replies, lighter(runs, next(iter(tables))))
+            items = _split_data(tables, replies)
             items["labels"] = {t: _label(recipe.partition("/")[0], t) for t in items["traits"]}
             page.data[name] = _pack(items)
             for cell in own:
@@ -200,7 +200,7 @@ Group = tuple[str, tuple[str, ...]]
 
 def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Table]]:
     """Rows of runs by split; runs that answered the same items are joined."""
-    columns = ["split", "index", "input", "targets", "traits", "prediction", "score"]
+    columns = ["split", "index", "task", "input", "targets", "traits", "prediction", "score"]
     groups: dict[Group, dict[str, pa.Table]] = {}
     for run in names:
         answers = runs.answers(run, columns)
@@ -233,25 +233,17 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         yield name, rows.slice(0, MOST_ITEMS)
 
 
-def lighter(runs: Runs, run: str) -> Lighter | None:
-    """The function that lights the stories of a run's recipe; None if its suite draws none, or if
-    the recipe is unknown here.
-    """
-    # Imported late: checking conditions needs the learners, and an error about a missing store
-    # should not wait for them.
-    from taskloom.analysis.conditions import recipe_of
-
-    try:
-        recipe = recipe_of(runs, run)
-        draw, key = recipe.suite.picture, recipe.key(0)
-    except (TaskloomError, KeyError):
-        return None
+@cache
+def lighter(suite: str) -> Lighter | None:
+    """The function that lights the stories of a suite; None if it has no stories or is unknown."""
+    known = SUITES.find(suite)
+    draw = None if known is None else known.story
     if draw is None:
         return None
 
     def light(example: Example) -> Lit | None:
         try:
-            return lit_places(example.input, draw(example, recipe.fields, key))
+            return lit_places(example.input, draw(example))
         except TaskloomError:  # drawing it needs more than predictions keep, such as its task
             return None
 
@@ -284,8 +276,9 @@ def lit_places(text: str, picture: Picture | None) -> Lit | None:
     return (lit, question) if question >= 0 else None
 
 
-def _lit_items(table: pa.Table, light: Lighter | None) -> list[Lit | None]:
+def _lit_items(table: pa.Table) -> list[Lit | None]:
     """Lit sentences of each item; empty if the first items are no stories."""
+    light = lighter(str(table["task"][0]).partition("/")[0])
     if light is None:
         return []
     found: list[Lit | None] = []
@@ -298,9 +291,7 @@ def _lit_items(table: pa.Table, light: Lighter | None) -> list[Lit | None]:
 
 
 def _split_data(
-    tables: Mapping[str, pa.Table],
-    replies: Mapping[str, list[dict[str, Any] | None]],
-    light: Lighter | None,
+    tables: Mapping[str, pa.Table], replies: Mapping[str, list[dict[str, Any] | None]]
 ) -> dict[str, Any]:
     """Items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
@@ -320,7 +311,7 @@ def _split_data(
         "targets": [targets[:8] for targets in first["targets"].to_pylist()],
         "traits": _traits(first["traits"].to_pylist()),
         "texts": encoded.dictionary.to_pylist(),
-        "lit": _lit_items(first, light),
+        "lit": _lit_items(first),
         "runs": runs,
         **({"replies": replies} if replies else {}),
     }

@@ -12,11 +12,9 @@ import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
-from taskloom.apps.collect.clean_text import clean_line
-from taskloom.apps.collect.corpus import fingerprint, read_documents
-from taskloom.apps.collect.errors import CollectError, ForbiddenError
+from taskloom.apps.collect.corpus import clean_line, fingerprint, read_documents
+from taskloom.apps.collect.errors import CollectError, ForbiddenError, phrase
 from taskloom.apps.collect.event_store import EventStore
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import DATABASE, ProjectFile, read_project
 from taskloom.apps.collect.records import ROLES, CollectedTask, Document, Item, Person, Role, Setup
 from taskloom.apps.collect.search import PassageIndex

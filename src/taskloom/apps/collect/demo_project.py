@@ -18,9 +18,8 @@ from taskloom.apps.collect.annotation import (
     save_answer,
 )
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.errors import CollectError
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.output_structure import OutputStructure, StructureAttribute
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import FILE
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask, Item, Person
 from taskloom.apps.collect.task_workflow import Wording, review, submit_base, submit_variant

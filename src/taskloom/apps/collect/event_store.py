@@ -19,8 +19,13 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from taskloom.apps.collect.errors import CollectError, ConflictError, DiskError, UnknownError
-from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.errors import (
+    CollectError,
+    ConflictError,
+    DiskError,
+    UnknownError,
+    phrase,
+)
 from taskloom.apps.collect.records import RECORD_TYPES, Filed, Item, from_json, to_json
 from taskloom.core.files import digest
 

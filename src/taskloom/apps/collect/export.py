@@ -21,8 +21,7 @@ from typing import Any
 
 from taskloom.apps.collect.annotation import entity_counts
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.errors import CollectError
-from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.quality import (
     AnnotatedItem,
     alpha,

@@ -11,8 +11,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.errors import CollectError
-from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.records import Person
 
 LINK_DAYS = 30

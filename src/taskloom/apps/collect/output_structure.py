@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskloom.apps.collect.clean_text import clean_line
-from taskloom.apps.collect.errors import CollectError
-from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.corpus import clean_line
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.records import NA
 
 MOST_WORDS = 4

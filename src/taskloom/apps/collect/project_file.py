@@ -9,8 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from taskloom.apps.collect.errors import CollectError
-from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.recipe.yaml_files import explain, load
 
 FILE = "project.yaml"

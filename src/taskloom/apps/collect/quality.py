@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from math import fsum
 from typing import TypeVar
 
+from taskloom.apps.collect.annotation import resolve
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.final_answers import resolve
 from taskloom.apps.collect.records import NA, CollectedTask, GivenAnswer, Item
 from taskloom.core.seeding import Key
 from taskloom.suites.zest import evaluation

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.errors import phrase
 from taskloom.apps.collect.project_file import DomainEntry
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask
 from taskloom.apps.collect.search import WordIndex, content_words

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.apps.collect.corpus import read_documents
-from taskloom.apps.collect.errors import CollectError
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.event_store import (
     EVENT_COLUMNS,
     EventStore,
@@ -25,7 +25,6 @@ from taskloom.apps.collect.event_store import (
     RowChange,
     parse_event,
 )
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import DATABASE, read_project
 from taskloom.apps.collect.records import Document, from_json
 from taskloom.core.files import digest, locked

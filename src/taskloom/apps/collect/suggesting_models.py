@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from taskloom.apps.collect.errors import CollectError
-from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.project_file import ModelEntry
 from taskloom.core.errors import TaskloomError
 from taskloom.suites.zest.fields import layout

@@ -8,11 +8,10 @@ their answers must be their own.
 
 from __future__ import annotations
 
-from taskloom.apps.collect.clean_text import clean_line
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.errors import CollectError, ForbiddenError
+from taskloom.apps.collect.corpus import clean_line
+from taskloom.apps.collect.errors import CollectError, ForbiddenError, phrase
 from taskloom.apps.collect.output_structure import from_form
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import CollectedTask, Item, Person, Suggestion
 from taskloom.apps.collect.suggesting_models import ModelTask, ask_model, model_name, rewords
 from taskloom.core.files import digest

@@ -13,11 +13,10 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from math import gcd
 
-from taskloom.apps.collect.clean_text import clean_line
 from taskloom.apps.collect.collection import Collection, require
-from taskloom.apps.collect.errors import CollectError, ConflictError
+from taskloom.apps.collect.corpus import clean_line
+from taskloom.apps.collect.errors import CollectError, ConflictError, phrase
 from taskloom.apps.collect.output_structure import OutputStructure
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import SplitPercent
 from taskloom.apps.collect.question_checks import ALIKE, FormFinding, check_question, likeness
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask, Item, Person, Suggestion

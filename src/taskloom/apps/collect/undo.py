@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from taskloom.apps.collect.annotation import settle
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.errors import CollectError, ConflictError
+from taskloom.apps.collect.errors import CollectError, ConflictError, phrase
 from taskloom.apps.collect.event_store import LogEvent, RowChange
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import (
     CollectedTask,
     Document,

@@ -32,6 +32,7 @@ FOLDED = "case, spacing or punctuation"
 SIMILAR = "nearly the same words"
 SEVERAL = "several disguises"
 NUMBERS = "other numbers"
+ONE_WORD = "one other word"
 SENTENCES = "sentence order"
 WORDS = "word order"
 
@@ -160,10 +161,12 @@ class Forms:
     Attributes:
         numbers: A hash that ignores the values of numbers; 0 also for texts without any.
         bag: A hash that ignores the order of words.
+        words: The words, of which `one_word_matches` leaves out one at a time.
     """
 
     numbers: U64
     bag: U64
+    words: Words
 
 
 def find_forms(words: Words) -> Forms:
@@ -181,7 +184,80 @@ def find_forms(words: Words) -> Forms:
         some = np.add.reduceat(words.is_number.astype(np.int64), starts) > 0
         hashes = np.add.reduceat(ordered, starts) | np.uint64(1)
         numbers[at] = np.where(some, hashes, np.uint64(0))
-    return Forms(numbers, bag)
+    return Forms(numbers, bag, words)
+
+
+SAMPLED = 1_000
+"""Training texts by which the natural rate of texts that differ in one word is estimated."""
+
+CHUNK = 1 << 20
+"""Words that are hashed at a time, which bounds memory to about 50 MB."""
+
+
+def one_word_matches(
+    mine: Words, theirs: Words, wanted: Mask, their_plain: I64
+) -> tuple[Mask, float]:
+    """Find the wanted texts that equal a training text but for one word, and the natural rate.
+
+    A text of w words has w hashes, each without one word at its position; two texts of the same
+    length that differ in one word share the hash without it.
+
+    Args:
+        mine: The words of the tested texts.
+        theirs: The words of the training texts.
+        wanted: The tested texts to look at.
+        their_plain: A number for each training text, the same for equal texts.
+
+    Returns:
+        The texts, and the share of a sample of training texts that differ in one word from another
+        training text.
+    """
+    asked = np.flatnonzero(wanted & (mine.sizes > 0))
+    long_texts = np.flatnonzero(theirs.sizes)
+    # Evenly spaced, so that the same data always give the same verdict.
+    step = max(1, len(long_texts) // SAMPLED)
+    sampled = long_texts[::step]
+    tested_hashes, tested_rows = _masked(mine, asked)
+    sample_hashes, sample_rows = _masked(theirs, sampled)
+    queries = np.unique(np.concatenate((tested_hashes, sample_hashes)))
+    lowest = np.full(len(queries), np.iinfo(np.int64).max)
+    highest = np.full(len(queries), -1)
+    for part in _parts(theirs, long_texts):
+        hashes, rows = _masked(theirs, part)
+        at = np.minimum(np.searchsorted(queries, hashes), max(0, len(queries) - 1))
+        hit = queries[at] == hashes if len(queries) else np.zeros(0, np.bool_)
+        np.minimum.at(lowest, at[hit], their_plain[rows[hit]])
+        np.maximum.at(highest, at[hit], their_plain[rows[hit]])
+    found = np.zeros(len(mine.sizes), dtype=np.bool_)
+    found[tested_rows[highest[np.searchsorted(queries, tested_hashes)] >= 0]] = True
+    at = np.searchsorted(queries, sample_hashes)
+    # Every sampled text meets itself; it has a neighbour if a different text has the hash too.
+    neighbours = len(np.unique(sample_rows[lowest[at] != highest[at]]))
+    return found, float((neighbours + 1) / (len(sampled) + 1))
+
+
+def _parts(words: Words, rows: I64) -> list[I64]:
+    """Divide rows into runs of about `CHUNK` words."""
+    total = np.cumsum(words.sizes[rows])
+    if not len(total):
+        return []
+    borders = np.searchsorted(total, np.arange(CHUNK, int(total[-1]), CHUNK))
+    return np.split(rows, borders)
+
+
+def _masked(words: Words, rows: I64) -> tuple[U64, I64]:
+    """Return the hashes of some texts without each of their words, and the row of each hash."""
+    sizes = words.sizes[rows]
+    ends = np.cumsum(words.sizes)
+    place = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    ids = words.ids[np.repeat(ends[rows] - sizes, sizes) + place]
+    place = place.astype(np.uint64)
+    hashes = scramble(ids + (place << np.uint64(32)))
+    if not len(hashes):
+        return hashes, np.zeros(0, dtype=np.int64)
+    whole = np.add.reduceat(hashes, np.cumsum(sizes) - sizes)
+    gap = scramble(place + (np.repeat(sizes, sizes).astype(np.uint64) << np.uint64(32)))
+    return np.repeat(whole, sizes) - hashes + gap, np.repeat(rows, sizes)
 
 
 @dataclass(frozen=True, slots=True)

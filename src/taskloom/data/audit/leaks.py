@@ -5,7 +5,7 @@ folding (and, for texts of at least eight words, case and punctuation), or a Jac
 at least 0.9 between the sets of three-word shingles of two texts, found by MinHash and then
 measured exactly. Short inputs such as `c b A 3` are not folded further: there a letter's case
 carries meaning. Disguises of a text (`disguises.py`) are undone before it is compared, and changes of
-numbers and of order count if they are too many. Texts are hashed once: what is compared afterwards
+numbers, of order and of one word count if they are too many. Texts are hashed once: what is compared afterwards
 are their numbers.
 
 Pairs of an input and an answer are compared as they are and the other way round. If `hot` is tested
@@ -32,6 +32,7 @@ from taskloom.core.plan import Role
 from taskloom.data.audit.disguises import (
     FOLDED,
     NUMBERS,
+    ONE_WORD,
     SIMILAR,
     WORDS,
     Alike,
@@ -41,6 +42,7 @@ from taskloom.data.audit.disguises import (
     find_forms,
     matches,
     natural_rate,
+    one_word_matches,
     order_of,
     undisguise,
 )
@@ -136,7 +138,7 @@ class Texts:
         folded_numbers: A number for each folded text.
         plain_numbers: A number for each text without disguises, folded.
         shingles: The shingles of the long texts without disguises.
-        forms: Hashes of the long texts without disguises that ignore numbers or order.
+        forms: What the long texts without disguises are compared by if numbers, order or a word differ.
         near_within: True for rows that nearly repeat an earlier row of the split.
     """
 
@@ -342,7 +344,7 @@ def _alike_across(
         a: The split that is asked about.
         b: The split that it may repeat.
         found: Rows that are known to repeat.
-        orders: Also look for rows that are equal but for numbers or order.
+        orders: Also look for rows that are equal but for numbers, order or one word.
     """
     anything = lambda mine, _: np.ones(len(mine), np.bool_)  # noqa: E731 - one use below
     rows = near_rows(a.shingles, b.shingles, ~found, anything, earlier=False)
@@ -360,6 +362,10 @@ def _alike_across(
             rate = natural_rate(mine, a.plain_numbers, theirs, b.plain_numbers)
             yield kind, rows, int(np.count_nonzero(mine)), rate
             found = found | rows
+    words = a.forms.words
+    rows, rate = one_word_matches(words, b.forms.words, ~found, b.plain_numbers)
+    if rows.any():
+        yield ONE_WORD, rows, int(np.count_nonzero(words.sizes)), rate
 
 
 def _similar_rate(a: Texts, b: Texts) -> float:
@@ -375,7 +381,7 @@ def _similar_rate(a: Texts, b: Texts) -> float:
 
 def _named(kind: str, a: Texts, b: Texts, rows: Mask) -> Counter[str]:
     """Count rows by the kind of their difference; the order may be that of whole sentences."""
-    if kind != WORDS:  # similar, or other numbers
+    if kind != WORDS:  # similar, other numbers, or one other word
         return Counter({kind: int(rows.sum())})
     pairs = zip(*_partners(a, b, a.forms.bag, b.forms.bag, rows), strict=True)
     return Counter(order_of(text, other) for text, other in pairs)

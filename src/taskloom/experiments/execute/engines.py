@@ -20,8 +20,7 @@ from typing import Any, Protocol
 from taskloom.core.arguments import whole
 from taskloom.core.child_process import ChildProcess, end_with_parent, exit_reason
 from taskloom.core.errors import TaskloomError, nearest
-from taskloom.core.ray_cluster import ATTEMPTS, Ray
-from taskloom.data.workers import MOST_WORKERS
+from taskloom.data.workers import ATTEMPTS, MOST_WORKERS, Ray
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
 from taskloom.experiments.store import Store

@@ -25,9 +25,8 @@ import yaml
 
 from taskloom.core.arrow import column
 from taskloom.core.errors import DataError
-from taskloom.core.eval_archive import EvalArchive
 from taskloom.core.files import json_digest
-from taskloom.core.predictions import LOG
+from taskloom.core.predictions import LOG, EvalArchive
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
 from taskloom.experiments.store import LoadedRuns
 

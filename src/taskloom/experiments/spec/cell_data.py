@@ -31,8 +31,7 @@ from taskloom.core.registry import FunctionSuite
 from taskloom.core.scoring import AnyOf, squad_em
 from taskloom.core.seeding import Key
 from taskloom.data import dataset
-from taskloom.data.foreign import adapt, read_jsonl
-from taskloom.data.squad import is_squad, read_squad, split_name
+from taskloom.data.foreign import adapt, is_squad, read_jsonl, read_squad, split_name
 from taskloom.experiments.spec.experiment import ExperimentError
 from taskloom.recipe import Fields, Recipe, check
 from taskloom.recipe import read as read_recipe

@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, nearest
-from taskloom.core.extraction import Extraction, boxed, divide_thinking, tagged, thought_marks
-from taskloom.core.prompting import (
+from taskloom.core.extraction import (
     ANSWER_FORMAT,
     DESCRIBED,
     EXTRACT,
+    Extraction,
+    boxed,
     chat_prompt,
+    divide_thinking,
     shown_answer,
+    tagged,
+    thought_marks,
 )
 from taskloom.learners.interface import (
     LearnerError,
@@ -246,7 +250,7 @@ class FittedChat:
 
 @dataclass(frozen=True)
 class ChatLearner(WithoutSteps[FittedChat]):
-    """Settings of every learner that asks a chat model; see `taskloom.core.prompting`.
+    """Settings of every learner that asks a chat model; see `taskloom.core.extraction`.
 
     Attributes:
         model: The model's name, which tables and pages call it by.

@@ -4,6 +4,7 @@ answered by transformers or by vLLM.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -23,8 +24,8 @@ OF_SERVERS = ("requests", "tokens", "at_once", "attempts", "timeout", "pause", "
 """Settings of `ChatLearner` that are for models behind an API."""
 
 
-class LocalAsker:
-    """Asks a model of transformers; replies are greedy.
+class LocalAsker(ABC):
+    """Asks a model in this process: without waiting, budgets or samples that differ.
 
     Args:
         learner: The settings.
@@ -32,6 +33,25 @@ class LocalAsker:
 
     def __init__(self, learner: LocalChat) -> None:
         self.learner = learner
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        most_tokens: int,
+        progress: Callable[[int, int], None] | None = None,
+        note: Callable[[str], None] | None = None,
+        sample: int = 0,
+    ) -> list[ModelReply]:
+        """Return the replies to conversations."""
+        return self._reply(questions, most_tokens)
+
+    @abstractmethod
+    def _reply(self, questions: Sequence[Question], most_tokens: int) -> list[ModelReply]:
+        """Return the replies to conversations."""
+
+
+class TransformersAsker(LocalAsker):
+    """Asks a model of transformers; replies are greedy."""
 
     @cached_property
     def _model(self) -> Any:
@@ -57,15 +77,7 @@ class LocalAsker:
         base.model.to(pick_device(self.learner.device))
         return CountingModel(self.learner, base, batch=self.learner.batch, keeps_prefix=True)
 
-    def ask(
-        self,
-        questions: Sequence[Question],
-        most_tokens: int,
-        progress: Callable[[int, int], None] | None = None,
-        note: Callable[[str], None] | None = None,
-        sample: int = 0,
-    ) -> list[ModelReply]:
-        """Return the replies to conversations."""
+    def _reply(self, questions: Sequence[Question], most_tokens: int) -> list[ModelReply]:
         model = self._model
         tokeniser = model.base.tokeniser
         sources = []
@@ -84,15 +96,8 @@ class LocalAsker:
         return received
 
 
-class VllmAsker:
-    """Asks a model by vLLM in this process, through its `LLM.chat`.
-
-    Args:
-        learner: The settings.
-    """
-
-    def __init__(self, learner: LocalChat) -> None:
-        self.learner = learner
+class VllmAsker(LocalAsker):
+    """Asks a model by vLLM in this process, through its `LLM.chat`."""
 
     @cached_property
     def _vllm(self) -> Any:
@@ -108,15 +113,7 @@ class VllmAsker:
     def _model(self) -> Any:
         return self._vllm.LLM(model=self.learner.model)
 
-    def ask(
-        self,
-        questions: Sequence[Question],
-        most_tokens: int,
-        progress: Callable[[int, int], None] | None = None,
-        note: Callable[[str], None] | None = None,
-        sample: int = 0,
-    ) -> list[ModelReply]:
-        """Return the replies to conversations."""
+    def _reply(self, questions: Sequence[Question], most_tokens: int) -> list[ModelReply]:
         settings = {"temperature": 0, "max_tokens": most_tokens, **(self.learner.request or {})}
         asked = [messages_of(question) for question in questions]
         how = self._vllm.SamplingParams(**settings)
@@ -180,4 +177,4 @@ class LocalChat(ChatLearner):
 
     def client(self, answers: Sequence[str] = ()) -> Asker:
         """The model, which is opened with the first question."""
-        return VllmAsker(self) if self.engine == "vllm" else LocalAsker(self)
+        return VllmAsker(self) if self.engine == "vllm" else TransformersAsker(self)

@@ -124,14 +124,10 @@ def _unknown(base: Base, text: str) -> str:
     return text[first:last].strip()
 
 
-def read_target(base: Base, text: str) -> list[int]:
-    """Encode an answer with its end mark, with a leading blank to separate it from the input."""
-    return read_targets(base, [text])[text]
-
-
 def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
-    """Encode answers, each distinct one once and all in one call, which is much faster than one by
-    one.
+    """Encode answers with their end marks, each with a leading blank to separate it from the input.
+
+    Each distinct answer is encoded once and all in one call, which is much faster than one by one.
     """
     different = list(dict.fromkeys(texts))
     if not different:

@@ -43,6 +43,7 @@ from taskloom.papers.dyna_babi.runs import (
     contrast,
     gap_text,
     passes_text,
+    preprint_notes,
     squad_scores,
     story_trainings,
 )
@@ -107,7 +108,11 @@ def table3(runs: Runs) -> list[Finding]:
         [cell for group in groups for cell in _cells(group)],
         table=table,
         text=" ".join(_sentences(rows)),
-        notes=(*NOTES, *([NO_SETTINGS] if no_settings else [])),
+        notes=(
+            *NOTES,
+            *([NO_SETTINGS] if no_settings else []),
+            *preprint_notes("Table 3"),
+        ),
     )
     return [main, *claim_findings("Dyna-bAbI Table 3", _claims(groups), CLAIM_RULE)]
 

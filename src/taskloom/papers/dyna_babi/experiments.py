@@ -369,7 +369,8 @@ def dose_blocks(scale: str, part: str, learner_block: Block, seed: int) -> list[
             ],
             "learners": [learner_block],
             "seeds": [seed],
-            "evaluate": ["mix"],
+            # Figure 7 has two curves: the mix, and the test of concat, which a dose may unlearn.
+            "evaluate": ["mix", evaluated(scale, part)[0]],
         }
         for dose in DOSES[scale]
     ]

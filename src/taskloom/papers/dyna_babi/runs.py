@@ -20,6 +20,7 @@ from taskloom.analysis.conditions import (
     model_name,
     random_twin,
 )
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import repeated_runs
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.statistics import (
@@ -420,3 +421,20 @@ def support_size(item: Mapping[str, Any]) -> int:
 def has_gift(item: Mapping[str, Any]) -> bool:
     """True if GIVE is in the support of a question."""
     return "GIVE" in str(item.get("composition", "")).split("+")
+
+
+def preprint_notes(place: str) -> Iterator[str]:
+    """Yield a note on the preprint's numbers of a table that differ from the published ones."""
+    for model, name in (("bidaf", "BiDAF"), ("roberta", "RoBERTa"), ("t5", "T5")):
+        theirs = published("dyna-babi", f"preprint {place}", model=model)
+        if theirs:
+            cells = ", ".join(f"{_asked(n.of)} {100 * n.value:g} %" for n in theirs)
+            yield f"The preprint's {place} has for {name}: {cells}."
+
+
+def _asked(of: Mapping[str, Any]) -> str:
+    """What a number of the preprint is of, without its model."""
+    if "part" in of:
+        return f"mix({of['part']})"
+    facts = "1 fact" if of["support"] == 1 else f"{of['support']} facts"
+    return f"{facts}, with GIVE" if of["give"] == "with" else facts

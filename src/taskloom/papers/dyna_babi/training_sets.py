@@ -20,7 +20,7 @@ from taskloom.analysis.paper_table import QUESTIONS, PaperTable, TableCell, wide
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.files import MODEL
-from taskloom.experiments.record import Run
+from taskloom.experiments.record import Run, SplitScores
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.papers.dyna_babi.experiments import (
@@ -47,6 +47,7 @@ from taskloom.papers.dyna_babi.runs import (
     kinds_gap,
     passes_note,
     passes_text,
+    preprint_notes,
     story_trainings,
     support_size,
 )
@@ -239,7 +240,9 @@ def gift_accuracy(runs: Runs) -> list[Finding]:
     cells = [cell for group in groups for cell in _gift_cells(group)]
     gaps = [gap for group in groups for gap in _gift_gaps(group.model, group.answers(MIX))]
     return [
-        TABLE9.finding(cells, notes=(*_unpublished(groups), *passes_note(groups))),
+        TABLE9.finding(
+            cells, notes=(*_unpublished(groups), *passes_note(groups), *preprint_notes("Table 9"))
+        ),
         Finding(
             "Dyna-bAbI Table 9: differences",
             "Accuracy without GIVE in the support less that with it, with its 95 % interval over"
@@ -360,7 +363,7 @@ FIGURE7 = PaperTable(
     follow=doses,
 )
 def figure7(runs: Runs) -> list[Finding]:
-    """Draw the accuracy on mix over the dose."""
+    """Draw the accuracy on mix, and on the test of concat if runs answered it, over the dose."""
     cells = sorted(
         dose_cells(runs), key=lambda c: (_in_order(c.labels["trained"]), c.labels["dose"])
     )
@@ -369,12 +372,19 @@ def figure7(runs: Runs) -> list[Finding]:
             f"{runs.path} has no runs that continue from a run on concat (start_from: …/RUN/model)"
             " with babi/mix-T7"
         )
-    rows = list(FIGURE7.points(cells))
+    rows = [row for row in FIGURE7.points(cells) if not row["trained"].endswith(ON_CONCAT)]
+    both = len(rows) < len(cells)
+    caption = FIGURE7.caption
+    if both:
+        caption = caption.replace("Accuracy on mix", "Accuracy on mix and on the test of concat")
     return [
-        FIGURE7.finding(cells),
+        FIGURE7.finding(cells, caption=caption),
         Finding("Dyna-bAbI Figure 7: the claim", DOSE_RULE, claim_table(_dose_claims(rows))),
     ]
 
+
+ON_CONCAT = ", tested on concat"
+"""End of a curve's name if it is the accuracy on the test of concat instead of that on mix."""
 
 DOSE_RULE = (
     "An outcome 'in one training' is about that training. The interval is over its questions, so"
@@ -392,8 +402,8 @@ def _in_order(name: str) -> list[tuple[int, float, str]]:
 
 
 def dose_cells(runs: Runs) -> Iterator[TableCell]:
-    """Yield the accuracy on mix for each training on concat that was continued, and for each dose
-    after it.
+    """Yield the accuracy on mix, and on the test of concat, for each training on concat that was
+    continued, and for each dose after it.
 
     A dose of 0 has the seeds that were continued, and no others.
     """
@@ -404,22 +414,29 @@ def dose_cells(runs: Runs) -> Iterator[TableCell]:
     for run in runs:
         match = RECIPE.fullmatch(run.recipe)
         base = None if match is None else _base(groups, run, match["part"])
-        mix = next(
-            (s for name, s in run.splits.items() if name == MIX or name.endswith(f":{MIX}")), None
-        )
-        if base is None or match is None or mix is None or mix.score is None:
+        if base is None or match is None:
             continue
         each = int(run.fields.get("recipe.splits.train.n", 0)) / KINDS[match["part"]]
-        before = base.scores_by_seed(MIX).get(run.seed)
-        if before is not None:
-            n = runs[base.by_seed[run.seed]].splits[base.split(MIX)].n
-            scores.setdefault((base.name, 0), {})[run.seed] = before, n
         dose = int(each) if each.is_integer() else each
-        scores.setdefault((base.name, dose), {})[run.seed] = mix.score, mix.n
+        for ending, curve in ((MIX, base.name), (TEST, base.name + ON_CONCAT)):
+            tested = _split(run, ending)
+            if tested is None or tested.score is None:
+                continue
+            before = base.scores_by_seed(ending).get(run.seed)
+            if before is not None:
+                n = runs[base.by_seed[run.seed]].splits[base.split(ending)].n
+                scores.setdefault((curve, 0), {})[run.seed] = before, n
+            scores.setdefault((curve, dose), {})[run.seed] = tested.score, tested.n
     for (name, dose), by_seed in scores.items():
         values, sizes = zip(*by_seed.values(), strict=True)
         labels = {"trained": name, "dose": round(dose)}
         yield FIGURE7.cell(labels, values, {}, of={}, items=min(sizes))
+
+
+def _split(run: Run, ending: str) -> SplitScores | None:
+    """Scores of a run on the split of that name, with or without its recipe."""
+    names = [name for name in run.splits if name == ending or name.endswith(f":{ending}")]
+    return run.splits[names[0]] if names else None
 
 
 def _base(groups: Mapping[str, StoryTrainings], run: Run, part: str) -> StoryTrainings | None:

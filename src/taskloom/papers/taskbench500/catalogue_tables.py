@@ -31,7 +31,7 @@ from taskloom.suites.taskbench.catalog import CatalogTask, catalog
 from taskloom.suites.taskbench.language import describe, parse, read_typed
 from taskloom.suites.taskbench.language.operators import OPERATORS
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
-from taskloom.suites.taskbench.worlds.facts.iri import to_id
+from taskloom.suites.taskbench.worlds.facts.properties import to_id
 from taskloom.suites.taskbench.worlds.facts.rdf import write_ntriples
 from taskloom.suites.taskbench.worlds.facts.task_queries import task_query
 

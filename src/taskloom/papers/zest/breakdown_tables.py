@@ -7,7 +7,8 @@ of errors that a model makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
@@ -346,6 +347,12 @@ def table2(scale: str) -> Finding:
     return table2_finding(split_statistics(read(RECIPE).plan(SEED)))
 
 
+def _share(formats: Mapping[str, int], name: str) -> float:
+    """Share of tasks with an output format. The paper calls structures `mixed`."""
+    structures = {"mixed": "structure"}
+    return formats.get(structures.get(name, name), 0) / max(1, sum(formats.values()))
+
+
 def table2_finding(splits: dict[str, Statistics]) -> Finding:
     """Statistics of train, dev and test as a finding."""
     rows, judgements = [], []
@@ -358,6 +365,21 @@ def table2_finding(splits: dict[str, Statistics]) -> Finding:
             judgements.append(
                 judge_number(value, number, claim=f"{split}: {label}", tolerance=tolerance)
             )
+    whole = Counter[str]()
+    for row in splits.values():
+        whole.update(row.formats)
+    for number in published("zest", "section 4.4", what="format"):
+        name = number.of["format"]
+        shares = {split: _share(row.formats, name) for split, row in splits.items()}
+        rows.append({"statistic": f"share of tasks: {name}", **shares})
+        judgements.append(
+            judge_number(
+                _share(whole, name),
+                number,
+                claim=f"all tasks: share of {name}",
+                tolerance=TOLERANCE,
+            )
+        )
     return Finding(
         "ZEST Table 2",
         f"{RECIPE} (seed {SEED}) beside the crowd-sourced data of the paper.",

@@ -15,9 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskloom.core.errors import InputError
-from taskloom.suites.taskbench.worlds.facts.iri import LABEL, iri_term, property_term, text_term
 from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation
-from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    LABEL,
+    PREDICATES,
+    RELATIONS,
+    iri_term,
+    property_term,
+    text_term,
+)
 from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate

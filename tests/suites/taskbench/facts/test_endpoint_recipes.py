@@ -15,7 +15,7 @@ import pytest
 from taskloom.cli import app
 from taskloom.data import dataset
 from taskloom.suites.taskbench.worlds.facts import open_world
-from taskloom.suites.taskbench.worlds.facts.iri import ENTITY, LABEL, PROPERTY
+from taskloom.suites.taskbench.worlds.facts.properties import ENTITY, LABEL, PROPERTY
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, write_ntriples
 
 from .servers import Faulty, Oxigraph, send, serving

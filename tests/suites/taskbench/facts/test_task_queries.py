@@ -12,8 +12,7 @@ from taskloom.core.errors import InputError
 from taskloom.suites.taskbench.language import Type, map_filter, read_typed
 from taskloom.suites.taskbench.language.operators import Atom, Is
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
-from taskloom.suites.taskbench.worlds.facts.iri import to_id
-from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS
+from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS, to_id
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, write_ntriples
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer

@@ -19,9 +19,8 @@ import pytest
 from taskloom.core.errors import DataError, InputError, TaskloomError
 from taskloom.core.files import cache_folder
 from taskloom.suites.taskbench.worlds.facts import rdf
-from taskloom.suites.taskbench.worlds.facts.iri import to_iri
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation
-from taskloom.suites.taskbench.worlds.facts.properties import RELATIONS
+from taskloom.suites.taskbench.worlds.facts.properties import RELATIONS, to_iri
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, disk_store, rdf_files
 
 from .composed import compose

@@ -17,9 +17,13 @@ from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.language import map_filter, read_typed
 from taskloom.suites.taskbench.plan import functions
 from taskloom.suites.taskbench.worlds.facts.fact_functions import balanced
-from taskloom.suites.taskbench.worlds.facts.iri import text_term, to_id
 from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation
-from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    PREDICATES,
+    RELATIONS,
+    text_term,
+    to_id,
+)
 from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
-from taskloom.suites.zest.synthetic.phrase_deck import DETAILED, _deck, decks, ways
+from taskloom.suites.zest.synthetic.prose import DETAILED, _deck, decks, ways
 from taskloom.suites.zest.synthetic.task_world import task_world
 
 TEXTS = ("[a|b] came [2..4] times", "nobody [saw|heard|met] it", "[3..9] went")

@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.responses import Response, StreamingResponse
 
 from taskloom.apps.collect import annotation
-from taskloom.apps.collect.errors import CollectError, ConflictError
+from taskloom.apps.collect.errors import CollectError, ConflictError, phrase
 from taskloom.apps.collect.export import (
     Release,
     agreement_report,
@@ -23,13 +23,11 @@ from taskloom.apps.collect.export import (
     table2,
     zest_task,
 )
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.quality import PUBLISHED
 from taskloom.apps.collect.records import ROLES, CollectedTask, Document, GivenAnswer, Item, Person
 from taskloom.apps.collect.suggesting_models import model_name
 from taskloom.apps.collect.undo import undo as undo_event
-from taskloom.apps.collect.web.entry_pages import keep_session
-from taskloom.apps.collect.web.page_requests import PageRequest, paged
+from taskloom.apps.collect.web.page_requests import PageRequest, keep_session, paged
 from taskloom.suites.zest.task_files import PAPER_NAMES, statistics
 
 SHOWN = 50

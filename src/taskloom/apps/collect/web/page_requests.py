@@ -1,4 +1,6 @@
-"""A request as pages see it: who asks, and cleaned fields; and the answers that pages give."""
+"""A request as pages see it: who asks, and cleaned fields; the answers that pages give; and the
+pages for everybody: signing in by a personal link, the start page, signing out.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,15 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from taskloom.apps.collect.clean_text import clean, clean_line
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.errors import CollectError
-from taskloom.apps.collect.phrases import phrase
-from taskloom.apps.collect.records import Person
+from taskloom.apps.collect.corpus import clean, clean_line
+from taskloom.apps.collect.errors import CollectError, phrase
+from taskloom.apps.collect.links import SESSION_DAYS
+from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person
 
 if TYPE_CHECKING:
     from taskloom.apps.collect.web.site import Site
+
 
 MOST_FIELDS = 1_000
 """Fields of a form: a structure of 30 objects with 4 values has 120."""
@@ -134,3 +137,64 @@ def paged(rows: Sequence[Any], number: int, size: int = 50) -> tuple[Sequence[An
     parts = max(1, -(-len(rows) // size))
     number = min(max(1, number), parts)
     return rows[(number - 1) * size : number * size], number, parts
+
+
+def enter(request: PageRequest) -> Response:
+    """Sign a person in by a personal link."""
+    signer = request.site.signer
+    person = signer.person(request.path["token"], "link")
+    answer = RedirectResponse("/", 303)
+    keep_session(request, answer, signer.token(person, "session"))
+    return answer
+
+
+def keep_session(request: PageRequest, answer: Response, session: str) -> None:
+    """Have the browser keep a session."""
+    answer.set_cookie(
+        request.site.cookie, session, max_age=SESSION_DAYS * 86_400, httponly=True, samesite="lax"
+    )
+
+
+def leave(request: PageRequest) -> Response:
+    """Sign a person out: the session ends on the server, too."""
+    answer = request.to("/")
+    request.site.signer.end_session(request.session)
+    answer.delete_cookie(request.site.cookie)
+    return answer
+
+
+def home(request: PageRequest) -> Response:
+    """Show what there is to do, and how far the project has come."""
+    if request.person is None:
+        return request.page("welcome.html", 401)
+    store, me = request.c.store, request.me
+    tasks, items = store.stages(CollectedTask), store.stages(Item)
+    wanted = sum(items.get(s, 0) for s in ("open", "agreed", "disputed", "decided"))
+    done = items.get("agreed", 0) + items.get("decided", 0)
+    mine = {
+        "answers": store.count(GivenAnswer, owner=me.id, stage="work"),
+        "tasks": store.count(CollectedTask, owner=me.id),
+        "returned": store.count(CollectedTask, owner=me.id, stage="returned"),
+    }
+    people = _progress(request) if "owner" in me.roles else []
+    return request.page(
+        "home.html",
+        tasks=tasks,
+        items=items,
+        wanted=wanted,
+        done=done,
+        mine=mine,
+        people=people,
+        fresh=not people,
+    )
+
+
+def _progress(request: PageRequest) -> list[tuple[Person, int, int]]:
+    """Return for each person how many questions were written and how many items answered."""
+    store = request.c.store
+    answers = store.owners(GivenAnswer, "work")
+    written: dict[str, int] = {}
+    for stage in ("submitted", "returned", "approved"):
+        for owner, count in store.owners(CollectedTask, stage).items():
+            written[owner] = written.get(owner, 0) + count
+    return [(p, written.get(p.id, 0), answers.get(p.id, 0)) for p in request.c.people()]

@@ -25,15 +25,13 @@ from starlette.types import ASGIApp
 from taskloom.apps.access import AccessGuard, TooLargeError, too_large
 from taskloom.apps.collect.annotation import Leases
 from taskloom.apps.collect.collection import Collection, require
-from taskloom.apps.collect.errors import CollectError, DiskError
+from taskloom.apps.collect.errors import CollectError, DiskError, page_phrases, phrase
 from taskloom.apps.collect.links import Signer, SignInError
-from taskloom.apps.collect.phrases import page_phrases, phrase
 from taskloom.apps.collect.records import Person, Role
 from taskloom.apps.collect.web import (
     annotator_pages,
-    entry_pages,
     owner_pages,
-    reviewer_pages,
+    page_requests,
     writer_pages,
 )
 from taskloom.apps.collect.web.page_requests import PageFields, PageRequest, parse_fields
@@ -63,9 +61,9 @@ class PageRoute:
 EVERYBODY: tuple[Role, ...] = ("writer", "annotator", "reviewer", "owner")
 
 ROUTES: tuple[PageRoute, ...] = (
-    PageRoute("GET", "/", entry_pages.home),
-    PageRoute("GET", "/enter/{token}", entry_pages.enter),
-    PageRoute("POST", "/leave", entry_pages.leave, EVERYBODY),
+    PageRoute("GET", "/", page_requests.home),
+    PageRoute("GET", "/enter/{token}", page_requests.enter),
+    PageRoute("POST", "/leave", page_requests.leave, EVERYBODY),
     PageRoute("GET", "/write", writer_pages.write, ("writer",)),
     PageRoute("POST", "/write", writer_pages.submit, ("writer",)),
     PageRoute("GET", "/write/{task}", writer_pages.edit, ("writer",)),
@@ -73,13 +71,13 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute("GET", "/vary/{variant}", writer_pages.vary, ("writer",)),
     PageRoute("POST", "/vary/{variant}", writer_pages.submit_variant_form, ("writer",)),
     PageRoute("POST", "/suggest/{task}", writer_pages.suggest, ("writer",)),
-    PageRoute("GET", "/review", reviewer_pages.queue, ("reviewer",)),
-    PageRoute("GET", "/review/{task}", reviewer_pages.task, ("reviewer",)),
-    PageRoute("POST", "/review/{task}", reviewer_pages.decide, ("reviewer",)),
-    PageRoute("GET", "/adjudicate", reviewer_pages.disputes, ("reviewer",)),
-    PageRoute("GET", "/adjudicate/{item}", reviewer_pages.dispute, ("reviewer",)),
-    PageRoute("POST", "/adjudicate/{item}", reviewer_pages.settle, ("reviewer",)),
-    PageRoute("POST", "/adjudicate/{item}/suggest", reviewer_pages.suggest, ("reviewer",)),
+    PageRoute("GET", "/review", annotator_pages.queue, ("reviewer",)),
+    PageRoute("GET", "/review/{task}", annotator_pages.task, ("reviewer",)),
+    PageRoute("POST", "/review/{task}", annotator_pages.decide, ("reviewer",)),
+    PageRoute("GET", "/adjudicate", annotator_pages.disputes, ("reviewer",)),
+    PageRoute("GET", "/adjudicate/{item}", annotator_pages.dispute, ("reviewer",)),
+    PageRoute("POST", "/adjudicate/{item}", annotator_pages.settle, ("reviewer",)),
+    PageRoute("POST", "/adjudicate/{item}/suggest", annotator_pages.suggest, ("reviewer",)),
     PageRoute("GET", "/annotate", annotator_pages.next_one, ("annotator",)),
     PageRoute("GET", "/annotate/{item}", annotator_pages.item, ("annotator",)),
     PageRoute("POST", "/annotate/{item}", annotator_pages.save, ("annotator",)),

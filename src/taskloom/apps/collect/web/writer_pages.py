@@ -7,9 +7,8 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from taskloom.apps.collect.errors import CollectError
+from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.output_structure import OutputStructure, compile_structure
-from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.question_checks import FormFinding
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask
 from taskloom.apps.collect.suggestions import can_suggest_wording, suggest_wording

@@ -293,6 +293,9 @@ def understand(text: text_format.StoryText, name: str, grammar: Grammar | None =
     grammar = grammar or grammar_of()
     events: list[Event] = []
     questions: list[PlacedQuestion] = []
+    # The reasoner and the second solver know people and objects by their names alone.
+    people: set[str] = set()
+    objects: set[str] = set()
     for line in text.lines:
         try:
             if isinstance(line, text_format.QuestionLine):
@@ -310,6 +313,13 @@ def understand(text: text_format.StoryText, name: str, grammar: Grammar | None =
             else:
                 event, pronoun = grammar.event(line.text)
                 events.append(grammar.resolve(event, pronoun, events[-1] if events else None))
+                people.update((*events[-1].who, *filter(None, [events[-1].to])))
+                objects.update(events[-1].things)
+                if people & objects:
+                    both = min(people & objects)
+                    raise _Unreadable(
+                        f"'{both}' is a person and an object in this story; use two names"
+                    )
         except _Unreadable as error:
             raise InputError(
                 f"{name}:{line.line}: cannot read {line.text[:80]!r}: {error}"

@@ -1,28 +1,40 @@
-"""All worlds of a recipe behind one interface: which functions they answer, and how."""
+"""All worlds of a recipe behind one interface: which functions they answer, and how;
+and the same worlds with all words in lower case, as in the released data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import pyarrow as pa
+
+from taskloom.core.arrow import strings
 from taskloom.core.errors import DataError
 from taskloom.core.example import Answer, Example
 from taskloom.core.plan import Source
 from taskloom.core.resources import resource
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.catalog import families
-from taskloom.suites.taskbench.evaluation.derivation_columns import Trace, WordPaths
-from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
+from taskloom.suites.taskbench.evaluation.derivation_columns import Paths, Trace, WordPaths
+from taskloom.suites.taskbench.evaluation.derivations import Deriver, items, join
 from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, solve
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
-from taskloom.suites.taskbench.language.operators import atoms_of
-from taskloom.suites.taskbench.scorers import confirm
-from taskloom.suites.taskbench.worlds.lower_case import LowerCase
+from taskloom.suites.taskbench.language.operators import Expression, atoms_of
+from taskloom.suites.taskbench.scorers import confirm, cut
+from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds.words.words import Rules, Words, open_words
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from taskloom.suites.taskbench.fields import TaskbenchFields
     from taskloom.suites.taskbench.plan import Function
+
+    I32 = NDArray[np.int32]
 
 
 class Answerer(Protocol):
@@ -194,3 +206,220 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
 
     world = Worlds(lambda: WordFunctions(words(), separators), factual)
     return LowerCase(world, separators) if fields.case == "lower" else world
+
+
+Spellings = Mapping[str, str]
+"""From a text in lower case to a spelling of the world underneath."""
+
+
+def lower(texts: Iterable[str]) -> tuple[str, ...]:
+    """Lower-case texts; those that become equal are listed once."""
+    return tuple(dict.fromkeys(text.lower() for text in texts))
+
+
+@dataclass(frozen=True, eq=False)
+class LowerTexts:
+    """A list of texts and what lower-casing makes of it.
+
+    Attributes:
+        original: The texts as the world writes them. Kept, so that the identity of the list stays
+            its own.
+        lower: The same texts in lower case, at the same places.
+        classes: A number for each text, equal for texts that are equal in lower case.
+    """
+
+    original: Sequence[str]
+    lower: list[str]
+    classes: I32
+
+
+def lower_texts(texts: Sequence[str]) -> LowerTexts:
+    """Lower-case a list of texts, place by place."""
+    written = [text.lower() for text in texts]
+    numbers: dict[str, int] = {}
+    classes = np.array([numbers.setdefault(text, len(numbers)) for text in written], dtype=np.int32)
+    return LowerTexts(texts, written, classes)
+
+
+def merge_answers(table: Table, classes: I32) -> Table:
+    """Keep the first of several answers to an input that are equal in lower case."""
+    width = np.int64(len(classes))
+    codes = table.owners() * width + classes[table.values]
+    first = np.unique(codes, return_index=True)[1]
+    kept = np.zeros(len(codes), dtype=np.bool_)
+    kept[first] = True
+    return table.keep(kept)
+
+
+class LowerCase:
+    """A world in lower case over one that keeps its capitals."""
+
+    def __init__(self, world: World, separators: bool) -> None:
+        self.world = world
+        self.separators = separators
+        # By the identity of a list: all lexical functions share one list of 150,000 words.
+        self._texts: dict[int, LowerTexts] = {}
+        self._solved: dict[str, FunctionTable] = {}
+        self._spellings: dict[str, Spellings] = {}
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Sources of the underlying world."""
+        return self.world.sources
+
+    def _lower(self, texts: Sequence[str]) -> LowerTexts:
+        if id(texts) not in self._texts:
+            self._texts[id(texts)] = lower_texts(texts)
+        return self._texts[id(texts)]
+
+    def solve(self, function: Function) -> FunctionTable:
+        """Evaluate a function on its whole domain and lower-case the result."""
+        if function.name not in self._solved:
+            self._solved[function.name] = self._lowered(self.world.solve(function))
+        return self._solved[function.name]
+
+    def _lowered(self, solved: FunctionTable) -> FunctionTable:
+        inputs, outputs = self._lower(solved.inputs), self._lower(solved.outputs)
+        used = Counter(inputs.classes[np.concatenate((solved.domain, solved.dropped))].tolist())
+        clear = np.array(
+            [used[text] == 1 for text in inputs.classes[solved.domain].tolist()], dtype=np.bool_
+        )
+        dropped = [
+            number for number in solved.dropped.tolist() if used[inputs.classes[number]] == 1
+        ]
+
+        def answers() -> Table:
+            return merge_answers(solved.answers.take(np.flatnonzero(clear)), outputs.classes)
+
+        return replace(
+            solved,
+            inputs=inputs.lower,
+            outputs=outputs.lower,
+            domain=solved.domain[clear],
+            table=answers,
+            dropped=np.array(dropped, dtype=np.int32),
+        )
+
+    def spellings(self, function: Function) -> Spellings:
+        """Map each input of a function to the world's spelling of it."""
+        if function.name not in self._spellings:
+            original, written = self.world.solve(function).inputs, self.solve(function)
+            places = np.concatenate((written.domain, written.dropped)).tolist()
+            self._spellings[function.name] = {
+                written.inputs[place]: original[place] for place in places
+            }
+        return self._spellings[function.name]
+
+    def deriver(self, function: Function) -> LowerAnswerer:
+        """Return a function on single inputs."""
+        return LowerAnswerer(self, function, self.world.deriver(function))
+
+    def trace(self, function: Function) -> Trace:
+        """Derivations of a function's official answers, in lower case."""
+        return Trace(function, LowerPaths(self.world.trace(function).paths, self, function))
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """Derive the acceptable answers again with the world's spelling, and lower-case them."""
+        if function.type.form != "sequence":
+            asked = self.spellings(function).get(example.input, example.input)
+            return lower(self.world.check(function, replace(example, input=asked)))
+        spelled = self._spelled(function, example)
+        found = self.world.check(function, spelled)
+        return (example.target,) if found == (spelled.target,) else lower(found)
+
+    def _spelled(self, function: Function, example: Example) -> Example:
+        """Return an example of sequences as the world would write it."""
+        spellings = self.spellings(function)
+        words = items(example.key, True) if example.key else items(example.input, self.separators)
+        given = [spellings.get(word, word) for word in words]
+        sets = self.world.deriver(function).positions(join(given, True))
+        written = [{answer.lower(): answer for answer in answers} for answers in sets]
+        if self.separators:
+            parts = items(example.target, True)
+        else:
+            parts = cut(example.target, [tuple(answers) for answers in written])
+        target = example.target
+        if len(parts) == len(written) and all(
+            a in answers for a, answers in zip(parts, written, strict=True)
+        ):
+            target = join(
+                (answers[a] for a, answers in zip(parts, written, strict=True)), self.separators
+            )
+        return replace(
+            example, input=join(given, self.separators), key=join(given, True), targets=(target,)
+        )
+
+
+class LowerAnswerer:
+    """Answers single inputs in lower case; capitals in the input do not matter."""
+
+    def __init__(self, world: LowerCase, function: Function, answerer: Answerer) -> None:
+        self.world = world
+        self.function = function
+        self.answerer = answerer
+
+    def __call__(self, text: str) -> Answer:
+        """Answer one input."""
+        answer = self.answerer(self._spelled(text))
+        steps = tuple(replace(step, value=step.value.lower()) for step in answer.derivation)
+        return replace(answer, targets=lower(answer.targets), derivation=steps)
+
+    def positions(self, text: str) -> list[tuple[str, ...]]:
+        """Return the acceptable answers at each position."""
+        return [lower(answers) for answers in self.answerer.positions(self._spelled(text))]
+
+    def _spelled(self, text: str) -> str:
+        if self.function.type.source != "entity":
+            return text  # the lexicon finds words in lower case by itself
+        spellings = self.world.spellings(self.function)
+        if self.function.type.form != "sequence":
+            return spellings.get(text.strip().lower(), text)
+        return join((spellings.get(item.lower(), item) for item in items(text)), True)
+
+
+class LowerPaths:
+    """Values between inputs and answers, found with the world's spelling and written in lower
+    case.
+    """
+
+    def __init__(self, paths: Paths, world: LowerCase, function: Function) -> None:
+        self.paths = paths
+        self.world = world
+        self.function = function
+        self._spelled: dict[tuple[int, int], FunctionTable] = {}
+
+    def columns(
+        self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
+    ) -> list[pa.Array]:
+        """Return for each step of the outline the texts of its values."""
+        # Words are followed by their numbers, which lower-casing leaves alone; entities are looked
+        # up by their names.
+        table = solved if isinstance(self.paths, WordPaths) else self._original(solved)
+        return [
+            _lower_column(column) for column in self.paths.columns(tree, table, inputs, answers)
+        ]
+
+    def _original(self, solved: FunctionTable) -> FunctionTable:
+        """Return a table, perhaps the mixture of two functions, with the world's spelling of its
+        texts.
+        """
+        place = (id(solved.inputs), id(solved.outputs))
+        if place not in self._spelled:
+            asked = self.world.spellings(self.function)
+            # Reversed, so that the first of several spellings is taken.
+            answered = {
+                text.lower(): text
+                for text in reversed(self.world.world.solve(self.function).outputs)
+            }
+            inputs = [asked.get(text, text) for text in solved.inputs]
+            outputs = [answered.get(text, text) for text in solved.outputs]
+            self._spelled[place] = replace(solved, inputs=inputs, outputs=outputs)
+        return self._spelled[place]
+
+
+def _lower_column(column: pa.Array) -> pa.Array:
+    """Lower-case a column of texts as Python does, which differs from Arrow for a few letters such
+    as İ.
+    """
+    encoded = column.dictionary_encode()
+    return strings([text.lower() for text in encoded.dictionary.to_pylist()]).take(encoded.indices)

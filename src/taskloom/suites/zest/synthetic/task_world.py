@@ -14,13 +14,13 @@ from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example, Step
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import Layout, Parts, ZestFields, context, layout
-from taskloom.suites.zest.synthetic import draft, phrase_deck, prose
+from taskloom.suites.zest.synthetic import draft, prose
 from taskloom.suites.zest.synthetic.algebra import NA, acceptable, answer, known, program_text
 from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, TaskRequest, draw_tasks
 from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
-from taskloom.suites.zest.synthetic.phrase_deck import Decks
 from taskloom.suites.zest.synthetic.programs import JOINING, Program
+from taskloom.suites.zest.synthetic.prose import Decks
 from taskloom.suites.zest.task_files import KINDS, PAPER, Instance, ZestTask
 
 RETRIES = 50
@@ -217,7 +217,7 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
     splits["train"] = splits["train"][: fields.train_prefix]
     rivals = {task.id: program for members in drawn.values() for task, program in _flipped(members)}
     decks = {
-        domain.name: phrase_deck.decks(key.child("decks", domain.name), domain)
+        domain.name: prose.decks(key.child("decks", domain.name), domain)
         for domain in request.domains
     }
     places = _places(drawn)

@@ -123,7 +123,7 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         return EndpointWorld(
             name, manners=polite, cache=cache, **{k: v for k, v in given.items() if k in _ENDPOINT}
         )
-    from taskloom.suites.taskbench.worlds.facts.built import BuiltWorld, is_built
+    from taskloom.suites.taskbench.worlds.facts.dump import BuiltWorld, is_built
 
     if name and is_built(path_of(name)):
         built = BuiltWorld(Path(name))

@@ -26,13 +26,13 @@ from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
-from taskloom.suites.taskbench.worlds.facts.iri import is_id
 from taskloom.suites.taskbench.worlds.facts.properties import (
     CLASS_PROPERTIES,
     INSTANCE_OF,
     ROOT,
     SUBCLASS_OF,
     asked,
+    is_id,
 )
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate

@@ -16,20 +16,18 @@ from taskloom.core.errors import InputError
 from taskloom.core.files import cache_folder
 from taskloom.core.plan import Source
 from taskloom.suites.taskbench.worlds.facts.fact_world import CatalogueWorld
-from taskloom.suites.taskbench.worlds.facts.iri import (
+from taskloom.suites.taskbench.worlds.facts.properties import (
     ALL_LANGUAGES,
+    CLASS_PROPERTIES,
     LABEL,
+    SUBCLASS_OF,
+    Direction,
     check_language,
     iri_term,
     is_entity,
     property_term,
     text_term,
     to_id,
-)
-from taskloom.suites.taskbench.worlds.facts.properties import (
-    CLASS_PROPERTIES,
-    SUBCLASS_OF,
-    Direction,
 )
 from taskloom.suites.taskbench.worlds.facts.relation import Relation, Rows
 from taskloom.suites.taskbench.worlds.facts.sparql import (

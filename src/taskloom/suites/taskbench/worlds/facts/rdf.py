@@ -29,9 +29,11 @@ from taskloom.core.files import atomic, cache_folder, locked
 from taskloom.core.plan import Source
 from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, TableWorld
-from taskloom.suites.taskbench.worlds.facts.iri import (
+from taskloom.suites.taskbench.worlds.facts.properties import (
     ALL_LANGUAGES,
+    INSTANCE_OF,
     LABEL,
+    PROPERTIES,
     PROPERTY,
     check_language,
     iri_term,
@@ -40,7 +42,6 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
     text_term,
     to_id,
 )
-from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PROPERTIES
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.sparql import Row
 

@@ -29,7 +29,7 @@ from taskloom.suites.taskbench.language.operators import (
     SequenceOperator,
     Union,
 )
-from taskloom.suites.taskbench.worlds.facts.iri import is_id
+from taskloom.suites.taskbench.worlds.facts.properties import is_id
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 
 if TYPE_CHECKING:

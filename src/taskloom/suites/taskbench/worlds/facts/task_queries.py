@@ -35,24 +35,22 @@ from taskloom.suites.taskbench.language.operators import (
     Union,
     atoms_of,
 )
-from taskloom.suites.taskbench.worlds.facts.iri import (
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    CLASS_PROPERTIES,
     ENTITY,
     LABEL,
     NAMELESS,
+    PREDICATES,
     PROPERTY,
+    ROOT,
+    SUBCLASS_OF,
+    Direction,
     check_language,
+    direction,
     iri_term,
     is_id,
     property_term,
     text_term,
-)
-from taskloom.suites.taskbench.worlds.facts.properties import (
-    CLASS_PROPERTIES,
-    PREDICATES,
-    ROOT,
-    SUBCLASS_OF,
-    Direction,
-    direction,
 )
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, relation_name
 
