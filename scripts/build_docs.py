@@ -1,10 +1,12 @@
 """Build the site of the documentation in site/: `make docs`.
 
 Pages are plain Markdown that reads well on GitHub. The site needs a little more, so the pages are
-copied to build/docs first: fences lose the mark that keeps tests from running them, links that
-leave docs/ lead to the repository, numbers in tables are not broken inside, numbers of results have
-minus signs, and the page of the Python names gets their signatures and docstrings, from the code.
-Zensical then builds the site from the copy; a link or an anchor that leads nowhere is an error.
+copied to build/docs first: fences lose the mark that keeps tests from running them, links to stored
+scores and to files outside docs/ lead to the repository, pictures that have a dark version follow
+the page's colours, numbers in tables are not broken inside, numbers of results have minus signs,
+and the page of the Python names gets their signatures and docstrings, from the code.
+Zensical then builds the site from the copy. A page or an anchor that does not exist is an error;
+links to other files are checked by tests/test_docs.py.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 COPY = ROOT / "build" / "docs"
 """`docs_dir` of mkdocs.yml."""
 
@@ -25,6 +28,9 @@ FENCE = re.compile(r"^```(\w+) no-test[^\n]*$", re.M)
 OUTSIDE = re.compile(
     r"\]\((?:\.\./)+([A-Z][\w.-]+(?:#[\w-]+)?|examples/[\w./-]+|src/[\w./-]+|benchmarks/[\w./-]+)\)"
 )
+STORED = re.compile(r"\]\(([\w./-]+\.(?:json|npz))\)")
+"""Links to stored scores. They are 8 MB and stay out of the site."""
+PICTURE = re.compile(r"(!\[[^\]]*\]\()([\w./-]+)\.webp\)")
 TABLE_ROW = re.compile(r"^\|.*\|$", re.M)
 INSIDE_NUMBERS = re.compile(
     r"(?<=\[)([-+−]?[\d.,]+,) (?=[-+−]?[\d.,]+\])|(?<=\d) (±) (?=\d)|(?<=\d) (?=(%))"
@@ -49,12 +55,28 @@ def site_markdown(text: str, name: str) -> str:
     """
     text = FENCE.sub(r"```\1", text)
     text = OUTSIDE.sub(rf"]({REPOSITORY}/\1)", text)
+    folder = (DOCS / name).parent
+    text = STORED.sub(lambda link: _in_repository(folder / link[1]), text)
+    text = PICTURE.sub(lambda picture: _light_and_dark(picture, folder), text)
     text = TABLE_ROW.sub(lambda row: _table_row(row[0]), text)
     if name.startswith("results/"):
         parts = NOT_PROSE.split(text)
         parts[::2] = [HYPHENS.sub("−", part) for part in parts[::2]]
         text = "".join(parts)
     return f"{text}\n\n{public_names()}" if name == NAMES else text
+
+
+def _in_repository(file: Path) -> str:
+    """The end of a link to a file that the site does not have."""
+    return f"]({REPOSITORY}/{file.resolve().relative_to(ROOT).as_posix()})"
+
+
+def _light_and_dark(picture: re.Match[str], folder: Path) -> str:
+    """A picture, or two if it has a dark version: Zensical shows the one for the page's colours."""
+    start, name = picture.groups()
+    if not (folder / f"{name}-dark.webp").exists():
+        return picture[0]
+    return f"{start}{name}.webp#only-light){start}{name}-dark.webp#only-dark)"
 
 
 def _table_row(row: str) -> str:
@@ -95,7 +117,7 @@ def public_names() -> str:
 def copy_pages() -> None:
     """Copy docs/ to build/docs, with every page as the site needs it."""
     shutil.rmtree(COPY, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", COPY, ignore=shutil.ignore_patterns("*.json", "*.npz"))
+    shutil.copytree(DOCS, COPY, ignore=shutil.ignore_patterns("*.json", "*.npz"))
     for page in COPY.rglob("*.md"):
         name = page.relative_to(COPY).as_posix()
         page.write_text(site_markdown(page.read_text(encoding="utf-8"), name), encoding="utf-8")

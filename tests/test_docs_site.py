@@ -29,6 +29,16 @@ def site_markdown() -> Callable[[str, str], str]:
             "| 0.9 [0.8, 1.0] | 0.1 ± 0.2 | 12 % |",
             "| 0.9\u00a0[0.8,\u00a01.0] | 0.1\u00a0±\u00a00.2 | 12\u00a0% |",
         ),
+        (
+            "[scores](zest/scores.json)",
+            "[scores](https://github.com/taskloom/taskloom/blob/main/docs/results/zest/scores.json)",
+        ),
+        (
+            "![a story](../images/viewer-story.webp)",
+            "![a story](../images/viewer-story.webp#only-light)"
+            "![a story](../images/viewer-story-dark.webp#only-dark)",
+        ),
+        ("![runs](../images/viewer-runs.webp)", "![runs](../images/viewer-runs.webp)"),
         ("| one<br>two |", '| one<br><span class="gap"></span>two |'),
         ("a number [0.8, 1.0] in a line", "a number [0.8, 1.0] in a line"),
         ("-0.1 [-0.2, -0.0]", "−0.1 [−0.2, −0.0]"),
