@@ -126,10 +126,13 @@ bench-beside: $(VENV)/.ready ## all CPU figures beside those of an earlier commi
 	mkdir -p build/$(BEFORE) && git archive $(BEFORE) | tar x -C build/$(BEFORE)
 	$(BIN)/python benchmarks/beside.py build/$(BEFORE)
 
-docs: $(VENV)/.ready ## run the examples of the documentation, and build its site in site/
-	$(PIP) -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m pytest -q tests/test_docs.py tests/papers/test_pages.py
-	$(BIN)/mkdocs build --strict --quiet --site-dir site
+# The site needs the core package alone, not torch; the pages' examples are run by `make test`.
+$(VENV)/.docs-ready: pyproject.toml constraints.txt
+	$(call install,docs)
+	touch $@
+
+docs: $(VENV)/.docs-ready ## build the site of the documentation in site/
+	$(BIN)/python scripts/build_docs.py
 
 dist: $(VENV)/.ready ## a wheel and a source archive in dist/
 	$(BIN)/python -m hatchling build

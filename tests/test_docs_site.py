@@ -1,0 +1,57 @@
+"""What the site of the documentation changes in its pages: numbers are not broken, minus signs are
+minus signs, code stays code.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def site_markdown() -> Callable[[str, str], str]:
+    script = Path(__file__).parents[1] / "scripts" / "build_docs.py"
+    return runpy.run_path(str(script))["site_markdown"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "site"),
+    [
+        ("```sh no-test: takes minutes\nls\n```", "```sh\nls\n```"),
+        (
+            "[demo](../../examples/demo.yaml)",
+            "[demo](https://github.com/taskloom/taskloom/blob/main/examples/demo.yaml)",
+        ),
+        (
+            "| 0.9 [0.8, 1.0] | 0.1 ± 0.2 | 12 % |",
+            "| 0.9\u00a0[0.8,\u00a01.0] | 0.1\u00a0±\u00a00.2 | 12\u00a0% |",
+        ),
+        (
+            "[scores](zest/scores.json)",
+            "[scores](https://github.com/taskloom/taskloom/blob/main/docs/results/zest/scores.json)",
+        ),
+        (
+            "![a story](../images/viewer-story.webp)",
+            "![a story](../images/viewer-story.webp#only-light)"
+            "![a story](../images/viewer-story-dark.webp#only-dark)",
+        ),
+        ("![runs](../images/viewer-runs.webp)", "![runs](../images/viewer-runs.webp)"),
+        ("| one<br>two |", '| one<br><span class="gap"></span>two |'),
+        ("a number [0.8, 1.0] in a line", "a number [0.8, 1.0] in a line"),
+        ("-0.1 [-0.2, -0.0]", "−0.1 [−0.2, −0.0]"),
+        ("diverse - concat, A:0-3, fine-tune, 3-4", "diverse − concat, A:0-3, fine-tune, 3-4"),
+        ("- a list\n  - within a list", "- a list\n  - within a list"),
+        ("| --- | --- |", "| --- | --- |"),
+        ("[see](x-1.md#-1) `--set n=-1`", "[see](x-1.md#-1) `--set n=-1`"),
+        ("```text\nx = -1\n```", "```text\nx = -1\n```"),
+    ],
+)
+def test_a_results_page(site_markdown: Callable[[str, str], str], markdown: str, site: str) -> None:
+    assert site_markdown(markdown, "results/zest.md") == site
+
+
+def test_other_pages_keep_their_hyphens(site_markdown: Callable[[str, str], str]) -> None:
+    assert site_markdown("between -1 and 1", "papers/ctlpp.md") == "between -1 and 1"
