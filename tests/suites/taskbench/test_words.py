@@ -214,12 +214,12 @@ def test_a_damaged_array_is_computed_again(
 
 
 @pytest.mark.parametrize(
-    "module", ["tables", "worlds.words.words", "worlds.words.lexicon", "worlds.words.wordnet"]
+    "module", ["tables", "worlds.words", "worlds.words.lexicon", "worlds.words.wordnet"]
 )
 def test_relations_of_other_code_have_other_names(
     module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from taskloom.suites.taskbench.worlds.words import words
+    from taskloom.suites.taskbench.worlds import words
 
     before = words._code.__wrapped__()
     (tmp_path / "changed.py").write_text("")
