@@ -99,6 +99,10 @@ def test_one_file_and_two_commands_say_where_two_models_fail(
     assert paired["low"] <= paired["difference"] <= paired["high"]
 
 
+def test_the_page_compares_two_models() -> None:
+    assert "taskloom runs compare runs small large" in PAGE.read_text(encoding="utf-8")
+
+
 def test_every_wrong_answer_opens_with_its_prompt_and_reply(
     typed: tuple[Path, ChatServer],
 ) -> None:
@@ -230,3 +234,77 @@ def test_tables_by_trait_have_the_share_of_answers_in_form(
     assert {0 <= row[f"{side} in_form"] <= 1 for row in compared for side in "ab"} == {True}
     (paired,) = runs.compare("small", "large")
     assert (paired["a in_form"], paired["b in_form"]) == (whole["small"], whole["large"])
+
+
+SERVED: dict[str, Any] = {"recipe": "babi/mix-T7", "set": {"splits": SMALL["mix-T7"]}}
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are made in this process."""
+    monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
+
+
+@pytest.mark.usefixtures("here")
+def test_prices_that_are_added_later_make_no_new_runs_and_ask_nothing(tmp_path: Path) -> None:
+    server = ChatServer({e.input: (e.target, 1) for e in stories()})
+
+    def asked(**settings: Any) -> tl.Runs:
+        learner = {"learner": "endpoint", "url": server.url, "model": "m", **settings}
+        return tl.run(recipes=[SERVED], learners=[learner], limit=10, store=tmp_path / "runs")
+
+    with serving(server):
+        (free,) = asked()
+        requests = len(server.requests)
+        assert next(iter(asked().accuracy())).get("cost") is None
+        for prices in ({"in": 1, "out": 10}, {"in": 2, "out": 20}):
+            (row,) = asked(prices=prices).accuracy()
+            (priced,) = tl.runs(tmp_path / "runs")
+            assert priced.name == free.name
+            assert priced.fields == free.fields
+            replies = list(tl.runs(tmp_path / "runs").replies())
+            costs = [
+                (r["tokens_in"] * prices["in"] + r["tokens_out"] * prices["out"]) / 1e6
+                for r in replies
+            ]
+            assert [r["cost"] for r in replies] == pytest.approx(costs)
+            assert row["cost"] == pytest.approx(sum(costs))
+        assert len(server.requests) == requests
+
+
+def test_a_budget_in_money_depends_on_prices() -> None:
+    from taskloom.experiments.spec.cells import expand
+    from taskloom.experiments.spec.experiment import check
+
+    def runs(price: int, **more: Any) -> str:
+        learner = {"learner": "endpoint", "model": "m", "prices": {"in": price, "out": price}}
+        (cell,) = expand(check({"recipes": [SERVED], "learners": [learner], **more}, "here"))
+        return cell.run
+
+    assert runs(1) == runs(2)
+    assert runs(1, until={"budget": "2000items"}) == runs(2, until={"budget": "2000items"})
+    assert runs(1, until={"budget": "5usd"}) != runs(2, until={"budget": "5usd"})
+
+
+@pytest.mark.usefixtures("here")
+def test_a_failed_run_is_named_by_what_distinguishes_it(tmp_path: Path) -> None:
+    server = ChatServer({e.input: (e.target, 1) for e in stories()})
+    common: dict[str, Any] = {
+        "learner": "endpoint",
+        "url": server.url,
+        "prices": {"in": 1, "out": 1},
+    }
+    learners = [
+        {**common, "model": "small"},
+        {**common, "model": "new-model", "request": {"temperature": 0}},
+        {**common, "model": "new-model", "limit_name": "max_completion_tokens"},
+    ]
+    content = {"recipes": [SERVED], "learners": learners, "limit": 5}
+    (tmp_path / "e.yaml").write_text(json.dumps(content))
+    with serving(server):
+        result = run_line("taskloom run e.yaml --store runs", tmp_path)
+    (line,) = [one for one in result.output.splitlines() if "max_tokens" in one]
+    assert line.startswith("  new-model on babi/mix-T7, request={'temperature': 0} (")
+    assert server.url not in line.partition(": ")[0]
+    ((_, failed),) = tl.runs(tmp_path / "runs").failures().items()
+    assert failed.cell == "new-model on babi/mix-T7, request={'temperature': 0}"

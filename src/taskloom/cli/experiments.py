@@ -246,12 +246,14 @@ _Repeated = tuple[str | None, list["Cell"]]
 
 def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
     """Heads and lines of a plan. Tasks have a column if there are several."""
+    from taskloom.experiments.spec.cells import differing_fields
+
     kinds: dict[str, list[Cell]] = {}
     for cell in plan.cells:
         kinds.setdefault(cell.kind, []).append(cell)
     repeated = list(kinds.values())
     firsts = [(same[0].data.name, same[0].label, same[0].fields) for same in repeated]
-    differing = _differing(firsts)
+    differing = differing_fields(firsts)
     groups: dict[tuple[str, str, str], list[_Repeated]] = {}
     for (recipe, learner, fields), names, same in zip(firsts, differing, repeated, strict=True):
         others = {name: fields[name] for name in names if name != TASK}
@@ -288,31 +290,11 @@ def _first_values(value: Any) -> Any:
     return value
 
 
-def _differing(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
-    """The fields in which each row differs from others of its recipe and learner."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for recipe, learner, fields in rows:
-        groups.setdefault((recipe, learner), []).append(fields)
-    differing = {key: _names_that_differ(group) for key, group in groups.items()}
-    return [
-        sorted(differing[recipe, learner].intersection(fields)) for recipe, learner, fields in rows
-    ]
-
-
-def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
-    """Fields that have several values in a group, or that some of it lacks."""
-    values: dict[str, list[str]] = {}
-    for fields in group:
-        for name, value in fields.items():
-            values.setdefault(name, []).append(json.dumps(value))
-    return {
-        name for name, given in values.items() if len(set(given)) > 1 or len(given) < len(group)
-    }
-
-
 def _telling(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     """The fields in which rows of one recipe and learner differ, as text."""
-    differing = _differing(rows)
+    from taskloom.experiments.spec.cells import differing_fields
+
+    differing = differing_fields(rows)
     return [
         _as_text({name: row[2][name] for name in names})
         for row, names in zip(rows, differing, strict=True)
@@ -451,13 +433,16 @@ def _without_empty(
 
 def _reasons(result: Outcome) -> Iterator[str]:
     """Yield a line for each reason of failures: once, however many runs it stopped."""
+    from taskloom.experiments.spec.cells import cell_names
+
     cells = {cell.run: cell for cell in result.cells}
     by_reason: dict[str, list[Cell]] = {}
     for run, why in result.state.failed.items():
         by_reason.setdefault(why, []).append(cells[run])
     for why, stopped in itertools.islice(by_reason.items(), MOST_REASONS):
         if len(stopped) == 1:
-            yield f"{stopped[0]} ({stopped[0].run[:8]}…): {why}"
+            [cell] = stopped
+            yield f"{cell_names(result.cells)[cell.run]} ({cell.run[:8]}…): {why}"
         else:
             kinds = list(dict.fromkeys(f"{cell.label} on {cell.data.name}" for cell in stopped))
             more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""

@@ -106,6 +106,7 @@ def fill(
     engines.check_name(engine)
     trackers.check_names(tracked)
     present = set(opened.names())
+    _price([cell for cell in table if cell.run in present], opened)
     if all(cell.run in present for cell in table):
         return Outcome(opened, table, ExperimentState(len(table), len(table)))
     finished = trackers.open_trackers(list(tracked), opened)
@@ -124,6 +125,16 @@ def fill(
     outcome = Outcome(opened, table, state)
     opened.refresh_index()
     return outcome
+
+
+def _price(finished: Sequence[Cell], store: Store) -> None:
+    """Write the costs of finished runs whose learners have got prices, or other ones, since."""
+    priced = [cell for cell in finished if getattr(cell.learner, "price", None) is not None]
+    if priced:
+        from taskloom.experiments.rescore import price_run
+
+        for cell in priced:
+            price_run(store, cell)
 
 
 def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]:

@@ -41,6 +41,7 @@ from taskloom.experiments.execute.predictions import (
     SplitPart,
     data_folder,
     read_examples,
+    reply_measures,
     scorer_name,
     suite_scores,
     summary,
@@ -53,7 +54,7 @@ from taskloom.experiments.sources.eval_logs import (
     is_log,
     read_log,
 )
-from taskloom.experiments.spec.cells import EvaluatedSplit, expand
+from taskloom.experiments.spec.cells import Cell, EvaluatedSplit, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
 from taskloom.recipe.yaml_files import parse
@@ -150,6 +151,37 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
             beside.write_bytes(run_files.parquet_content(changed_table))
         _write(folder / run_files.SCORES, new)
     return changes
+
+
+def price_run(store: Store, cell: Cell) -> None:
+    """Write the cost of each reply of a finished run by the prices that its learner now has.
+
+    Args:
+        store: The store.
+        cell: The run's cell, whose learner has a `price`.
+    """
+    folder = store.folder(cell.run)
+    path = folder / run_files.REPLIES
+    if not path.is_file():
+        return
+    table = run_files.read_parquet(path)
+    learner: Any = cell.learner
+    tokens = zip(table["tokens_in"].to_pylist(), table["tokens_out"].to_pylist(), strict=True)
+    costs = [learner.cost(*one) for one in tokens]
+    if costs == table["cost"].to_pylist():
+        return
+    place = table.column_names.index("cost")
+    priced = table.set_column(place, "cost", pa.array(costs, pa.float64()))
+    scores = store.scores(cell.run)
+    for split, entry in scores["splits"].items():
+        rows = priced.filter(pc.equal(priced["split"].cast(pa.string()), split)).to_pylist()
+        entry["replies"] = reply_measures(rows)
+        if "asked" in entry and "cost" in entry["replies"]:
+            entry["asked"]["cost"] = entry["replies"]["cost"]
+    # Replies last: if this is interrupted, their old costs cause another attempt.
+    _write(folder / run_files.SCORES, scores)
+    with run_files.writing(path), atomic(path) as beside:
+        pq.write_table(priced, beside, compression="zstd")
 
 
 def _plan_scorers() -> set[str]:

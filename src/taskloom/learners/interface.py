@@ -347,12 +347,23 @@ def later_setting(default: Any) -> Any:
     return field(default=default, metadata={LATER: True})
 
 
+ASIDE = "aside"
+"""Marks a setting that no answer depends on, such as a price: `field(metadata={ASIDE: True})`. It is
+not part of a run's digest.
+"""
+
+
+def aside_settings(settings: Any) -> set[str]:
+    """Names of the settings that are marked `ASIDE`."""
+    return {one.name for one in fields(settings) if ASIDE in one.metadata}
+
+
 def digest_settings(settings: Any) -> dict[str, Any]:
     """The settings that are part of a run's digest, as JSON values: all except a `later_setting`
-    left at its default.
+    left at its default, and those marked `ASIDE`.
     """
     values = {}
-    left_out = later_defaults(settings)
+    left_out = later_defaults(settings) | aside_settings(settings)
     for one in fields(settings):
         value = getattr(settings, one.name)
         if one.name not in left_out:

@@ -6,12 +6,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import taskloom as tl
 from taskloom.analysis.report.run_report import report
+from taskloom.core.extraction import ANSWER_FORMAT
+from taskloom.experiments.execute import engines
+from taskloom.experiments.execute.engines import HereEngine
 from taskloom.experiments.store import Store
 from tests.experiments.made_up_runs import write
+from tests.learners.chat_server import ChatServer, serving
 
 pytestmark = pytest.mark.slow
 CHROMIUM = shutil.which("chromium")
@@ -160,4 +166,39 @@ def test_a_page_of_100_000_examples_is_small_and_opens(tmp_path: Path) -> None:
         page.wait_for_function(
             "document.querySelector('.summary').textContent.startsWith('33,33')", timeout=5_000
         )
+        browser.close()
+
+
+def test_a_click_on_a_wrong_answer_opens_its_prompt_and_reply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium")
+    monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
+    # It knows no story, so every answer that it gives is wrong.
+    server = ChatServer({})
+    learner: dict[str, Any] = {"learner": "endpoint", "url": server.url, "model": "small"}
+    with serving(server):
+        runs = tl.run(
+            recipes=["babi/mix-T2"], learners=[learner], limit=12, store=tmp_path / "runs"
+        )
+    kept = {row["reply"].strip() for row in runs.replies() if row["outcome"] == "answered"}
+    file = report(tmp_path / "runs", tmp_path / "report.html")
+    with api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_selector(".explorer .item")
+        page.click("button.open >> nth=0")
+        shown = set()
+        for item in page.locator(".item:has(.bad)").all():
+            whole = item.locator("details:has(summary:has-text('prompt and reply'))").first
+            assert ANSWER_FORMAT not in whole.inner_text(), "closed before the click"
+            whole.locator("summary").click()
+            text = whole.inner_text()
+            assert ANSWER_FORMAT in text
+            shown |= {reply for reply in kept if reply in text}
+        assert shown == kept
+        assert kept
         browser.close()

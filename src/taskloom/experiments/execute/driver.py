@@ -20,6 +20,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ from taskloom.experiments.execute.worker import (
 )
 from taskloom.experiments.files import DIGEST, StoreError, writing
 from taskloom.experiments.spec.cell_data import CellData
-from taskloom.experiments.spec.cells import Cell
+from taskloom.experiments.spec.cells import Cell, cell_names
 from taskloom.experiments.spec.experiment import Resources
 from taskloom.experiments.store import Store
 
@@ -253,6 +254,10 @@ class Driver:
             self.claims.close()
         return self.state
 
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return cell_names(self.cells)
+
     def _submit(self) -> None:
         """Give the engine what it has room for; jobs whose data is not yet made go to the back."""
         for _ in range(len(self.waiting)):
@@ -354,7 +359,7 @@ class Driver:
         for run, why in reasons.items():
             self.open.discard(run)
             self.state.failed[run] = why
-            record_failure(self.store, self.by_run[run], why)
+            record_failure(self.store, self.by_run[run], self._names[run], why)
 
     def _report(self) -> None:
         self.state.running = sum(
@@ -382,9 +387,16 @@ class Driver:
         self.state.jobs = [(progress, runs) for progress, runs in seen if progress is not None]
 
 
-def record_failure(store: Store, cell: Cell, why: str) -> None:
-    """Note in the store why a cell has failed."""
-    record = {"run": cell.run, "cell": str(cell), "reason": why, "config": cell.config()}
+def record_failure(store: Store, cell: Cell, name: str, why: str) -> None:
+    """Note in the store why a cell has failed.
+
+    Args:
+        store: The store.
+        cell: The cell.
+        name: What people call it, by `cell_names`.
+        why: The reason.
+    """
+    record = {"run": cell.run, "cell": name, "reason": why, "config": cell.config()}
     with writing(store.path):
         path = store.failure_file(cell.run)
         path.parent.mkdir(parents=True, exist_ok=True)

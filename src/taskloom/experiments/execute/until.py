@@ -46,7 +46,7 @@ from taskloom.experiments.execute.worker import (
     perform,
     reason,
 )
-from taskloom.experiments.spec.cells import Cell, EvaluatedSplit, asked_group
+from taskloom.experiments.spec.cells import Cell, EvaluatedSplit, asked_group, cell_names
 from taskloom.experiments.spec.experiment import ExperimentError, Until
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.experiments.store import Store
@@ -358,9 +358,11 @@ class Questioner:
     finished: Callable[[str], None] | None
     models: dict[str, Chosen] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def run(self, cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
         """Ask all cells, then write the missing runs."""
+        self.names = cell_names(cells)
         groups = [list(cells)] if self.until.shared else [[cell] for cell in cells]
         for group in groups:
             open_cells = [cell for cell in group if cell in missing]
@@ -370,7 +372,7 @@ class Questioner:
                 why = reason(error)
                 for cell in open_cells:
                     self.state.failed[cell.run] = why
-                    record_failure(self.store, cell, why)
+                    record_failure(self.store, cell, self.names[cell.run], why)
                 continue
             for cell in open_cells:
                 self._finish(cell, asking)
@@ -441,7 +443,7 @@ class Questioner:
         )
         if failed:
             self.state.failed.update(failed)
-            record_failure(self.store, cell, failed[cell.run])
+            record_failure(self.store, cell, self.names[cell.run], failed[cell.run])
             return
         self.state.done += 1
         clear_failure(self.store, cell.run)

@@ -3,8 +3,9 @@
 The digest covers the recipe with all its fields and the suite's version, the digests of outside
 resources, the data seed, the learner's name, version and settings (and its code, where it comes
 from a file), the seed, the splits, what is kept, and the version of the code that runs and scores.
-It does not cover machines, engines, times, how a person spelt the same thing, or a setting that a
-learner got later (`taskloom.learners.interface.later_setting`) and that was left alone.
+It does not cover machines, engines, times, how a person spelt the same thing, a setting that a
+learner got later (`taskloom.learners.interface.later_setting`) and that was left alone, or prices
+(unless asking ends when money is spent).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from taskloom.experiments.spec.experiment import (
     Until,
 )
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.interface import LEARNERS, Learner, find_learner, trains
+from taskloom.learners.interface import LEARNERS, Learner, aside_settings, find_learner, trains
 
 MOST_RECIPES = 2_000
 """Maximum number of recipes of an experiment. Planning one takes a tenth of a second."""
@@ -150,6 +151,8 @@ class Cell:
             **({"best of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
             **({"until": self.until.model_dump()} if self.until is not None else {}),
         }
+        if self.until is not None and self.until.unit == "usd":
+            determined_by["prices"] = self.settings.get("prices")
         return json_digest(determined_by)
 
     @property
@@ -179,7 +182,9 @@ class Cell:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Settings that were made or tried: `recipe.FIELD` and `learner.SETTING` with their values."""
+        """Settings that were made or tried: `recipe.FIELD` and `learner.SETTING` with their values;
+        without those that no answer depends on.
+        """
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
         if self.task:
             own[TASK_FIELD] = self.task
@@ -189,7 +194,8 @@ class Cell:
             own[UNTIL_FIELD] = str(self.until.goal or self.until.budget)
         if self.best_of.seeds > 1:
             own[BEST_OF_FIELD] = self.best_of.seeds
-        return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
+        left_out = {"learner", *aside_settings(self.learner)}
+        return own | {f"learner.{k}": v for k, v in self.block.items() if k not in left_out}
 
     def config(self) -> dict[str, Any]:
         """Return the experiment of this run alone, as `taskloom run` reads it."""
@@ -215,6 +221,48 @@ class Cell:
         shown = {k.split(".", 1)[1]: v for k, v in self.fields.items() if v != self.label}
         fields = "".join(f" {name}={value}" for name, value in shown.items())
         return f"{self.data.name} {self.label}{fields} seed {self.seed}"
+
+
+def cell_names(cells: Sequence[Cell]) -> dict[str, str]:
+    """What people call each cell, by its run: learner and recipe, and whatever else distinguishes
+    it from the others.
+    """
+    differing = differing_fields([(cell.data.name, cell.label, cell.fields) for cell in cells])
+    has_seeds = len({cell.seed for cell in cells}) > 1
+    names = {}
+    for cell, fields in zip(cells, differing, strict=True):
+        parts = [f"{cell.label} on {cell.data.name}"]
+        parts += [f"{name.split('.', 1)[1]}={cell.fields[name]}" for name in fields]
+        if has_seeds:
+            parts.append(f"seed {cell.seed}")
+        names[cell.run] = ", ".join(parts)
+    return names
+
+
+def differing_fields(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
+    """The fields in which each row differs from others of its recipe and learner.
+
+    Args:
+        rows: Recipe, learner and fields of each row.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for recipe, learner, fields in rows:
+        groups.setdefault((recipe, learner), []).append(fields)
+    differing = {key: _names_that_differ(group) for key, group in groups.items()}
+    return [
+        sorted(differing[recipe, learner].intersection(fields)) for recipe, learner, fields in rows
+    ]
+
+
+def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
+    """Fields that have several values in a group, or that some of it lacks."""
+    values: dict[str, list[str]] = {}
+    for fields in group:
+        for name, value in fields.items():
+            values.setdefault(name, []).append(json.dumps(value))
+    return {
+        name for name, given in values.items() if len(set(given)) > 1 or len(given) < len(group)
+    }
 
 
 def expand(experiment: Experiment) -> list[Cell]:

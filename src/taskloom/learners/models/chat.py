@@ -29,6 +29,7 @@ from taskloom.core.extraction import (
 )
 from taskloom.core.files import path_of
 from taskloom.learners.interface import (
+    ASIDE,
     LearnerError,
     Pairs,
     Point,
@@ -208,15 +209,8 @@ class FittedChat:
             "tokens_out": reply.tokens_out,
             "tokens_thinking": reply.tokens_thinking,
             "seconds": reply.seconds,
-            "cost": self._cost(reply),
+            "cost": self.learner.cost(reply.tokens_in, reply.tokens_out),
         }
-
-    def _cost(self, reply: ModelReply) -> float | None:
-        """Price of a reply; None if the prices or the tokens are not known."""
-        prices = read_prices(self.learner.prices, self.learner.model)
-        if prices is None or reply.tokens_in is None or reply.tokens_out is None:
-            return None
-        return (reply.tokens_in * prices[0] + reply.tokens_out * prices[1]) / MILLION
 
     def _outcome(self, reply: ModelReply, said: str) -> str:
         """`answered`, or why there is no answer in a reply that says something or nothing."""
@@ -282,7 +276,7 @@ class ChatLearner(WithoutSteps[FittedChat]):
             the longest answer: a server's own temperature counts.
         thinking: Marks before and after a thought that are not known, such as `<plan> </plan>`.
         prices: Price of a million tokens, `{in: 0.25, out: 2}`, or a JSON file of LiteLLM's format
-            with the prices of many models.
+            with the prices of many models. Runs do not depend on it.
     """
 
     model: str = ""
@@ -306,9 +300,7 @@ class ChatLearner(WithoutSteps[FittedChat]):
     # Mappings have no hash.
     request: dict[str, Any] | None = field(default=None, hash=False, metadata={"later": True})
     thinking: str = later_setting("")
-    prices: dict[str, float] | str | None = field(
-        default=None, hash=False, metadata={"later": True}
-    )
+    prices: dict[str, float] | str | None = field(default=None, hash=False, metadata={ASIDE: True})
 
     name: ClassVar[str] = ""
 
@@ -316,6 +308,17 @@ class ChatLearner(WithoutSteps[FittedChat]):
     def label(self) -> str:
         """What tables, pages and files call the learner: the model's name."""
         return self.model or self.name
+
+    @cached_property
+    def price(self) -> tuple[float, float] | None:
+        """Price of a million tokens in and out; None if it is not known."""
+        return read_prices(self.prices, self.model)
+
+    def cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
+        """Cost of a reply; None if the price or the tokens are not known."""
+        if self.price is None or tokens_in is None or tokens_out is None:
+            return None
+        return (tokens_in * self.price[0] + tokens_out * self.price[1]) / MILLION
 
     def __post_init__(self) -> None:
         check_extract(self.extract)
@@ -327,7 +330,7 @@ class ChatLearner(WithoutSteps[FittedChat]):
             value = getattr(self, name)
             if value not in known:
                 raise LearnerError(f"{name} is '{value}'; {nearest(value, known)}")
-        read_prices(self.prices, self.model)
+        read_prices(self.prices, self.model)  # bad prices are refused before anything is asked
         for name in ("timeout", "pause"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be a number above 0")
