@@ -58,7 +58,7 @@ def environment(checkout: Path) -> dict[str, str]:
     """Return the environment in which a checkout's package is found, with its bytecode, as where it
     is installed.
     """
-    values = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
+    values = {**os.environ, "PYTHONPATH": str(checkout / "src")}
     values.pop("PYTHONDONTWRITEBYTECODE", None)
     return values
 

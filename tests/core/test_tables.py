@@ -10,6 +10,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.analysis import figures
+from taskloom.core import tables
 from taskloom.core.tables import table
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.store import Store
@@ -146,3 +147,14 @@ def test_terminals_print_names_as_they_are() -> None:
         "name",
         "[bold]x\\x1b[31m",
     ]
+
+
+def test_rows_beyond_the_most_are_counted_and_not_written() -> None:
+    written: list[int] = []
+
+    def value(row: int) -> int:
+        written.append(row)
+        return row
+
+    made = tables.table_of([tables.Column("n", value)], range(5), 2)
+    assert (len(made), made.total, written) == (2, 5, [0, 1])

@@ -106,6 +106,30 @@ def test_traits_of_a_selection_are_not_those_of_other_runs(store: Store) -> None
     assert shown_traits(runs.where(learner=["l0", "l1", "l2"])) == {"length", "kind"}
 
 
+def test_columns_from_the_index_and_from_the_file_are_those_of_the_file(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tl.runs(store.path).accuracy(by="length")  # writes the index
+    columns = ["input", "split", "prediction", "index", "task", "score", "traits", "targets"]
+    opened = tl.runs(store.path)
+    opened.accuracy(by="length")  # loads it
+    asked: list[Sequence[str] | None] = []
+    read = run_files.read_parquet
+
+    def noted(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+        asked.append(columns)
+        return read(path, columns)
+
+    monkeypatch.setattr(run_store, "read_parquet", noted)
+    for run in opened.names:
+        rows = opened.answers(run, columns)
+        own = read(store.folder(run) / run_files.PREDICTIONS, columns)
+        assert rows is not None
+        assert rows.schema == own.schema
+        assert rows.to_pylist() == own.to_pylist()
+    assert asked == [["input", "prediction", "targets"]] * len(opened)
+
+
 def test_another_process_reads_no_run_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     tl.runs(store.path).accuracy()
     names = files_read(monkeypatch)
