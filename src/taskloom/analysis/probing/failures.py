@@ -1,7 +1,9 @@
 """Minimal failures of a model, and what groups of them have in common.
 
 A group has an edit that repairs its failures, and the condition on a trait that best separates them
-from items that the model gets right.
+from items that the model gets right. Shrinking makes every failure short, so minimal failures differ
+from other items even if no trait is to blame. A condition is therefore named only if it also holds
+more often for wrong than for right items among those that were drawn at random.
 """
 
 from __future__ import annotations
@@ -14,6 +16,15 @@ from typing import Any
 from taskloom.core.example import Example, Trait
 
 FORMAT, SCHEMA = "taskloom falsify", 1
+
+SIGNIFICANCE = 0.05
+"""Probability that a group of failures without a common trait gets one. All conditions that are
+tried share it.
+"""
+
+
+Candidate = tuple[str, str, Trait]
+"""Trait, relation and value of a condition, as in `TraitRule`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +96,40 @@ class TraitRule:
 
 
 @dataclass(frozen=True, slots=True)
+class DrawnTraits:
+    """Traits of the items that were drawn at random, before any was shrunk.
+
+    Attributes:
+        wrong: Of the items that the model gets wrong.
+        right: Of all others.
+    """
+
+    wrong: Sequence[Mapping[str, Trait]]
+    right: Sequence[Mapping[str, Trait]]
+
+    def confirm(self, candidate: Candidate, tried: int) -> bool:
+        """True if a condition holds more often for wrong items than chance explains.
+
+        Args:
+            candidate: The condition.
+            tried: Number of conditions that share the significance level.
+        """
+        from scipy.stats import fisher_exact
+
+        wrong = sum(_holds(candidate, traits) for traits in self.wrong)
+        right = sum(_holds(candidate, traits) for traits in self.right)
+        counts = [[wrong, len(self.wrong) - wrong], [right, len(self.right) - right]]
+        return bool(fisher_exact(counts, alternative="greater").pvalue * tried <= SIGNIFICANCE)
+
+
+@dataclass(frozen=True, slots=True)
 class FailureGroup:
     """Minimal failures that one edit repairs.
 
     Attributes:
         edit: The edit, with its kind: `flip: another room`; empty if none is known.
-        trait: The trait that best separates these failures from items answered right.
+        trait: The trait that best separates these failures from items answered right; None if the
+            drawn items confirm none.
         failures: Positions in `Falsification.failures`.
     """
 
@@ -131,7 +170,7 @@ class Falsification:
 
 
 def grouped(
-    failures: Sequence[Failure], right: Sequence[Mapping[str, Trait]]
+    failures: Sequence[Failure], right: Sequence[Mapping[str, Trait]], drawn: DrawnTraits
 ) -> Iterator[FailureGroup]:
     """Group failures by the edit that repairs them, the edit that repairs most of them first.
 
@@ -145,7 +184,7 @@ def grouped(
         for i in members:
             del left[i]
         traits = [failures[i].minimal.traits for i in members]
-        yield FailureGroup(edit, separating_trait(traits, right), tuple(members))
+        yield FailureGroup(edit, separating_trait(traits, right, drawn), tuple(members))
 
 
 def _repairs(failure: Failure) -> set[str]:
@@ -161,14 +200,19 @@ def _most_common_edit(failures: Iterable[Failure]) -> str:
 
 
 def separating_trait(
-    wrong: Sequence[Mapping[str, Trait]], right: Sequence[Mapping[str, Trait]]
+    wrong: Sequence[Mapping[str, Trait]],
+    right: Sequence[Mapping[str, Trait]],
+    drawn: DrawnTraits,
 ) -> TraitRule | None:
-    """The condition on a trait that best separates wrong items from right ones.
+    """The condition on a trait that best separates wrong items from right ones, of those that the
+    drawn items confirm.
 
-    >>> rule = separating_trait([{"n": 9}, {"n": 10}], [{"n": 8}, {"n": 3}])
+    >>> long, short = [{"n": 9}, {"n": 10}], [{"n": 8}, {"n": 3}]
+    >>> rule = separating_trait(long, short, DrawnTraits(4 * long, 4 * short))
     >>> str(rule), rule.separation
     ('n ≥ 9', 1.0)
     """
+    candidates = _candidates(wrong)
     rules = [
         TraitRule(
             *candidate,
@@ -177,13 +221,11 @@ def separating_trait(
             sum(_holds(candidate, traits) for traits in right),
             len(right),
         )
-        for candidate in _candidates(wrong)
+        for candidate in candidates
+        if drawn.confirm(candidate, len(candidates))
     ]
     best = max(rules, key=lambda rule: rule.separation, default=None)
     return best if best is not None and best.separation > 0 else None
-
-
-Candidate = tuple[str, str, Trait]
 
 
 def _candidates(items: Sequence[Mapping[str, Trait]]) -> list[Candidate]:

@@ -29,6 +29,7 @@ from taskloom.analysis.probing.asking import (
 from taskloom.analysis.probing.failures import (
     FORMAT,
     SCHEMA,
+    DrawnTraits,
     Failure,
     Falsification,
     Neighbour,
@@ -136,7 +137,7 @@ def falsify(
         len(search.wrong),
         search.questions.asked,
         tuple(found),
-        tuple(grouped(found, search.answered_right)),
+        tuple(grouped(found, search.answered_right, search.drawn_traits)),
         plan.variants is not None,
     )
     if folder is not None:
@@ -154,6 +155,7 @@ class Search:
         items: Number of items drawn.
         wrong: Items that the model certainly gets wrong.
         answered_right: Traits of all items and variants that it got right.
+        drawn_right: Traits of the drawn items that it got right.
     """
 
     plan: Plan
@@ -161,6 +163,12 @@ class Search:
     items: int = 0
     wrong: list[Example] = field(default_factory=list)
     answered_right: list[Mapping[str, Trait]] = field(default_factory=list)
+    drawn_right: list[Mapping[str, Trait]] = field(default_factory=list)
+
+    @property
+    def drawn_traits(self) -> DrawnTraits:
+        """Traits of all drawn items."""
+        return DrawnTraits([example.traits for example in self.wrong], self.drawn_right)
 
     def draw(self, stream: Iterator[Example], items: int, enough: int, show: ShowCount) -> None:
         """Draw and ask items until enough of them are wrong."""
@@ -170,6 +178,7 @@ class Search:
                 return
             wrong = self._ask(batch)
             self.items += len(batch)
+            self.drawn_right += [e.traits for e, w in zip(batch, wrong, strict=True) if not w]
             self.wrong += [e for e, is_wrong in zip(batch, wrong, strict=True) if is_wrong]
             show(f"{len(self.wrong)} wrong answers", self.items, items)
 
