@@ -111,7 +111,7 @@ def test_wrong_answers_come_first(filled: Filled) -> None:
     wanted = [row["index"] for row in sorted(rows, key=lambda row: (row["score"], row["index"]))]
     assert indices(page) == wanted[: run_pages.ANSWERS]
     assert f"of {len(rows)} right" in page
-    assert indices(filled.get("/predictions", run=run, split="test", start="10")) == wanted[10:20]
+    assert indices(filled.get("/predictions", run=run, split="test", start="8")) == wanted[8:16]
     right = filled.get("/predictions", run=run, split="test", show="right")
     assert (
         indices(right) == [row["index"] for row in rows if row["score"] == 1][: run_pages.ANSWERS]
@@ -156,7 +156,7 @@ def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: F
         assert f"{row['difference']:+.3f}" in page
         assert row["test"].replace("'", "&#39;") in unescape(page) or row["test"] in unescape(page)
     listed = filled.get("/compare", a=a, b=b, split="test", show="b")
-    assert len(indices(listed)) == min(10, only_b)
+    assert len(indices(listed)) == min(7, only_b)
     by_trait = filled.get("/compare", a=a, b=b, split="test", by="length")
     assert by_trait.count(">McNemar") == 4
 

@@ -24,7 +24,7 @@ from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import probability
 
-PAGE = 10
+PAGE = 7
 """Examples of one page."""
 
 SIDES = 400

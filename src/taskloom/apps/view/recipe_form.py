@@ -32,7 +32,7 @@ LONGEST = 20_000
 """Characters of one value; a recipe with more is written in an editor."""
 
 MOST_OPEN = 12
-"""Maximum fields at their default that a form shows; more are folded away."""
+"""Maximum fields at their default of a form that folds nothing away."""
 
 MISSING: Any = object()
 """Stands for a field that a recipe does not give; `null` is a value."""
@@ -98,10 +98,11 @@ class RecipeForm:
         """Return the fields by kind, with a heading each.
 
         Args:
-            folded: Those that a long form folds away: they have their default and no problem.
+            folded: Those that a long form folds away: YAML fields with their default and no problem.
         """
         at_default = [f for f in self.fields if not f.given and f.path not in self.problems]
-        hidden = at_default if len(at_default) > MOST_OPEN else []
+        yaml_fields = [f for f in at_default if f.control == "yaml"]
+        hidden = yaml_fields if len(at_default) > MOST_OPEN else []
         shown = [f for f in self.fields if (f in hidden) == folded]
         grouped = [(title, [f for f in shown if f.kind == kind]) for kind, title in KINDS.items()]
         return [(title, fields) for title, fields in grouped if fields]

@@ -40,7 +40,7 @@ from taskloom.experiments.table import Runs
 PAGE = 50
 """Runs of one page."""
 
-ANSWERS = 10
+ANSWERS = 8
 """Predictions of one page."""
 
 GROUPS = 300
