@@ -34,7 +34,7 @@ FORMS = (
 )
 """Right answers in many forms, right answers that are only thought of, and wrong ones."""
 
-MANY = 200
+MANY = 500
 
 
 class CannedServer(ChatServer):
@@ -48,7 +48,7 @@ class CannedServer(ChatServer):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset with 200 examples in its test split."""
+    """A dataset with 500 examples in its test split."""
     path = tmp_path_factory.mktemp("equal") / "data"
     tl.make("babi/1", path, set={"splits": {"train": {"n": 20}, "test": {"n": MANY}}})
     return path

@@ -18,7 +18,15 @@ inspect_ai = pytest.importorskip("inspect_ai", reason="needs inspect-ai: make te
 
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 
-from taskloom.interop.inspect import RECORD, recipe_to_task, register  # noqa: E402
+from taskloom.core.errors import ParameterError  # noqa: E402
+from taskloom.core.extraction import ANSWER_FORMAT  # noqa: E402
+from taskloom.interop.inspect import (  # noqa: E402
+    CLUSTER,
+    REASONING,
+    RECORD,
+    recipe_to_task,
+    register,
+)
 
 
 def evaluate(task: Any, texts: dict[str, str], folder: Path, **more: Any) -> Any:
@@ -35,6 +43,16 @@ def evaluate(task: Any, texts: dict[str, str], folder: Path, **more: Any) -> Any
     (log,) = inspect_ai.eval(task, model=model, display="none", log_dir=str(folder), **more)
     assert log.status == "success", log.error
     return log
+
+
+def standard_error(values: list[float], clusters: list[Any]) -> float:
+    """The clustered standard error of a mean; the plain one if every value is its own cluster."""
+    mean = sum(values) / len(values)
+    sums: dict[Any, float] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        sums[cluster] = sums.get(cluster, 0.0) + value - mean
+    squares = sum(total**2 for total in sums.values())
+    return math.sqrt(squares * len(sums) / (len(sums) - 1)) / len(values)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -61,8 +79,45 @@ def test_scores_are_those_of_taskloom(recipe: str, tmp_path: Path) -> None:
     metrics = log.results.scores[0].metrics
     values = [scores[s.input] for s in log.samples]
     assert metrics["mean"].value == pytest.approx(sum(values) / MANY)
-    spread = sum((v - sum(values) / MANY) ** 2 for v in values) / (MANY - 1)
-    assert metrics["stderr"].value == pytest.approx(math.sqrt(spread / MANY))
+    clusters = [s.metadata.get(CLUSTER, index) for index, s in enumerate(log.samples)]
+    assert metrics["stderr"].value == pytest.approx(standard_error(values, clusters))
+
+
+def test_standard_errors_are_clustered_by_task(tmp_path: Path) -> None:
+    """Tasks that are right or wrong as a whole have a larger error than independent samples."""
+    task = recipe_to_task("zest/synthetic", "test", 400)
+    tasks = sorted({sample.metadata[CLUSTER] for sample in task.dataset})
+    right = set(tasks[::2])
+    texts = {s.input: s.target[0] if s.metadata[CLUSTER] in right else "x" for s in task.dataset}
+    log = evaluate(task, texts, tmp_path)
+    values = [float(s.scores["taskloom"].value) for s in log.samples]
+    clustered = standard_error(values, [s.metadata[CLUSTER] for s in log.samples])
+    assert log.results.scores[0].metrics["stderr"].value == pytest.approx(clustered)
+    assert clustered > 1.5 * standard_error(values, list(range(len(values))))
+
+
+def test_shown_examples_system_message_and_reasoning_come_before_the_question(
+    tmp_path: Path,
+) -> None:
+    from taskloom.interop.graded import open_split
+
+    task = recipe_to_task("babi/1", n=3, fewshot=2, system="Be {brief}.", reasoning=True)
+    system, question, answer, *_, last = task.dataset[0].input
+    roles = [message.role for message in task.dataset[0].input]
+    assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
+    shown = open_split("babi/1", n=2, described=True, role="train")
+    assert system.text == "Be {brief}."
+    assert question.text.startswith(shown[0].input)
+    assert answer.text == f"Answer: {shown[0].target}"
+    assert last.text.endswith(f"{REASONING}\n\n{ANSWER_FORMAT}")
+    texts = {sample.input[-1].text: f"Answer: {sample.target[0]}" for sample in task.dataset}
+    log = evaluate(task, texts, tmp_path)
+    assert log.results.scores[0].metrics["mean"].value == 1
+
+
+def test_examples_are_never_shown_from_the_tested_split() -> None:
+    with pytest.raises(ParameterError, match="no training split"):
+        recipe_to_task("babi/1", set={"splits": {"test": {"n": 12}}}, fewshot=1)
 
 
 def test_metrics_are_grouped_by_traits_with_standard_errors_over_epochs(tmp_path: Path) -> None:

@@ -122,3 +122,38 @@ def test_a_curriculum_is_resumed_from_a_checkpoint_with_the_same_prompts(
     assert rest == whole[-len(rest) :]
     assert 0 < len(rest) < len(whole)
     assert again == state
+
+
+@pytest.mark.parametrize("recipe", ["babi/1", "ctl/A"])
+def test_preferred_replies_are_right_and_rejected_ones_wrong(recipe: str) -> None:
+    from taskloom.interop.graded import open_split
+    from taskloom.interop.trl import preference_dataset, sft_dataset
+
+    pytest.importorskip("datasets", reason="needs datasets")
+    graded = open_split(recipe, n=40, described=True, role="train")
+    examples = {graded.prompt(example): example for example in graded}
+    rows = preference_dataset(recipe, n=40)
+    assert len(rows) == 40
+    for row in rows:
+        example = examples[row["prompt"][0]["content"]]
+        assert graded.grade(row["chosen"][0]["content"], example).score == 1
+        assert graded.grade(row["rejected"][0]["content"], example).score == 0
+    bare = sft_dataset(recipe, n=40, chat=False)
+    assert bare["prompt"] == list(map(graded.prompt, graded))
+    assert bare["completion"] == [f"\nAnswer: {example.target}" for example in graded]
+
+
+@pytest.mark.parametrize("kind", ["SFT", "DPO"])
+def test_supervised_and_preference_trainers_take_the_rows(kind: str, tmp_path: Path) -> None:
+    trl = pytest.importorskip("trl", reason="needs trl: make test-interop")
+    from taskloom.interop.trl import preference_dataset, sft_dataset
+    from tests.interop.models import tiny_model
+
+    rows = sft_dataset("babi/1", n=4) if kind == "SFT" else preference_dataset("babi/1", n=4)
+    here = {"use_cpu": True, "bf16": False, "report_to": [], "max_steps": 1}
+    config = getattr(trl, f"{kind}Config")(
+        str(tmp_path / "out"), per_device_train_batch_size=2, **here
+    )
+    model = str(tiny_model(tmp_path / "tiny"))
+    trainer = getattr(trl, f"{kind}Trainer")(model, args=config, train_dataset=rows)
+    assert trainer.train().training_loss > 0

@@ -13,7 +13,15 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT, chat_prompt
+from taskloom.core.errors import ParameterError
+from taskloom.core.example import Example
+from taskloom.core.extraction import (
+    ANSWER_FORMAT,
+    DESCRIBED,
+    EXTRACT,
+    chat_prompt,
+    shown_answer,
+)
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
@@ -23,6 +31,12 @@ RECORD = "taskloom"
 """The key of a sample's metadata under which scoring finds the example; traits stand beside it by
 their names.
 """
+
+CLUSTER = "taskloom_task"
+"""The key of a sample's metadata that names its task, if the split has several tasks."""
+
+REASONING = "Think step by step before you answer."
+"""The sentence that asks for reasoning, before the one that asks for a form."""
 
 MOST_GROUPS = 12
 """Values of a trait up to which metrics are grouped by it."""
@@ -59,9 +73,12 @@ def _task_of(default: str) -> Callable[..., Any]:
         epochs: int = 1,
         changes: str | list[str] | dict[str, Any] | None = None,
         answer_format: str = ANSWER_FORMAT,
+        fewshot: int = 0,
+        system: str = "",
+        reasoning: bool = False,
     ) -> Any:
         asked = (set, described, extract, by, epochs, changes, answer_format)
-        return recipe_to_task(recipe, split, n, seed, *asked)
+        return recipe_to_task(recipe, split, n, seed, *asked, fewshot, system, reasoning)
 
     return recipe_task
 
@@ -78,6 +95,9 @@ def recipe_to_task(
     epochs: int = 1,
     changes: str | list[str] | Mapping[str, Any] | None = None,
     answer_format: str = ANSWER_FORMAT,
+    fewshot: int = 0,
+    system: str = "",
+    reasoning: bool = False,
 ) -> Any:
     """Return the `Task` of a recipe.
 
@@ -93,10 +113,14 @@ def recipe_to_task(
         epochs: How often each sample is answered.
         changes: Changes of the recipe's fields, as `--set` takes them.
         answer_format: The sentence after each input that asks for a form; empty: none.
+        fewshot: Number of examples of the training split to show as earlier turns.
+        system: The system message; empty: none.
+        reasoning: Ask the model to think step by step before it answers.
     """
     need("inspect-ai", "inspect_ai", "Task")
     from inspect_ai import Epochs, Task
     from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
     from inspect_ai.solver import generate
 
     where: dict[str, Any] = {
@@ -108,15 +132,29 @@ def recipe_to_task(
         "described": described,
     }
     graded = _opened(**where, extract=extract)
-    samples = [
-        Sample(
-            input=chat_prompt(example.input, answer_format),
+    tasks = clusters_of(graded)
+
+    def prompt(example: Example) -> str:
+        text = f"{example.input}\n\n{REASONING}" if reasoning else example.input
+        return chat_prompt(text, answer_format)
+
+    before: list[Any] = [ChatMessageSystem(content=system)] if system else []
+    for example in _shown_examples(where, fewshot):
+        before.append(ChatMessageUser(content=prompt(example)))
+        before.append(ChatMessageAssistant(content=shown_answer(example.target, answer_format)))
+    samples = []
+    for index, example in enumerate(graded):
+        metadata = {**example.traits, RECORD: to_record(example)}
+        if tasks:
+            metadata[CLUSTER] = example.task
+        text = prompt(example)
+        sample = Sample(
+            input=[*before, ChatMessageUser(content=text)] if before else text,
             target=list(example.targets),
             id=f"{graded.split}-{index}",
-            metadata={**example.traits, RECORD: to_record(example)},
+            metadata=metadata,
         )
-        for index, example in enumerate(graded)
-    ]
+        samples.append(sample)
     name = f"{graded.name}, {graded.split}"
     return Task(
         dataset=MemoryDataset(samples, name=name),
@@ -131,6 +169,27 @@ def recipe_to_task(
             "scorer": graded.plan.scorer.name,
         },
     )
+
+
+def _shown_examples(where: Mapping[str, Any], number: int) -> list[Example]:
+    """The first examples of the training split."""
+    if number == 0:
+        return []
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ParameterError("fewshot", f"must be a whole number of at least 0, not {number!r}")
+    shown = open_split(
+        where["recipe"],
+        n=number,
+        seed=where["seed"],
+        changes=where["set"],
+        described=where["described"],
+        role="train",
+    )
+    if shown.plan.split(shown.split).role != "train":
+        raise ParameterError(
+            "fewshot", f"is {number}, and {shown.name} has no training split to show examples from"
+        )
+    return list(shown)
 
 
 def _listed(changes: str | list[str] | Mapping[str, Any] | None) -> Changes:
@@ -188,16 +247,36 @@ def build_scorer() -> Callable[..., Any]:
 
 
 def _metrics(graded: GradedSplit, by: list[str] | None) -> list[Any]:
-    """Return mean and standard error, of all samples and by each trait."""
+    """Mean and standard error, of all samples and by each trait.
+
+    Samples of one task are not independent, so the error is clustered by task if there are several.
+    """
     from inspect_ai.scorer import grouped, mean, stderr
 
-    metrics = [mean(), stderr()]
+    def error(groups: Mapping[Any, set[str]]) -> Any:
+        # The clustered error is not defined for a group whose samples have one task.
+        if all(len(tasks) > 1 for tasks in groups.values()):
+            return stderr(cluster=CLUSTER)
+        return stderr()
+
+    is_clustered = bool(clusters_of(graded))
+    metrics = [mean(), stderr(cluster=CLUSTER) if is_clustered else stderr()]
     for trait in small_traits(graded) if by is None else by:
-        for metric, name in ((mean(), "mean"), (stderr(), "stderr")):
+        groups: dict[Any, set[str]] = {}
+        for example in graded:
+            groups.setdefault(example.traits.get(trait), set()).add(example.task)
+        spread = error(groups) if is_clustered else stderr()
+        for metric, name in ((mean(), "mean"), (spread, "stderr")):
             metrics.append(
                 grouped(metric, trait, all=False, name_template=f"{trait}={{group_name}} {name}")
             )
     return metrics
+
+
+def clusters_of(graded: GradedSplit) -> set[str]:
+    """The tasks of a split, if there are several and one of them has several examples."""
+    tasks = {example.task for example in graded}
+    return tasks if 1 < len(tasks) < len(graded) else set()
 
 
 def small_traits(graded: GradedSplit) -> list[str]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.core.errors import InputError
-from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.example import Example
+from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT, shown_answer
 from taskloom.core.twins import TwinKind, choose_twin
 from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
@@ -25,6 +26,9 @@ from taskloom.recipe.overrides import Changes, given_changes
 
 RECORD = "taskloom"
 """The column that the reward needs; TRL hands it on with every completion."""
+
+MOST_TRIED = 50
+"""Maximum number of other examples whose answers are tried as a wrong answer."""
 
 
 class RecipeReward:
@@ -102,6 +106,103 @@ def recipe_rewards(
     graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
     rows = [row_of(graded.prompt(example), to_record(example), chat) for example in graded]
     return datasets.Dataset.from_list(rows), RecipeReward(graded)
+
+
+def sft_dataset(
+    recipe: str | PathLike[str],
+    split: str | None = None,
+    n: int | None = None,
+    *,
+    seed: int | None = None,
+    changes: Changes = None,
+    described: bool = DESCRIBED,
+    chat: bool = True,
+    answer_format: str = ANSWER_FORMAT,
+) -> Any:
+    """The training examples of a recipe for `SFTTrainer`: `prompt` and `completion`.
+
+    Args:
+        recipe: As for `recipe_rewards`, like all other arguments.
+        split: As for `recipe_rewards`.
+        n: As for `recipe_rewards`.
+        seed: As for `recipe_rewards`.
+        changes: As for `recipe_rewards`.
+        described: As for `recipe_rewards`.
+        chat: As for `recipe_rewards`.
+        answer_format: As for `recipe_rewards`.
+    """
+    datasets = need("datasets", "datasets", "Dataset")
+    graded = _open(recipe, split, n, seed, changes, described, EXTRACT, answer_format)
+    rows = []
+    for example in graded:
+        prompt = row_of(graded.prompt(example), {}, chat)["prompt"]
+        rows.append({"prompt": prompt, "completion": _reply(graded, example.target, chat)})
+    return datasets.Dataset.from_list(rows)
+
+
+def preference_dataset(
+    recipe: str | PathLike[str],
+    split: str | None = None,
+    n: int | None = None,
+    *,
+    seed: int | None = None,
+    changes: Changes = None,
+    described: bool = DESCRIBED,
+    chat: bool = True,
+    answer_format: str = ANSWER_FORMAT,
+) -> Any:
+    """The training examples of a recipe for `DPOTrainer`: `prompt`, `chosen` and `rejected`.
+
+    The rejected answer is that of the example's twin, whose story differs in one place, or else of
+    another example. Examples without such an answer are left out.
+
+    Args:
+        recipe: As for `recipe_rewards`, like all other arguments.
+        split: As for `recipe_rewards`.
+        n: How many examples are read.
+        seed: As for `recipe_rewards`.
+        changes: As for `recipe_rewards`.
+        described: As for `recipe_rewards`.
+        chat: As for `recipe_rewards`.
+        answer_format: As for `recipe_rewards`.
+    """
+    datasets = need("datasets", "datasets", "Dataset")
+    graded = _open(recipe, split, n, seed, changes, described, EXTRACT, answer_format)
+    rows = []
+    for index, example in enumerate(graded):
+        wrong = _wrong_answer(graded, index, example)
+        if wrong is None:
+            continue
+        row = {
+            "prompt": row_of(graded.prompt(example), {}, chat)["prompt"],
+            "chosen": _reply(graded, example.target, chat),
+            "rejected": _reply(graded, wrong, chat),
+        }
+        rows.append(row)
+    return datasets.Dataset.from_list(rows)
+
+
+def _reply(graded: GradedSplit, answer: str, chat: bool) -> Any:
+    """A reply with an answer, as TRL takes it."""
+    text = shown_answer(answer, graded.answer_format)
+    # A bare text follows its prompt directly.
+    return [{"role": "assistant", "content": text}] if chat else f"\n{text}"
+
+
+def _wrong_answer(graded: GradedSplit, index: int, example: Example) -> str | None:
+    """A plausible answer that the scorer gives 0; None if none of those tried is wrong."""
+    answers = []
+    if graded.plan.variants is not None:
+        twin = choose_twin(graded.plan, example, "flip")
+        if twin is not None:
+            answers.append(twin.example.target)
+    for step in range(1, min(MOST_TRIED, len(graded))):
+        answers.append(graded[(index + step) % len(graded)].target)
+    for answer in answers:
+        reply = shown_answer(answer, graded.answer_format)
+        if graded.grade(reply, example).score == 0:
+            return answer
+    return None
 
 
 class TwinReward(RecipeReward):
