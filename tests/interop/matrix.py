@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".venv-interop"
 
 TESTS = {
-    "inspect": ["test_inspect.py", "test_provider_models.py"],
+    "inspect": ["test_inspect.py", "test_inspect_logs.py", "test_provider_models.py"],
     "lm-eval": ["test_lm_eval.py"],
     "verifiers": ["test_verifiers.py"],
     "trl": ["test_trl.py", "test_twin_rewards.py", "test_grpo.py"],
