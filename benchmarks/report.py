@@ -43,7 +43,7 @@ try:
     main()
 finally:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    print(used.ru_utime + used.ru_stime, file=sys.stderr)
+    print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr)
 """
 
 
@@ -136,7 +136,8 @@ def main() -> None:
             text=True,
             check=True,
         )
-        print(f"the command with its start: {float(done.stderr.split()[-1]):.2f} CPU-s")
+        seconds, peak = map(float, done.stderr.split()[-2:])
+        print(f"the command with its start, from the index: {seconds:.2f} CPU-s, {peak:.0f} MB")
 
 
 if __name__ == "__main__":
