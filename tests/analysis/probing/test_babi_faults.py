@@ -79,7 +79,7 @@ def test_forgetting_after_eight_sentences_is_shrunk_to_nine(seed: int) -> None:
     assert {sentences(failure) for failure in result.failures} <= {9, 10}
 
 
-@pytest.mark.xfail(reason="ten failures of a mix are too few to confirm a trait", strict=False)
+@pytest.mark.xfail(reason="all drawn stories are long, so they confirm no length", strict=False)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forgetting_after_eight_sentences_is_named(seed: int) -> None:
     result = tl.falsify(forgetful(solver(MIX)), MIX, seed=seed)
