@@ -79,7 +79,7 @@ def test_forgetting_after_eight_sentences_is_shrunk_to_nine(seed: int) -> None:
     assert {sentences(failure) for failure in result.failures} <= {9, 10}
 
 
-@pytest.mark.xfail(reason="ten failures of a mix are too few to confirm a trait", strict=False)
+@pytest.mark.xfail(reason="all drawn stories are long, so they confirm no length", strict=False)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forgetting_after_eight_sentences_is_named(seed: int) -> None:
     result = tl.falsify(forgetful(solver(MIX)), MIX, seed=seed)
@@ -121,4 +121,4 @@ def test_the_border_of_a_forgetful_solver_is_found(seed: int) -> None:
     nine, half = result.crossings
     assert (nine.level, nine.before) == (10, 10)
     assert half.after in (8, 10)
-    assert half.before is None or half.before >= 12
+    assert half.before is None or int(half.before) >= 12
