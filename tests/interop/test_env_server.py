@@ -276,3 +276,73 @@ def test_answers_leave_without_waiting_for_acknowledgements(
     urllib.request.urlopen(f"{server.url}/health").close()  # noqa: S310 - our own server
     assert seen
     assert all(seen)
+
+
+@pytest.fixture
+def socket_of(server: EnvironmentServer) -> Iterator[Any]:
+    client = pytest.importorskip("websockets.sync.client", reason="needs websockets")
+    with client.connect(server.url.replace("http", "ws") + "/ws", proxy=None) as connection:
+        yield connection
+
+
+def say(connection: Any, message: Any) -> dict[str, Any]:
+    connection.send(message if isinstance(message, str) else json.dumps(message))
+    answer: dict[str, Any] = json.loads(connection.recv(timeout=10))
+    return answer
+
+
+def test_a_session_has_one_episode_at_a_time(server: EnvironmentServer, socket_of: Any) -> None:
+    begun = say(socket_of, {"type": "reset", "data": {"seed": 3}})
+    assert begun["data"]["observation"]["prompt"] == SPLIT.prompt(SPLIT[3])
+    assert say(socket_of, {"type": "state"})["data"]["step_count"] == 0
+    right = {"type": "step", "data": {"text": f"Answer: {SPLIT[3].target}"}}
+    ended = say(socket_of, right)
+    assert (ended["data"]["reward"], ended["data"]["done"]) == (1.0, True)
+    assert say(socket_of, {"type": "state"})["data"]["step_count"] == 1
+    assert say(socket_of, right)["data"]["code"] == "EXECUTION_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("{", "INVALID_JSON"),
+        ("[" * 100_000, "INVALID_JSON"),
+        ("[]", "VALIDATION_ERROR"),
+        ({"type": "reset", "data": 7}, "VALIDATION_ERROR"),
+        ({"type": ["reset"]}, "UNKNOWN_TYPE"),
+        ({"type": "reset", "data": {"index": 5}}, "EXECUTION_ERROR"),
+        ({"type": "step", "data": {"text": "x"}}, "EXECUTION_ERROR"),
+    ],
+)
+def test_a_bad_message_is_answered_and_the_session_goes_on(
+    socket_of: Any, message: Any, code: str
+) -> None:
+    answer = say(socket_of, message)
+    assert (answer["type"], answer["data"]["code"]) == ("error", code)
+    assert say(socket_of, {"type": "reset"})["type"] == "observation"
+
+
+def test_a_plain_request_for_the_socket_is_answered(server: EnvironmentServer) -> None:
+    pytest.importorskip("websockets", reason="needs websockets")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{server.url}/ws", timeout=10)  # noqa: S310 - our own server
+    assert refused.value.code == 426
+    refused.value.close()
+
+
+def test_paths_of_openenv_are_answered(server: EnvironmentServer) -> None:
+    assert set(ask(server, "/schema")[1]) == {"action", "observation", "state"}
+    assert ask(server, "/metadata")[1]["name"] == "babi/8"
+    assert ask(server, "/state")[1] == {"episode_id": None, "step_count": 0}
+
+
+def test_openenv_s_client_connects_resets_and_steps(server: EnvironmentServer) -> None:
+    openenv = pytest.importorskip("openenv.core", reason="needs openenv-core: make test-interop")
+    client = openenv.GenericEnvClient(base_url=server.url)
+    with client.sync() as environment:
+        for index in range(len(SPLIT)):
+            begun = environment.reset()
+            assert begun.observation["prompt"] == SPLIT.prompt(SPLIT[index])
+            right = index % 2 == 0
+            ended = environment.step({"text": SPLIT[index].target if right else "nowhere"})
+            assert (ended.reward, ended.done) == (float(right), True)

@@ -1,7 +1,8 @@
 """A recipe as an environment behind HTTP: `reset` hands out an example, `step` scores the answer
 and ends the episode.
 
-The shape is OpenEnv's: JSON objects with `observation`, `reward` and `done`. The server listens on
+Clients of OpenEnv connect to `/ws`, where each connection is a session with one episode at a time,
+and read `/schema`, `/metadata` and `/state`. All others post to `/reset` and `/step`. The server listens on
 the loopback interface unless told otherwise, keeps what it handed out in memory, and has no other
 state. Each client that names itself has its own order of examples and its own open episodes. Clients
 without a name share an order, and each address has one. No client can end another's episode: ids of
@@ -22,7 +23,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from taskloom.core.errors import InputError, TaskloomError, echo
+from taskloom import __version__
+from taskloom.core.errors import InputError, MissingExtra, TaskloomError, echo
 from taskloom.core.listener import (
     LOOPBACK,
     address,
@@ -118,6 +120,23 @@ class RecipeEnvironment:
             "extract": str(g.extraction),
         }
 
+    def metadata(self) -> dict[str, Any]:
+        """What OpenEnv shows of an environment."""
+        g = self.graded
+        return {
+            "name": g.name,
+            "description": g.plan.describe,
+            "version": __version__,
+            "author": "Taskloom",
+            "documentation_url": "https://github.com/taskloom/taskloom",
+            "readme_content": None,
+        }
+
+    def forget(self, client: Asker) -> None:
+        """Forget a client and its open episodes."""
+        with self._lock:
+            self._clients.pop(client, None)
+
     def reset(self, index: object = None, client: Asker = NOBODY) -> dict[str, Any]:
         """Begin an episode with the example of an index, or with the client's next one."""
         with self._lock:
@@ -201,6 +220,100 @@ class RecipeEnvironment:
         raise InputError(f"index is {echo(index)}; it must be a whole number from 0 to {last}")
 
 
+SCHEMA = {
+    "action": {
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "The model's reply"}},
+        "required": ["text"],
+    },
+    "observation": {
+        "type": "object",
+        "properties": {
+            "prompt": {"type": "string", "description": "After reset: the message for the model"},
+            "task": {"type": "string"},
+            "traits": {"type": "object"},
+            "index": {"type": "integer"},
+            "answer": {"type": "string", "description": "After step: the extracted answer"},
+            "reason": {"type": "string", "description": "After step: why it has its score"},
+            "targets": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+    "state": {
+        "type": "object",
+        "properties": {
+            "episode_id": {"type": ["string", "null"]},
+            "step_count": {"type": "integer"},
+        },
+    },
+}
+"""JSON schemas of actions, observations and states, as OpenEnv asks for them."""
+
+
+class Session:
+    """One connection of an OpenEnv client: at most one open episode.
+
+    Args:
+        environment: What is served.
+        client: The name of the session, which nobody else has.
+    """
+
+    def __init__(self, environment: RecipeEnvironment, client: Asker) -> None:
+        self.environment, self.client = environment, client
+        self.episode: str | None = None
+        self.steps = 0
+        self.closed = False
+
+    def answer(self, raw: bytes) -> dict[str, Any]:
+        """The answer to one message; a bad one gets OpenEnv's error object."""
+        try:
+            message = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            return _error("INVALID_JSON", f"the message is not JSON ({str(error)[:100]})")
+        if not isinstance(message, dict) or not isinstance(message.get("data", {}), dict):
+            return _error("VALIDATION_ERROR", "a message has a text 'type' and an object 'data'")
+        kind, data = message.get("type"), message.get("data", {})
+        try:
+            if kind == "reset":
+                return self._reset(data)
+            if kind == "step":
+                return self._step(data)
+        except TaskloomError as error:
+            code = "CAPACITY_REACHED" if isinstance(error, BusyError) else "EXECUTION_ERROR"
+            return _error(code, str(error))
+        if kind == "state":
+            return {"type": "state", "data": self._state()}
+        if kind == "close":
+            self.closed = True
+            return {"type": "state", "data": self._state()}
+        return _error("UNKNOWN_TYPE", f"there is no message {echo(kind)}")
+
+    def _state(self) -> dict[str, Any]:
+        return {"episode_id": self.episode, "step_count": self.steps}
+
+    def _reset(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Begin an episode: `seed` chooses the example, and so does `index`."""
+        index, seed = data.get("index"), data.get("seed")
+        if index is None and isinstance(seed, int):
+            index = seed % len(self.environment.graded)
+        begun = self.environment.reset(index, self.client)
+        self.episode, self.steps = begun["episode"], 0
+        return _observed(begun["observation"], None, False)
+
+    def _step(self, action: dict[str, Any]) -> dict[str, Any]:
+        ended = self.environment.step(self.episode, action, self.client)
+        self.steps += 1
+        return _observed(ended["info"], ended["reward"], True)
+
+
+def _observed(observation: dict[str, Any], reward: float | None, done: bool) -> dict[str, Any]:
+    data = {"observation": observation, "reward": reward, "done": done}
+    return {"type": "observation", "data": data}
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"type": "error", "data": {"message": message, "code": code}}
+
+
 class EnvironmentServer(ThreadingHTTPServer):
     """The HTTP server of an environment."""
 
@@ -236,10 +349,20 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """Answer `/health` and `/info`."""
-        paths = {"/health": {"status": "healthy"}, "/info": self.server.environment.info()}
+        """Answer `/health`, `/info` and what OpenEnv asks for; `/ws` becomes a WebSocket."""
         if self._is_refused():
             return
+        environment = self.server.environment
+        if self.path == "/ws":
+            self._serve_session()
+            return
+        paths = {
+            "/health": {"status": "healthy"},
+            "/info": environment.info(),
+            "/metadata": environment.metadata(),
+            "/schema": SCHEMA,
+            "/state": {"episode_id": None, "step_count": 0},
+        }
         if self.path in paths:
             self._send(200, paths[self.path])
         else:
@@ -264,6 +387,47 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
             self._send(503, {"error": str(error)})
         except TaskloomError as error:
             self._send(400, {"error": str(error)})
+
+    def _serve_session(self) -> None:
+        """Speak OpenEnv's protocol over a WebSocket until the client closes it."""
+        try:
+            from websockets.frames import Opcode
+            from websockets.http11 import Request
+            from websockets.server import ServerProtocol
+        except ImportError:
+            error = MissingExtra("/ws", "websockets", "openenv")
+            self._send(501, {"error": str(error)})
+            return
+        socket = self.connection
+        socket.settimeout(IDLE_SECONDS)  # a trainer may think long between two steps
+        self.close_connection = True
+        protocol = ServerProtocol(max_size=MOST_BYTES)
+        # The request was read already; the protocol wants to see it, too.
+        head = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        protocol.receive_data(f"GET {self.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
+        session = Session(self.server.environment, Asker(self.client_address[0], uuid.uuid4().hex))
+        text = b""
+        try:
+            while True:
+                for event in protocol.events_received():
+                    if isinstance(event, Request):
+                        protocol.send_response(protocol.accept(event))
+                    elif event.opcode in (Opcode.TEXT, Opcode.CONT):
+                        text += event.data
+                        if event.fin:
+                            protocol.send_text(json.dumps(session.answer(text)).encode())
+                            text = b""
+                for data in protocol.data_to_send():
+                    if data:
+                        socket.sendall(data)
+                if session.closed or protocol.close_expected():
+                    break
+                received = socket.recv(65_536)
+                if not received:
+                    break
+                protocol.receive_data(received)
+        finally:
+            session.environment.forget(session.client)
 
     def _is_refused(self) -> bool:
         """Refuse requests that name another host, or that a page in a browser caused."""
