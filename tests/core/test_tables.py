@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import taskloom as tl
 from taskloom.analysis import figures
 from taskloom.core import tables
-from taskloom.core.tables import table
+from taskloom.core.tables import emit, table
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.store import Store
 from tests.experiments.made_up_runs import write
@@ -158,3 +159,35 @@ def test_rows_beyond_the_most_are_counted_and_not_written() -> None:
 
     made = tables.table_of([tables.Column("n", value)], range(5), 2)
     assert (len(made), made.total, written) == (2, 5, [0, 1])
+
+
+SLURS = codecs.decode(tables._SLURS, "rot13").split()
+
+
+@pytest.mark.parametrize("form", ["{}", "{}s", "a ({}), b"])
+def test_slurs_are_masked_in_what_is_printed(form: str) -> None:
+    for word in SLURS:
+        for spelling in (word, word.capitalize(), word.upper()):
+            text = form.format(spelling)
+            shown = tables.printable(text)
+            assert spelling[1:] not in shown
+            assert spelling[0] in shown
+            assert len(shown) == len(text)
+
+
+def test_ordinary_words_are_not_masked() -> None:
+    text = "A raccoon, a frog and a spade: despicable, fagot, yiddish, cocoon, dike, half"
+    assert tables.printable(text) == text
+
+
+def test_masking_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tables.UNMASKED, "1")
+    assert tables.printable(SLURS[0]) == SLURS[0]
+
+
+def test_pages_and_json_are_never_masked(capsys: pytest.CaptureFixture[str]) -> None:
+    made = tables.table(["word"], [[SLURS[0]]])
+    assert SLURS[0] in made.html()
+    assert SLURS[0] in made.markdown()
+    emit({"word": SLURS[0]})
+    assert SLURS[0] in capsys.readouterr().out

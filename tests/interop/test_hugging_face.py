@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import yaml
 
 import taskloom as tl
 from taskloom.cli import run
+from taskloom.core import tables
 from taskloom.core.errors import DataError
 from taskloom.data.audit import audit
+from taskloom.data.datasheet import BLANK
 from taskloom.interop.hugging_face import card, export_hf
 
 SIZES = {"splits": {"train": {"n": 300}, "iid": {"n": 50}, "all": {"n": 20}}}
@@ -133,3 +136,39 @@ def test_a_card_says_whose_code_its_recipe_needs(tmp_path: Path) -> None:
     text = card(tl.Dataset(manifest, data.tables), audit(data))
     assert "needs the Python code that defines `mine/echo`" in text
     assert "needs the Python code" not in card(data, audit(data))
+
+
+def answers_of(text: str) -> dict[str, str]:
+    """The questions of a card's datasheet with their answers."""
+    lines = text.partition("## Datasheet")[2].splitlines()
+    asked = [line.removeprefix("- *").split("* ", 1) for line in lines if line.startswith("- *")]
+    return dict(asked)
+
+
+def test_the_datasheet_is_answered_from_the_manifest_and_leaves_marked_blanks() -> None:
+    data = tl.make("ctl/A", set={"splits": {"train": {"n": 100}}}, seed=4)
+    answers = answers_of(card(data, audit(data)))
+    rows = sum(entry["n"] for entry in data.manifest["splits"].values())
+    assert answers["How many are there?"] == f"{rows:,}."
+    assert "seed 4" in answers["All possible instances, or a sample?"]
+    assert answers["Might it offend?"].startswith("0 rows")
+    assert answers["Under which licence?"] == "`apache-2.0`."
+    assert answers["Who funded it?"] == BLANK
+    assert len(answers) > 30
+
+
+def test_data_of_others_leave_more_blanks(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text('{"input": "a", "target": "b"}\n', encoding="utf-8")
+    own = tl.load(tmp_path)
+    answers = answers_of(card(own, audit(own)))
+    assert answers["How was the data acquired?"] == BLANK
+    assert answers["Do third parties restrict it?"] == BLANK
+
+
+def test_the_datasheet_counts_rows_with_slurs(tmp_path: Path) -> None:
+    word = codecs.decode(tables._SLURS, "rot13").split()[0]
+    rows = [("a", "b"), (f"x {word} y", "b"), ("c", word.upper()), (f"{word}x", "b")]
+    text = "".join(json.dumps({"input": i, "target": t}) + "\n" for i, t in rows)
+    (tmp_path / "train.jsonl").write_text(text, encoding="utf-8")
+    own = tl.load(tmp_path)
+    assert answers_of(card(own, audit(own)))["Might it offend?"].startswith("2 rows")

@@ -8,8 +8,9 @@ import dataclasses
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -21,7 +22,13 @@ from taskloom.core.errors import TaskloomError
 from taskloom.experiments.spec.experiment import Experiment
 from taskloom.learners.config import read as read_learner
 from taskloom.papers.zest.experiments import OTHERS
+from taskloom.recipe import read as read_recipe
 from taskloom.recipe.yaml_files import parse
+from taskloom.suites.taskbench.catalog import paper_atoms
+from taskloom.suites.taskbench.fields import Family, TaskbenchFields
+from taskloom.suites.taskbench.language import name as normal_name
+from taskloom.suites.taskbench.language import parse as parse_function
+from taskloom.suites.taskbench.language.parser import read_typed
 
 CONDITIONS = parse((Path(__file__).parent / "paper_conditions.yaml").read_text(encoding="utf-8"))
 
@@ -100,6 +107,25 @@ def test_the_tables_of_zest_are_experiments_of_their_own() -> None:
         for table in ("zest/table3", "zest/table7", "zest/table8", "zest/table9")
     }
     assert len(set(plans.values())) == len(plans)
+
+
+def test_figure_4_of_taskbench500_takes_all_pairs_of_atoms() -> None:
+    planned = experiments_of(find_study("taskbench500/figure4"), "paper")
+    unions = [one.recipes[0] for one in planned if recipe_name(one.recipes[0]).endswith("balanced")]
+    assert unions
+    for recipe in unions:
+        assert isinstance(recipe, dict)
+        fields = read_recipe("taskbench/balanced", recipe["set"]).fields
+        assert isinstance(fields, TaskbenchFields)
+        tasks = set(fields.tasks())
+        typed = {atom: read_typed(atom)[1] for atom in paper_atoms(get_args(Family))}
+        relations = [atom for atom, kind in typed.items() if kind.form == "relation"]
+        pairs = [
+            f"union({', '.join(sorted(pair))})"
+            for pair in combinations(relations, 2)
+            if typed[pair[0]] == typed[pair[1]]
+        ]
+        assert {normal_name(parse_function(pair)) for pair in pairs} == tasks
 
 
 STORED = {

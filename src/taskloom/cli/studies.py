@@ -13,7 +13,7 @@ import typer
 from taskloom.cli.experiments import print_plan
 from taskloom.cli.options import Engine, Json, OnlyPlan, RunStore, Where, Workers
 from taskloom.core.errors import ParameterError, TaskloomError
-from taskloom.core.tables import console, emit, table
+from taskloom.core.tables import console, emit, printable, table
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
@@ -218,7 +218,7 @@ def print_findings(
         if finding.text:
             print(f"{finding.text}\n")
         if finding.table is not None:
-            print(f"{finding.table}\n")
+            print(printable(f"{finding.table}\n"))
         if finding.judgements:
             judged = short_judgement_table(finding.judgements).shown()
             console().print(replace(judged, title="beside the published numbers"), "")

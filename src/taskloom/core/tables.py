@@ -5,11 +5,14 @@ Nothing of the data is markup: a name with `<b>`, `[bold]` or `\\textbf` in it i
 
 from __future__ import annotations
 
+import codecs
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -272,11 +275,45 @@ def percent(value: float) -> str:
 _ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def printable(text: str) -> str:
-    """A text with terminal escapes and marks that reorder a line shown by their codes; data may
-    come from anybody.
+_SLURS = """
+    pnssre pnsser puvanzna puvax pbbyvr pbbyl pbba qntb qnexrl qnexvr qnexl snt snttbg tvamb
+    tbbx ternfronyy unys-oerrq unys-pnfgr ubaxrl ubaxvr ubaxl ulzvr vawha wnc wvtnobb xnssve
+    xnsve xvxr xenhgurnq znevpóa avttn avttre avten cnxv cvpnavaal cvppnavaal cvpxnavaal cbbs
+    cbbir enturnq erqfxva furral furtrgm fuvxfn fuvxfr fynag-rlr fcvp fcvpx fcvx fhqnpn
+    gbjryurnq jrgonpx jbt jbc lvq
+"""
+"""Words that WordNet marks as slurs, without those that have an everyday meaning (spade, queen), and
+some that it lacks; in ROT13, so that a search through the source does not show them.
+"""
+
+UNMASKED = "TASKLOOM_UNMASKED"
+"""Name of the environment variable that shows slurs as they are, if it is not empty."""
+
+
+@cache
+def slur_pattern() -> str:
+    """A regular expression of slurs as whole words, singular and plural, to be matched without
+    regard to case.
     """
-    return _ORDERS.sub(lambda match: ascii(match[0])[1:-1], text)
+    words = codecs.decode(_SLURS, "rot13").split()
+    return rf"\b(?:{'|'.join(words)})(?:e?s)?\b"
+
+
+def printable(text: str) -> str:
+    """A text for a terminal; data may come from anybody.
+
+    Terminal escapes and marks that reorder a line are shown by their codes, and all letters of a
+    slur but the first as asterisks: vocabularies of the papers are unfiltered. Data and JSON are
+    never masked.
+    """
+    shown = _ORDERS.sub(lambda match: ascii(match[0])[1:-1], text)
+    if os.environ.get(UNMASKED):
+        return shown
+    return re.sub(slur_pattern(), _masked, shown, flags=re.IGNORECASE)
+
+
+def _masked(match: re.Match[str]) -> str:
+    return match[0][0] + "*" * (len(match[0]) - 1)
 
 
 def column_widths(

@@ -19,6 +19,7 @@ from taskloom.core.files import atomic_folder, path_of
 from taskloom.core.registry import SUITES
 from taskloom.data.audit import Audit, audit
 from taskloom.data.dataset import Dataset, load, split_names
+from taskloom.data.datasheet import datasheet
 
 AUDIT, MANIFEST, RECIPE = "audit.json", "taskloom-manifest.json", "recipe.yaml"
 SMALL = (
@@ -112,6 +113,7 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
         _columns(data.table(full[0])) if full else "",
         _making(manifest, sources),
         _certificate(certificate),
+        datasheet(data, certificate, str(head["license"])),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -21,9 +21,11 @@ from taskloom.experiments.sources.score_files import open_runs
 from taskloom.experiments.statistics import wilson
 from taskloom.papers.zest.competence_tables import BY_TYPE, Consistency, consistency
 from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
+from taskloom.papers.zest.runs import chosen_by_dev
 from taskloom.recipe import read
 from taskloom.suites.zest.evaluation import score_examples
 from taskloom.suites.zest.evaluation.score_report import Mode
+from tests.analysis.made_up_scores import group, made_up
 
 SIZES = {"tasks": {"train": 12, "dev": 40, "test": 12}, "passages": 4, "domains": ["parks"]}
 Answerer = Callable[[Example], str]
@@ -524,3 +526,45 @@ def test_a_direction_between_kinds_of_tasks_needs_the_tasks(
 ) -> None:
     scores = ([0.50, 0.52, 0.51], [0.40, 0.41, 0.42])
     assert only_verdict(ClaimedDirection("a above b", "m", 0.1, *scores, tasks=tasks)) == verdict
+
+
+def search(splits: str, rates: dict[float, float], **fields: Any) -> list[dict[str, Any]]:
+    """A run of each rate, with its score on a split."""
+    return [
+        group(
+            "zest/synthetic",
+            "fine-tune",
+            {splits: [score]},
+            {**fields, "learner.rate": rate},
+        )
+        for rate, score in rates.items()
+    ]
+
+
+SCORES_OF_RATES = {5e-4: 0.3, 1e-3: 0.5, 2e-3: 0.4}
+
+
+@pytest.mark.parametrize("split", ["dev", "zest/synthetic:dev"])
+def test_dev_chooses_among_the_rates_of_a_search(tmp_path: Path, split: str) -> None:
+    alone = search(split, SCORES_OF_RATES, **{"learner.preset": "zest"})
+    # Another part of the input is another search.
+    question = search(
+        split, {1e-3: 0.1, 4e-3: 0.2}, **{"learner.preset": "zest", "recipe.parts": "question"}
+    )
+    runs = made_up(tmp_path, *alone, *question)
+    chosen = chosen_by_dev(runs, [[run.name] for run in runs])
+    rates = {runs[names[0]].fields["learner.rate"] for names, _ in chosen}
+    assert rates == {1e-3, 4e-3}
+    assert "rate 0.001 is best on dev among 3 settings" in chosen[0][1]
+
+
+def test_rates_without_a_preset_are_rows_of_their_own(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, *search("dev", SCORES_OF_RATES))
+    chosen = chosen_by_dev(runs, [[run.name] for run in runs])
+    assert [note for _, note in chosen] == ["", "", ""]
+
+
+def test_a_search_without_dev_is_refused(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, *search("test", SCORES_OF_RATES, **{"learner.preset": "zest"}))
+    with pytest.raises(StudyError, match="no score on dev"):
+        chosen_by_dev(runs, [[run.name] for run in runs])

@@ -142,9 +142,10 @@ def description_runs(
         kinds.setdefault(_kind(run), []).append(run.name)
     splits: dict[tuple[str, int, str], list[Example]] = {}
     chosen = []
-    for names in chosen_by_dev(runs, list(kinds.values())):
+    for names, note in chosen_by_dev(runs, list(kinds.values())):
         group = _group(runs, names, parts, mode, splits, totals)
         if group is not None:
+            group.notes.extend([f"{group.model}, {group.part}: {note}"] if note else [])
             chosen.append(group)
     if not chosen:
         raise StudyError(
@@ -160,8 +161,9 @@ SEARCHED = ("learner.rate", "learner.epochs")
 """Settings that the paper searches."""
 
 
-def chosen_by_dev(runs: Runs, kinds: Sequence[list[str]]) -> list[list[str]]:
-    """The runs of a preset that did best on dev among those that differ in searched settings alone.
+def chosen_by_dev(runs: Runs, kinds: Sequence[list[str]]) -> list[tuple[list[str], str]]:
+    """The runs of a preset that did best on dev among those that differ in searched settings alone,
+    with a note on the choice; empty if there was none.
 
     Runs without a preset are all kept: their settings are the user's, and each is a row.
 
@@ -176,18 +178,39 @@ def chosen_by_dev(runs: Runs, kinds: Sequence[list[str]]) -> list[list[str]]:
         fields = {key: value for key, value in run.fields.items() if key not in searched}
         same = json_digest([run.recipe, run.learner, fields, run.data])
         searches.setdefault(same, []).append(names)
-    return [max(search, key=lambda names: _on_dev(runs, names)) for search in searches.values()]
+    return [_best(runs, search) for search in searches.values()]
+
+
+def _best(runs: Runs, search: Sequence[list[str]]) -> tuple[list[str], str]:
+    """The runs of a search with the best score on dev, and a note that names their settings."""
+    if len(search) == 1:
+        return search[0], ""
+    scores = [_on_dev(runs, names) for names in search]
+    best = scores.index(max(scores))
+    fields = runs[search[best][0]].fields
+    settings = [
+        f"{key.removeprefix('learner.')} {fields[key]:g}" for key in SEARCHED if key in fields
+    ]
+    note = f"{', '.join(settings)} is best on dev among {len(search)} settings ({max(scores):.3f})."
+    return search[best], note
 
 
 def _on_dev(runs: Runs, names: Sequence[str]) -> float:
-    """Mean score of the examples of dev; 0 if it was not answered."""
-    scores = [
-        result.score or 0.0
-        for name in names
-        for split, result in runs[name].splits.items()
-        if _plain(split) == "dev"
-    ]
-    return fmean(scores) if scores else 0.0
+    """Mean score of the examples of dev; an error if a run of a search did not answer it."""
+    scores = []
+    for name in names:
+        own = [
+            result.score
+            for split, result in runs[name].splits.items()
+            if _plain(split) == "dev" and result.score is not None
+        ]
+        if not own:
+            raise StudyError(
+                f"the run {name} is one of a search, which dev decides, and has no score on dev;"
+                " add dev to 'evaluate'"
+            )
+        scores += own
+    return fmean(scores)
 
 
 def _plain(split: str) -> str:
