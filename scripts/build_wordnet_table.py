@@ -6,7 +6,8 @@ Run it with NLTK_DATA (or TASKLOOM_DATA) set:  python scripts/build_wordnet_tabl
 
 from __future__ import annotations
 
-from taskloom.suites.taskbench.worlds.words import corpora, wordnet
+from taskloom.suites.taskbench.worlds import corpora
+from taskloom.suites.taskbench.worlds.words import wordnet
 from taskloom.suites.taskbench.worlds.words.wordnet import read_wordnet
 
 

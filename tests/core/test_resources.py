@@ -16,7 +16,7 @@ import pytest
 from taskloom.core import resources
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.suites import babi
-from taskloom.suites.taskbench.worlds.words.corpora import WANTED
+from taskloom.suites.taskbench.worlds.corpora import WANTED
 
 BODY = bytes(range(256)) * 400
 

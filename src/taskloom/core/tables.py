@@ -282,7 +282,7 @@ _SLURS = """
     cbbir enturnq erqfxva furral furtrgm fuvxfn fuvxfr fynag-rlr fcvp fcvpx fcvx fhqnpn
     gbjryurnq jrgonpx jbt jbc lvq
 """
-"""Words that WordNet marks as slurs, without those that have an everyday meaning (spade, queen), and
+"""Words that WordNet marks as slurs, without most that have an everyday meaning (spade, queen), and
 some that it lacks; in ROT13, so that a search through the source does not show them.
 """
 

@@ -17,11 +17,11 @@ from taskloom.suites.taskbench.evaluation.derivations import Deriver
 from taskloom.suites.taskbench.evaluation.evaluator import profile, solve
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import normal, read, read_typed, type_of
+from taskloom.suites.taskbench.worlds import corpora
 from taskloom.suites.taskbench.worlds.words import (
     LexicalWorld,
     Rules,
     Words,
-    corpora,
     lexicon,
     open_words,
     wordnet,

@@ -18,7 +18,7 @@ from taskloom.core.offers import TraitName, View
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource
 from taskloom.suites.taskbench.fields import TaskbenchFields
-from taskloom.suites.taskbench.worlds.words.corpora import NLTK_DATA
+from taskloom.suites.taskbench.worlds.corpora import NLTK_DATA
 
 if TYPE_CHECKING:
     from taskloom.core.example import Answer, Example

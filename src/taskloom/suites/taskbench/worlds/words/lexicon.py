@@ -22,7 +22,8 @@ from taskloom.core.errors import DataError
 from taskloom.core.files import atomic_folder, cache_folder
 from taskloom.core.plan import Source
 from taskloom.suites.taskbench.tables import Table, of_sets
-from taskloom.suites.taskbench.worlds.words import corpora, invented_words
+from taskloom.suites.taskbench.worlds import corpora
+from taskloom.suites.taskbench.worlds.words import invented_words
 from taskloom.suites.taskbench.worlds.words.wordnet import (
     ENDINGS,
     POS,

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskloom.core.errors import DataError
-from taskloom.suites.taskbench.worlds.words.corpora import Corpus
+from taskloom.suites.taskbench.worlds.corpora import Corpus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
