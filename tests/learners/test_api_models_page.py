@@ -143,8 +143,8 @@ def test_the_viewer_names_the_models_and_shows_prompt_and_reply(
         assert extraction.ANSWER_FORMAT[:20] in answers
         sides = {"a": first.name, "b": second.name, "split": "mix"}
         compared = viewer.get(f"{at}/compare", params=sides).text
-        assert "large, seed 0" in compared
-        assert "small, seed 0" in compared
+        assert "large, babi/mix-T7, seed 0" in compared
+        assert "small, babi/mix-T7, seed 0" in compared
         assert "Prompt and reply" in compared
 
 
