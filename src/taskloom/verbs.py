@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from taskloom.core.errors import InputError, ParameterError, TaskloomError, echo
+from taskloom.core.extraction import EXTRACT
 from taskloom.core.files import path_of
 
 if TYPE_CHECKING:
@@ -288,7 +289,6 @@ def rescore(
         extract: For logs: how answers are cut out of replies. Default: `final`.
         out: For logs: a new folder for the items with their new scores, which `runs` reads.
     """
-    from taskloom.core.extraction import EXTRACT
     from taskloom.experiments.files import STORE
     from taskloom.experiments.rescore import OWN, logs_of, rescore_logs
     from taskloom.experiments.rescore import rescore as score_again
@@ -346,7 +346,8 @@ def export(
     out: str | Path,
     *,
     split: str | None = None,
-    extract: str = "line",
+    extract: str = EXTRACT,
+    variants: str = "both",
     task: str | Path | None = None,
 ) -> Exported:
     """Write a dataset for another tool, or one of its splits in a format that its suite offers.
@@ -357,6 +358,7 @@ def export(
         out: The file to write; a folder for `hf` and `lm-eval`.
         split: Which split, for the formats of suites.
         extract: For `lm-eval`: how answers are cut out of replies.
+        variants: For `lm-eval`: `choice`, `generation` or `both`.
         task: The file that defines the dataset's task or suite, unless an installed package has it.
     """
     folder, path = path_of(data), path_of(out)
@@ -375,25 +377,22 @@ def export(
         return Exported(
             path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {}
         )
-    return _export_lm_eval(folder, path, extract)
+    return _export_lm_eval(folder, path, extract, variants)
 
 
-def _export_lm_eval(folder: Path, path: Path, extract: str) -> Exported:
+def _export_lm_eval(folder: Path, path: Path, extract: str, variants: str) -> Exported:
     from taskloom.interop.lm_eval import export_lm_eval
 
-    tasks = export_lm_eval(folder, path, extract=extract)
-    form = f"a choice of {len(tasks.choices)} answers" if tasks.choices else "generation"
-    groups = "".join(f"\n  {name}" for name in (tasks.group, *tasks.tasks, *tasks.by_trait))
-    command = f"lm_eval --include_path {path} --tasks {tasks.group}"
+    tasks = export_lm_eval(folder, path, extract=extract, variants=variants)
+    listed = "".join(f"\n  {name}" for name in (*tasks.groups, *tasks.tasks, *tasks.by_trait))
+    command = f"lm_eval --include_path {path} --tasks {tasks.groups[0]}"
     details = {
-        "group": tasks.group,
+        "groups": list(tasks.groups),
         "tasks": list(tasks.tasks),
         "by_trait": list(tasks.by_trait),
         "choices": list(tasks.choices),
     }
-    return Exported(
-        path, "lm-eval", f"{path}: {command} ({form}); tasks and groups:{groups}", details
-    )
+    return Exported(path, "lm-eval", f"{path}: {command}; groups and tasks:{listed}", details)
 
 
 def _export_split(

@@ -5,6 +5,7 @@ Taskloom does.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,9 @@ import yaml
 
 import taskloom as tl
 from taskloom.cli import run
-from taskloom.core.errors import DataError
+from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.extraction import Extraction
+from taskloom.core.scoring import answer_or_none
 from taskloom.interop import lm_eval as adapter
 from taskloom.interop.graded import from_record
 from tests.interop.cases import HOSTILE, MANY, replies
@@ -61,15 +63,18 @@ def test_splits_are_tasks_and_traits_are_groups(written: Path) -> None:
         "taskloom_ctl_A_ood",
     ]
     task = load_yaml(folder / "taskloom_ctl_A_iid.yaml")
-    assert task["output_type"] == "multiple_choice"
-    assert task["doc_to_choice"] == list("01234567")
+    template = load_yaml(folder / task["include"])
+    assert template["output_type"] == "multiple_choice"
+    assert template["doc_to_choice"] == list("01234567")
+    generative = load_yaml(folder / "taskloom_ctl_A_generative_iid.yaml")
+    assert load_yaml(folder / generative["include"])["output_type"] == "generate_until"
     lengths = load_yaml(folder / "taskloom_ctl_A_iid_by_length_group.yaml")["task"]
     parts = [load_yaml(folder / f"{name}.yaml")["dataset_kwargs"]["value"] for name in lengths]
     assert parts == sorted({e.traits["length"] for e in tl.load(written / "a")["iid"]})
 
 
 def test_documents_of_a_part_have_its_trait_and_the_best_choice_is_scored(written: Path) -> None:
-    data = written / "tasks" / "taskloom_ctl_A" / "taskloom_ctl_A_data"
+    data = written / "tasks" / "taskloom_ctl_A" / "data"
     whole = adapter.documents(data, split="iid", train="train", version=1.0)
     part = adapter.documents(data, split="iid", trait="length", value=3)
     assert len(whole["test"]) == 60
@@ -78,8 +83,8 @@ def test_documents_of_a_part_have_its_trait_and_the_best_choice_is_scored(writte
     for doc in whole["test"]:
         likely = [(-1.0 if i == doc["choice"] else -2.0, False) for i in range(8)]
         unlikely = [(-3.0 if i == doc["choice"] else -2.0, False) for i in range(8)]
-        assert adapter.score(data, doc, likely) == {"score": 1.0}
-        assert adapter.score(data, doc, unlikely) == {"score": 0.0}
+        assert adapter.choose(data, doc, likely) == {"acc": 1.0, "acc_norm": 1.0}
+        assert adapter.choose(data, doc, unlikely) == {"acc": 0.0, "acc_norm": 0.0}
 
 
 def test_hostile_generations_score_zero(tmp_path: Path) -> None:
@@ -95,6 +100,32 @@ def test_a_folder_that_is_none_or_is_taken_is_refused(written: Path, tmp_path: P
         adapter.export_lm_eval(written / "a", written / "tasks")
     with pytest.raises(DataError, match="is not a Taskloom dataset"):
         adapter.export_lm_eval(tmp_path, tmp_path / "tasks")
+
+
+def test_a_longer_answer_is_chosen_by_its_likelihood_per_character(tmp_path: Path) -> None:
+    tl.make("babi/1", tmp_path, set={"splits": {"train": {"n": 400}, "test": {"n": 12}}})
+    answers = adapter.closed_answers_of(tmp_path)
+    long, short = max(answers, key=len), min(answers, key=len)
+    doc = next(d for d in adapter.documents(tmp_path, split="train")["test"] if d["target"] == long)
+    # Likelier per character, though less likely as a whole.
+    sums = {long: -1.0 * len(long), short: -1.1 * len(short)}
+    results = [(sums.get(answer, -99.0), False) for answer in answers]
+    assert adapter.choose(tmp_path, doc, results) == {"acc": 0.0, "acc_norm": 1.0}
+
+
+def test_variants_are_written_as_asked(written: Path, tmp_path: Path) -> None:
+    kinds = {"choice": ["taskloom_ctl_A"], "generation": ["taskloom_ctl_A_generative"]}
+    for kind, groups in kinds.items():
+        tasks = adapter.export_lm_eval(written / "a", tmp_path / kind, variants=kind)
+        assert list(tasks.groups) == groups
+    with pytest.raises(ParameterError, match="generation"):
+        adapter.export_lm_eval(written / "a", tmp_path / "x", variants="generations")
+    tl.make("babi/8", tmp_path / "open", set={"splits": {"test": {"n": 12}}})
+    with pytest.raises(ParameterError, match="few answers"):
+        adapter.export_lm_eval(tmp_path / "open", tmp_path / "y", variants="choice")
+    readme = (tmp_path / "choice" / "taskloom_ctl_A" / "README.md").read_text(encoding="utf-8")
+    assert "@software{taskloom" in readme
+    assert tl.load(written / "a").digest in readme
 
 
 @pytest.fixture(scope="module")
@@ -128,15 +159,20 @@ def fake_model(answers: dict[str, str]) -> Any:
     return Fake()
 
 
-@pytest.mark.parametrize("recipe", SMALL)
-def test_scores_are_those_of_taskloom(harness: Any, recipe: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("recipe", "variant"), [*((recipe, "generation") for recipe in SMALL), ("ctl/A", "choice")]
+)
+def test_scores_are_those_of_taskloom(
+    harness: Any, recipe: str, variant: str, tmp_path: Path
+) -> None:
     from lm_eval.tasks import TaskManager
 
     data = tl.make(recipe, tmp_path / "data", set=SMALL[recipe])
-    tasks = adapter.export_lm_eval(tmp_path / "data", tmp_path / "tasks", extract="final")
+    tasks = adapter.export_lm_eval(tmp_path / "data", tmp_path / "tasks", variants=variant)
     scorer = data.recipe.plan(0).scorer
     name = tasks.tasks[-1] if recipe != "ctl/A" else tasks.tasks[0]
-    split = load_yaml(tmp_path / "tasks" / tasks.group / f"{name}.yaml")["dataset_kwargs"]["split"]
+    [file] = (tmp_path / "tasks").rglob(f"{name}.yaml")
+    split = load_yaml(file)["dataset_kwargs"]["split"]
     docs = adapter.documents(tmp_path / "data", split=split)["test"]["record"][:MANY]
     examples = [from_record(json.loads(record)) for record in docs]
     texts = replies(examples, scorer)
@@ -152,15 +188,17 @@ def test_scores_are_those_of_taskloom(harness: Any, recipe: str, tmp_path: Path)
         log_samples=True,
         bootstrap_iters=0,
     )
-    scores = {s["doc"]["record"]: s["score"] for s in result["samples"][name]}
+    metric = "acc" if tasks.choices else "score"
+    scores = {s["doc"]["record"]: s[metric] for s in result["samples"][name]}
     cut = Extraction.read("whole" if tasks.choices else "final")
     last = dict(zip(docs, zip(texts, examples, strict=True), strict=True))
     assert scores == {
-        record: scorer.score(cut(text), example) for record, (text, example) in last.items()
+        record: scorer.score(answer_or_none(cut(text)), example)
+        for record, (text, example) in last.items()
     }
     assert len(docs) == MANY
-    assert bool(tasks.choices) == (recipe == "ctl/A")
-    assert result["results"][name]["score,none"] == pytest.approx(
+    assert bool(tasks.choices) == (variant == "choice")
+    assert result["results"][name][f"{metric},none"] == pytest.approx(
         sum(scores.values()) / len(scores), abs=0.01
     )
 
@@ -180,7 +218,7 @@ def test_the_command_of_the_docs_runs_with_a_tiny_model(
     ]
     command += [
         "--tasks",
-        "taskloom_ctl_A,taskloom_ctl_A_ood_by_length",
+        "taskloom_ctl_A,taskloom_ctl_A_generative,taskloom_ctl_A_ood_by_length",
         "--model_args",
         f"pretrained={folder}",
     ]
@@ -189,4 +227,5 @@ def test_the_command_of_the_docs_runs_with_a_tiny_model(
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "taskloom_ctl_A_ood_length_" in done.stdout
-    assert "|score |" in done.stdout
+    for metric in ("acc", "acc_norm", "score"):
+        assert re.search(rf"\|{metric} *\|", done.stdout)

@@ -11,6 +11,7 @@ import typer
 
 from taskloom.cli.options import NOTHING, Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.extraction import EXTRACT
 from taskloom.core.tables import console, emit, percent, plain_text, printable, table
 
 if TYPE_CHECKING:
@@ -112,7 +113,11 @@ def export(
     ] = None,
     extract: Annotated[
         str, typer.Option("--extract", help="For lm-eval: how answers are cut out of replies.")
-    ] = "line",
+    ] = EXTRACT,
+    variants: Annotated[
+        str,
+        typer.Option("--as", help="For lm-eval: choice, generation, or both."),
+    ] = "both",
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
@@ -128,7 +133,9 @@ def export(
     """
     from taskloom import verbs
 
-    result = verbs.export(folder, kind, out, split=split, extract=extract, task=task)
+    result = verbs.export(
+        folder, kind, out, split=split, extract=extract, variants=variants, task=task
+    )
     place = "folder" if kind in verbs.TOOLS else "file"
     print_exported(
         {place: str(result.path), "format": kind, **result.details}, result.text, as_json

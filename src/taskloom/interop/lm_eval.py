@@ -4,10 +4,11 @@ by the recipe's scorer.
     taskloom export my-data --format lm-eval -o tasks/
     lm_eval --include_path tasks --tasks taskloom_my_data --model hf --model_args pretrained=…
 
-Answers that are few and known (`Yes`, eight symbols) make a multiple-choice task, all others a
-generation task; `--extract final` makes a generation task of both, for chat models. Every split is
-a task; the splits of the dataset are a group, and so are, for each trait with few values, the parts
-of a split by that trait.
+If answers are few and known (`Yes`, eight symbols), a task has two variants: a choice of the
+likeliest answer, for models that give likelihoods, and `…_generative` for chat models. All other
+tasks generate. Every split is a task; the splits of a dataset are a group, and so are, for each
+trait with few values, the parts of a split by that trait. The texts of the files are in
+`templates/lm_eval`.
 """
 
 from __future__ import annotations
@@ -20,47 +21,39 @@ from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
-from taskloom.core.errors import DataError, ParameterError
-from taskloom.core.extraction import Extraction, chat_prompt
+from taskloom.core.descriptions import Describer
+from taskloom.core.errors import DataError, ParameterError, nearest
+from taskloom.core.example import Example
+from taskloom.core.extraction import EXTRACT, Extraction, chat_prompt, shown_answer
 from taskloom.core.files import atomic_folder, path_of
 from taskloom.data.dataset import MANIFEST, Dataset, load
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
+from taskloom.interop.templates import fill
+
+Variant = Literal["choice", "generation"]
+
+VARIANTS: dict[str, tuple[Variant, ...]] = {
+    "choice": ("choice",),
+    "generation": ("generation",),
+    "both": ("choice", "generation"),
+}
+"""Variants of a task by the word that asks for them."""
 
 MOST_CHOICES = 32
-"""Different answers of a dataset up to which it is a multiple-choice task: every choice costs a
-pass of the model.
-"""
+"""Maximum number of different answers of a choice, because every choice costs a pass of the model."""
 
 MOST_VALUES = 12
-"""Values of a trait up to which its parts are tasks of their own."""
+"""Maximum number of values of a trait whose parts are tasks of their own."""
 
-METRIC = "score"
+METRICS = {"choice": ("acc", "acc_norm"), "generation": ("score",)}
 
 LINE = "line"
 """The extraction for models that continue a prompt; all others are for chat models."""
-
-MODULE = '''"""Rows and scores of {name}, by Taskloom: pip install taskloom."""
-
-from pathlib import Path
-
-from taskloom.interop import lm_eval
-
-FOLDER = Path(__file__).parent / "{data}"
-EXTRACT = "{extract}"
-
-
-def rows(**settings):
-    return lm_eval.documents(FOLDER, **settings)
-
-
-def score(doc, results):
-    return lm_eval.score(FOLDER, doc, results, extract=EXTRACT)
-'''
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +62,25 @@ class LmEvalTasks:
 
     Attributes:
         folder: What `--include_path` takes.
-        group: The group of all splits, what `--tasks` takes.
-        tasks: The task of each split.
+        groups: The group of all splits of each variant, what `--tasks` takes.
+        tasks: The task of each split and variant.
         by_trait: The groups of parts, by split and trait.
-        choices: The answers to choose from; empty for a generation task.
+        choices: The answers to choose from; empty if there is no choice variant.
     """
 
     folder: Path
-    group: str
+    groups: tuple[str, ...]
     tasks: tuple[str, ...]
     by_trait: tuple[str, ...]
     choices: tuple[str, ...]
 
 
 def export_lm_eval(
-    folder: str | PathLike[str], out: str | PathLike[str], *, extract: str = LINE
+    folder: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    extract: str = EXTRACT,
+    variants: str = "both",
 ) -> LmEvalTasks:
     """Write the tasks of a dataset.
 
@@ -91,55 +88,142 @@ def export_lm_eval(
         folder: A dataset that Taskloom made; its rows are copied.
         out: Where the tasks go; a folder that may hold those of other datasets.
         extract: How answers are cut out of what a model generates: see
-            `taskloom.core.extraction.KINDS`. `line`: the answer continues the prompt, and few
-            known answers make a multiple-choice task; others: a generation task for chat models,
-            with the prompt of all bridges.
+            `taskloom.core.extraction.KINDS`. `line`: the answer continues the prompt, for models
+            that were not trained to chat; others: the prompt of all bridges.
+        variants: `choice`, `generation` or `both`. Datasets with many answers have no choice.
     """
     Extraction.read(extract)
+    if variants not in VARIANTS:
+        raise ParameterError("as", f"is '{variants}'; {nearest(variants, VARIANTS)}")
     if not (path_of(folder) / MANIFEST).is_file():
         raise DataError(
             f"{folder} is not a Taskloom dataset; make one with 'taskloom make RECIPE -o {folder}'"
         )
     data = load(path_of(folder))
     _ = data.recipe  # the scorer is the recipe's, so its code must be known
-    group = f"taskloom_{_word(data.manifest['recipe']['name'])}"
-    place = path_of(out) / group
+    name = f"taskloom_{_word(data.manifest['recipe']['name'])}"
+    place = path_of(out) / name
     if place.exists():
         raise DataError(f"{place} exists already; remove it, or name another folder")
-    tested = [
-        s for s in data.splits if data.role(s) == "test" and data.manifest["splits"][s]["n"]
-    ] or data.splits[:1]
-    choices = closed_answers(data) if extract == LINE else ()
+    choices = closed_answers(data)
+    if variants == "choice" and not choices:
+        raise ParameterError(
+            "as",
+            f"is choice, and {folder} has no few answers to choose from (at most {MOST_CHOICES},"
+            " each ten times); use generation",
+        )
     files: dict[str, Any] = {}
-    names = {split: f"{group}_{_word(split)}" for split in tested}
+    groups: dict[str, list[str]] = {}
+    by_trait: list[str] = []
+    written = [v for v in VARIANTS[variants] if choices or v == "generation"]
+    for variant in written:
+        # The suffix depends on the data alone, so a name means the same in every export.
+        group = f"{name}_generative" if choices and variant == "generation" else name
+        parts = _variant_files(data, group, variant)
+        files |= parts.files
+        groups[group] = parts.tasks
+        by_trait += parts.by_trait
+    with atomic_folder(place) as beside:
+        shutil.copytree(
+            path_of(folder),
+            beside / "data",
+            ignore=shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp"),
+        )
+        for file, content in files.items():
+            text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+            (beside / f"{file}.yaml").write_text(text, encoding="utf-8")
+        values = _template_values(data, name, choices, extract)
+        values["tasks"] = _listed(groups)
+        for variant in written:
+            # No suffix .yaml: the harness would take it for a task.
+            text = fill(f"lm_eval/{variant}_yaml.txt", values)
+            (beside / f"_{variant}_yaml").write_text(text, encoding="utf-8")
+        for file in ("utils.py", "README.md"):
+            text = fill(f"lm_eval/{file}.txt", values)
+            (beside / file).write_text(text, encoding="utf-8")
+    tasks = [task for some in groups.values() for task in some]
+    kept = choices if "choice" in written else ()
+    return LmEvalTasks(path_of(out), tuple(groups), tuple(tasks), tuple(by_trait), kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The files of one variant, and the names of its tasks and of its groups by trait."""
+
+    files: dict[str, Any]
+    tasks: list[str]
+    by_trait: list[str]
+
+
+def _variant_files(data: Dataset, group: str, variant: Variant) -> _Parts:
+    """Build the tasks of one variant: each includes the variant's template."""
+    sizes = data.manifest["splits"]
+    tested = [s for s in data.splits if data.role(s) == "test" and sizes[s]["n"]]
+    train = next((s for s in data.splits if data.role(s) == "train" and sizes[s]["n"]), "")
+    files: dict[str, Any] = {}
+    names = {split: f"{group}_{_word(split)}" for split in tested or data.splits[:1]}
+    by_trait = []
     for split, name in names.items():
-        files[name] = _task(name, group, data, split, choices, extract)
-    by_trait = {}
-    for split, name in names.items():
+        rows = {"split": split, "train": train}
+        files[name] = _task(name, variant, rows)
         for trait, values in _small_traits(data, split).items():
             parts = {value: f"{name}_{trait}_{_word(value)}" for value in values}
             if len(set(parts.values())) < len(parts):
                 continue  # values that are one name: such a trait has no tasks of its own
             for value, part in parts.items():
-                files[part] = _task(part, group, data, split, choices, extract, trait, value)
-            by_trait[f"{name}_by_{trait}"] = list(parts.values())
-    files[f"{group}_group"] = _group(group, list(names.values()))
-    files |= {f"{name}_group": _group(name, parts) for name, parts in by_trait.items()}
-    with atomic_folder(place) as beside:
-        shutil.copytree(
-            path_of(folder),
-            beside / f"{group}_data",
-            ignore=shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp"),
-        )
-        for name, content in files.items():
-            (beside / f"{name}.yaml").write_text(_yaml(content, group), encoding="utf-8")
-        module = MODULE.format(
-            name=data.manifest["recipe"]["name"],
-            data=f"{group}_data",
-            extract=extract.replace("\\", "\\\\").replace('"', '\\"'),
-        )
-        (beside / f"{group}_rows.py").write_text(module, encoding="utf-8")
-    return LmEvalTasks(path_of(out), group, tuple(names.values()), tuple(by_trait), choices)
+                files[part] = _task(part, variant, {**rows, "trait": trait, "value": value})
+            by_trait.append(f"{name}_by_{trait}")
+            files[f"{by_trait[-1]}_group"] = _group(by_trait[-1], list(parts.values()), variant)
+    files[f"{group}_group"] = _group(group, list(names.values()), variant)
+    return _Parts(files, list(names.values()), by_trait)
+
+
+def _task(name: str, variant: Variant, rows: Mapping[str, Any]) -> dict[str, Any]:
+    return {"task": name, "include": f"_{variant}_yaml", "dataset_kwargs": dict(rows)}
+
+
+def _group(name: str, tasks: list[str], variant: Variant) -> dict[str, Any]:
+    means = [
+        {"metric": metric, "aggregation": "mean", "weight_by_size": True}
+        for metric in METRICS[variant]
+    ]
+    return {
+        "group": name,
+        "task": tasks,
+        "aggregate_metric_list": means,
+        "metadata": {"version": 2.0},
+    }
+
+
+def _template_values(
+    data: Dataset, name: str, choices: Sequence[str], extract: str
+) -> dict[str, Any]:
+    """The values of the templates."""
+    manifest = data.manifest
+    line = extract == LINE
+    trained = any(data.role(s) == "train" and manifest["splits"][s]["n"] for s in data.splits)
+    return {
+        "name": manifest["recipe"]["name"],
+        "group": name,
+        "describe": manifest["recipe"].get("describe", ""),
+        "digest": data.digest,
+        "seed": manifest["seed"],
+        "scorer": manifest.get("scorer", ""),
+        "extract": json.dumps(extract),
+        "choices": json.dumps(choices, ensure_ascii=False),
+        "fewshot": "fewshot_split: train" if trained else "",
+        # The harness fills in the braces; a JSON string is one of YAML, too.
+        "form": json.dumps("\nAnswer:" if line else chat_prompt(""))[1:-1],
+        "target": "{{target}}" if line else json.dumps(shown_answer("{{target}}"))[1:-1],
+        "delimiter": " " if line else "\\n",
+        "until": json.dumps(["\n"] if line else []),
+        "tokens": 64 if line else 1024,
+    }
+
+
+def _listed(groups: Mapping[str, Sequence[str]]) -> str:
+    """The groups with their tasks, as a list in Markdown."""
+    return "\n".join(f"* `{group}`: `{'`, `'.join(tasks)}`" for group, tasks in groups.items())
 
 
 def _word(value: object) -> str:
@@ -173,74 +257,6 @@ def _small_traits(data: Dataset, split: str) -> dict[str, list[Any]]:
     return {trait: sorted(some) for trait, some in values.items() if 1 < len(some) <= MOST_VALUES}
 
 
-def _task(
-    name: str,
-    group: str,
-    data: Dataset,
-    split: str,
-    choices: Sequence[str],
-    extract: str,
-    trait: str = "",
-    value: Any = None,
-) -> dict[str, Any]:
-    train = next(
-        (s for s in data.splits if data.role(s) == "train" and data.manifest["splits"][s]["n"]), ""
-    )
-    return {
-        "task": name,
-        "custom_dataset": "!function rows",
-        "dataset_path": group,
-        "dataset_kwargs": {
-            "split": split,
-            "train": train,
-            **({"trait": trait, "value": value} if trait else {}),
-        },
-        "test_split": "test",
-        **({"fewshot_split": "train"} if train else {}),
-        "output_type": "multiple_choice" if choices else "generate_until",
-        "doc_to_text": "{{input}}\nAnswer:" if extract == LINE else chat_prompt("{{input}}"),
-        "doc_to_target": "{{choice}}" if choices else "{{target}}",
-        **(
-            {"doc_to_choice": list(choices)}
-            if choices
-            else {"generation_kwargs": _generation(extract)}
-        ),
-        "process_results": "!function score",
-        "metric_list": [{"metric": METRIC, "aggregation": "mean", "higher_is_better": True}],
-        "metadata": {
-            "version": 1.0,
-            "digest": data.digest,
-            "recipe": str(data.manifest["recipe"]["name"]),
-            "seed": data.manifest["seed"],
-        },
-    }
-
-
-def _generation(extract: str) -> dict[str, Any]:
-    """Return when generation ends: a line is enough where the first line is the answer."""
-    line = extract == LINE
-    return {
-        "until": ["\n"] if line else [],
-        "max_gen_toks": 64 if line else 1024,
-        "do_sample": False,
-    }
-
-
-def _group(name: str, tasks: list[str]) -> dict[str, Any]:
-    mean = [{"metric": METRIC, "aggregation": "mean", "weight_by_size": True}]
-    return {
-        "group": name,
-        "task": tasks,
-        "aggregate_metric_list": mean,
-        "metadata": {"version": 1.0},
-    }
-
-
-def _yaml(content: Mapping[str, Any], group: str) -> str:
-    text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
-    return re.sub(r"'!function (\w+)'", rf"!function {group}_rows.\1", text)
-
-
 # What the written module calls
 
 
@@ -272,11 +288,20 @@ def documents(
     datasets = need("datasets", "datasets", "Dataset")
     data = load(folder)
     answers = closed_answers(data)
+    describer = Describer(data.recipe.plan(data.manifest["seed"]), "instruction")
+    is_described = bool(data.recipe.described)
+
+    def description(example: Example) -> str:
+        # The harness puts it once before all shown examples, or into the system message.
+        if is_described:
+            return ""
+        return describer.described(example).input.removesuffix(example.input)
 
     def rows(name: str, only: str = "") -> Any:
         examples = [e for e in data[name] if not only or e.traits.get(only) == value]
         documents = [
             {
+                "description": description(e),
                 "input": e.input,
                 "target": e.target,
                 "choice": answers.index(e.target) if answers else -1,
@@ -292,20 +317,28 @@ def documents(
 
 
 def score(
-    folder: Path, doc: Mapping[str, Any], results: Sequence[Any], *, extract: str = LINE
+    folder: Path, doc: Mapping[str, Any], results: Sequence[Any], *, extract: str = EXTRACT
 ) -> dict[str, float]:
-    """Return the score of what a model generated, or of the choice that it finds most likely."""
-    graded = _opened(folder, extract)
-    choices = closed_answers_of(folder) if extract == LINE else ()
+    """Score what a model generated."""
     example = from_record(json.loads(doc["record"]))
-    if not choices:
-        return {METRIC: graded.grade(results[0] if results else None, example).score}
-    likelihoods = [float(result[0]) for result in results[: len(choices)]]
-    best = max(range(len(likelihoods)), key=likelihoods.__getitem__)
-    return {METRIC: graded.plan.scorer.score(choices[best], example)}
+    reply = results[0] if results else None
+    return {"score": _opened(folder, extract).grade(reply, example).score}
+
+
+def choose(folder: Path, doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
+    """Score the answer that a model finds most likely, and the most likely one per character."""
+    scorer = _opened(folder, LINE).plan.scorer
+    answers = closed_answers_of(folder)
+    example = from_record(json.loads(doc["record"]))
+    sums = [float(result[0]) for result in results[: len(answers)]]
+    means = [total / len(answer) for total, answer in zip(sums, answers, strict=True)]
+    return {
+        "acc": scorer.score(answers[sums.index(max(sums))], example),
+        "acc_norm": scorer.score(answers[means.index(max(means))], example),
+    }
 
 
 @lru_cache(maxsize=32)
 def closed_answers_of(folder: Path) -> tuple[str, ...]:
-    """Return the answers to choose from."""
+    """The answers to choose from."""
     return closed_answers(load(folder))
