@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from taskloom.core.errors import ParameterError, nearest
@@ -40,7 +40,7 @@ from taskloom.learners.interface import (
     report_answers,
     texts,
 )
-from taskloom.learners.models.client import Message, ModelReply, Question
+from taskloom.learners.models.client import TOO_LONG, Message, ModelReply, Question
 from taskloom.learners.pretrained.in_context import (
     KNOWN,
     Prompt,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ANSWERED = "answered"
-"""Outcome of a reply that has an answer. The others: `refused`, `filtered`, `cut off`, `only
-thinking`, `empty` and `no answer` (a text in which the extraction finds none).
+"""Outcome of a reply that has an answer. The others: `refused`, `filtered`, `too long`, `cut off`,
+`only thinking`, `empty` and `no answer` (a text in which the extraction finds none).
 """
 
 SHOTS_AS = ("messages", "prompt")
@@ -218,6 +218,8 @@ class FittedChat:
             return "refused"
         if reply.finish == "content_filter":
             return "filtered"
+        if reply.finish == TOO_LONG:
+            return TOO_LONG
         if reply.finish == "length" and not is_finished(said, self.prompt.how):
             return "cut off"
         if said.strip():
@@ -306,7 +308,11 @@ class ChatLearner(WithoutSteps[FittedChat]):
 
     @property
     def label(self) -> str:
-        """What tables, pages and files call the learner: the model's name."""
+        """What tables, pages and files call the learner: the model's name; of a path, which a local
+        server may call its model by, the last part.
+        """
+        if self.model.startswith(("/", "./", "../", "~")):
+            return PurePosixPath(self.model).name
         return self.model or self.name
 
     @cached_property
