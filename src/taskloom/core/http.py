@@ -108,9 +108,7 @@ class Refused(Exception):  # noqa: N818 - what the server did
         code: The server's word for the reason, such as `content_filter`; may be empty.
     """
 
-    def __init__(
-        self, problem: str, status: int = 0, parameter: str = "", code: str = ""
-    ) -> None:
+    def __init__(self, problem: str, status: int = 0, parameter: str = "", code: str = "") -> None:
         super().__init__(problem)
         self.status = status
         self.parameter = parameter

@@ -107,22 +107,36 @@ def read_prices(prices: Mapping[str, float] | str | None, model: str) -> tuple[f
                 " file"
             )
         return float(prices["in"]), float(prices["out"])
-    path = path_of(prices)
+    return _price_of_table(path_of(prices), model)
+
+
+def _price_of_table(path: Path, model: str) -> tuple[float, float] | None:
+    """Return a model's price by a table of LiteLLM's format; None if it is not in the table."""
     try:
         table = json.loads(path.read_bytes())
-        row = table.get(model) or table.get(model.partition("/")[2])
-        if row is None:
-            return None
-        return row["input_cost_per_token"] * MILLION, row["output_cost_per_token"] * MILLION
-    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise LearnerError(
-            f"prices: {path} is not a JSON file with 'input_cost_per_token' and"
-            f" 'output_cost_per_token' for each model ({type(error).__name__})"
-        ) from error
+    except OSError as error:
+        raise LearnerError(f"prices: {path} cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise LearnerError(f"prices: {path} is not a JSON file ({error})") from error
+    if not isinstance(table, dict):
+        raise LearnerError(f"prices: {path} must have one JSON object, with a key for each model")
+    row = table.get(model) or table.get(model.partition("/")[2])
+    if row is None:
+        return None
+    costs = []
+    for name in ("input_cost_per_token", "output_cost_per_token"):
+        cost = row.get(name) if isinstance(row, dict) else None
+        if not _is_price(cost):
+            raise LearnerError(
+                f"prices: {path} has no number of at least 0 as '{name}' of '{model}'"
+            )
+        costs.append(cost * MILLION)
+    return costs[0], costs[1]
 
 
-def _is_price(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+def _is_price(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < float("inf")
 
 
 class Asker(Protocol):
@@ -177,6 +191,9 @@ class FittedChat:
         """
         asked = [self.messages(text) for text in texts(inputs)]
         note = noting()
+        if self.learner.prices and self.learner.price is None:
+            name = self.learner.model
+            note(f"prices: {self.learner.prices} has no price of '{name}', so costs are unknown")
         longest = self.learner.longest_answer
         received = self.asker.ask(asked, longest, report_answers, note, self.seed)
         pairs = zip(asked, received, strict=True)
@@ -305,6 +322,8 @@ class ChatLearner(WithoutSteps[FittedChat]):
     prices: dict[str, float] | str | None = field(default=None, hash=False, metadata={ASIDE: True})
 
     name: ClassVar[str] = ""
+    keeps_replies: ClassVar[bool] = True
+    """True if replies are kept in a cache, because they are paid for or take a while."""
 
     @property
     def label(self) -> str:
