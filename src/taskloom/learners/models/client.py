@@ -459,7 +459,8 @@ class ModelClient:
 
     def _note_failure(self, error: TryLater) -> None:
         """Announce the first failure, because the attempts that follow take a while."""
-        if self._is_noted or self._note is None or isinstance(error, _NoText) or error.wait:
+        is_expected = isinstance(error, _NoText) or error.wait or self.limits.attempts == 1
+        if self._is_noted or self._note is None or is_expected:
             return
         self._is_noted = True
         self._note(f"trying up to {self.limits.attempts} times, because the endpoint {error}")
