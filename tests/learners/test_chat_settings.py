@@ -169,8 +169,24 @@ def test_seeds_are_samples_and_runs_have_the_name_of_the_model(
     (row,) = result.samples()
     assert row["samples"] == 3
     assert row["pass@1"] <= row["pass@2"] <= row["pass@3"]
+    answers: dict[int, set[str]] = {}
+    for reply in result.replies():
+        answers.setdefault(reply["index"], set()).add(reply["answer"])
+    assert row["distinct"] == sum(map(len, answers.values())) / 6
     with pytest.raises(tl.TaskloomError, match="no model has several samples"):
         result.where(seed=0).samples()
+
+
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [("org/name-7b", "org/name-7b"), ("/models/name-7b", "name-7b"), ("./name", "name")],
+)
+def test_a_model_that_is_called_by_its_path_has_the_name_of_its_folder(
+    model: str, label: str
+) -> None:
+    """Local servers call a model by its path, which tells about a machine."""
+    learner: Any = read({"learner": "endpoint", "model": model})
+    assert learner.label == label
 
 
 @pytest.mark.parametrize("name", ["api_key", "key", "aws_secret_access_key", "default_headers"])
