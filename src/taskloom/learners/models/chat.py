@@ -126,7 +126,7 @@ def _price_of_table(path: Path, model: str) -> tuple[float, float] | None:
     costs = []
     for name in ("input_cost_per_token", "output_cost_per_token"):
         cost = row.get(name) if isinstance(row, dict) else None
-        if not _is_price(cost):
+        if cost is None or not _is_price(cost):
             raise LearnerError(
                 f"prices: {path} has no number of at least 0 as '{name}' of '{model}'"
             )
