@@ -16,7 +16,7 @@ from taskloom.learners.interface import LearnerError, Paused
 from taskloom.learners.scratch.classifiers import BiLSTMLearner
 from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.bilstm import BiLSTM
-from taskloom.learners.scratch.nets.entnet import EntNet
+from taskloom.learners.scratch.nets.memory import EntNet
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.transformer import Transformer
 from taskloom.learners.scratch.tokens import Encoded

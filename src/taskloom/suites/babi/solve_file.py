@@ -21,9 +21,8 @@ from taskloom.core.errors import InputError, nearest
 from taskloom.core.scoring import number as as_number
 from taskloom.suites.babi.numbered import TASKS, task04_relations, task_of
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
-from taskloom.suites.babi.reasoner.answers import Verdict, answer, supports
+from taskloom.suites.babi.reasoner.answers import Verdict, answer, in_words, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
-from taskloom.suites.babi.reasoner.proofs import in_words
 from taskloom.suites.babi.story import text_format
 from taskloom.suites.babi.story.events import PlacedQuestion, Question, Story
 from taskloom.suites.babi.story.grammar import understand
