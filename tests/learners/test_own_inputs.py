@@ -21,8 +21,7 @@ from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.transformer import Transformer
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint, loop
-from taskloom.learners.training.batches import LearningData
-from taskloom.learners.training.loop import TrainingOutcome, train, train_each
+from taskloom.learners.training.loop import LearningData, TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
 
 HOW = Training(

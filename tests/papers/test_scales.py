@@ -14,8 +14,7 @@ from typing import Any, get_args
 
 import pytest
 
-from taskloom.analysis.reproduction import current_scale, experiments_of
-from taskloom.analysis.scales import scale_statements
+from taskloom.analysis.reproduction import current_scale, experiments_of, scale_statements
 from taskloom.analysis.study import find_study
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError

@@ -259,7 +259,7 @@ def print_dry_run(
         own_cost: True if the models are the study's own, whose cost at quick scale was measured.
         as_json: True to print JSON.
     """
-    from taskloom.analysis.scales import gpu_hours, scale_statements, settings_lines
+    from taskloom.analysis.reproduction import gpu_hours, scale_statements, settings_lines
     from taskloom.analysis.study import quick_costs
 
     stated = scale_statements(study.name, scale)

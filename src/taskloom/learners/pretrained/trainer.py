@@ -39,8 +39,8 @@ from taskloom.learners.pretrained.encoding import EncodedRows, draw_targets
 from taskloom.learners.pretrained.forward import IGNORED, Batch, collate, losses, send
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.training import checkpoint
-from taskloom.learners.training.batches import Order
 from taskloom.learners.training.checkpoint import Watch, watching
+from taskloom.learners.training.loop import Order
 from taskloom.learners.training.optimiser import GROWTH_STEPS
 from taskloom.learners.training.out_of_memory import is_short
 from taskloom.learners.training.settings import Training

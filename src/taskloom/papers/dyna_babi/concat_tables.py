@@ -17,9 +17,8 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.any_runs import FEWEST, pearson
-from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import random_twin
-from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.finding import Finding, PaperClaim, StudyFigure, claim_findings
 from taskloom.analysis.paper_table import PaperTable, TableCell, count_of, mean_and_sd, seed_point
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.study import study

@@ -16,7 +16,6 @@ import numpy as np
 
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
-from taskloom.suites.taskbench.language.checker import ExpressionError
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
@@ -33,6 +32,7 @@ from taskloom.suites.taskbench.language.operators import (
     SequenceOperator,
     Union,
 )
+from taskloom.suites.taskbench.language.parser import ExpressionError
 from taskloom.suites.taskbench.tables import Table
 
 if TYPE_CHECKING:
