@@ -42,7 +42,7 @@ from pydantic_core import core_schema
 from taskloom.core.errors import RecipeError, echo
 from taskloom.core.files import LATER, json_digest, later_defaults, path_of
 from taskloom.core.plan import Level, Plan, Split
-from taskloom.core.seeding import Key
+from taskloom.core.seeding import Key, Random
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -380,6 +380,10 @@ class Span:
             raise ValueError(
                 f"expected a whole number or a range such as 2..6, not {echo(value)}"
             ) from None
+
+    def draw(self, rng: Random) -> int:
+        """Draw a number of the range uniformly."""
+        return self.low + int(rng.random() * (self.high - self.low + 1))
 
     def __contains__(self, value: int) -> bool:
         return self.low <= value <= self.high
