@@ -46,9 +46,8 @@ from taskloom.learners.training.loop import (
     train,
     train_each,
 )
-from taskloom.learners.training.optimiser import Flat
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.step import Resident, Stepper
+from taskloom.learners.training.step import Flat, Resident, Stepper
 
 MODELS = ("bilstm", "ndr", "transformer")
 VARIANTS: dict[str, dict[str, Any]] = {
