@@ -32,8 +32,8 @@ from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT, shown_an
 from taskloom.core.files import atomic
 from taskloom.core.seeding import Key
 from taskloom.core.twins import TwinKind, choose_twin
+from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
-from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, given_changes
 
 RECORD = "taskloom"
