@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from taskloom.core.example import Step
 from taskloom.suites.babi.reasoner.knowledge import Handling, Knowledge
-from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question, Remembered, composition
+from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question, Remembered
 from taskloom.suites.babi.story.sentences import number_word
 
 Test = Callable[[int], bool]
@@ -398,11 +398,6 @@ def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] |
     person = question.person
     sentences = [i for i, e in enumerate(knowledge.events) if e.thing and person in (*e.who, e.to)]
     return tuple(bits(_all(needs(knowledge.events), sentences)))
-
-
-def support_composition(knowledge: Knowledge, support: Sequence[int]) -> str:
-    """Return the paper's support composition: the concepts in the supporting sentences."""
-    return composition([knowledge.events[i] for i in support])
 
 
 def says(event: Event) -> str:
