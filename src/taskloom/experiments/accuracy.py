@@ -352,13 +352,15 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
         return _without_interval([float(np.mean(v)) for v in cells.values()], "one task", level)
-    whole = len(cells) == len(seeds) * len(names)
-    if whole:
-        table = np.array([[np.mean(cells[s, n]) for n in names] for s in seeds])
+    means = {cell: np.mean(values) for cell, values in cells.items()}
+    every_seed_has_all = len(cells) == len(seeds) * len(names)
+    if every_seed_has_all:
+        table = np.array([[means[s, n] for n in names] for s in seeds])
         return over_tasks(table, level) if over == "tasks" else two_way(table, level)
-    return over_tasks(
-        [np.mean([np.mean(v) for (_, m), v in cells.items() if m == n]) for n in names], level
-    )
+    by_task: dict[tuple[str, str], list[Any]] = {}
+    for (_, name), mean in means.items():
+        by_task.setdefault(name, []).append(mean)
+    return over_tasks([np.mean(by_task[name]) for name in names], level)
 
 
 def _without_interval(means: Sequence[float], method: str, level: float) -> Estimate:

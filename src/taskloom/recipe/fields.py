@@ -153,11 +153,14 @@ class Fields(BaseModel):
         for name, field in type(self).model_fields.items():
             extra = field.json_schema_extra
             paths = extra.get("paths") if isinstance(extra, dict) else None
-            given = [text.partition("#")[0] for text in texts(getattr(self, name))] if paths else []
-            names += [
-                text for text in given if "://" not in text and (paths == "all" or is_marked(text))
-            ]
-        return [name for name in names if name]
+            if not paths:
+                continue
+            for text in texts(getattr(self, name)):
+                file = text.partition("#")[0]
+                is_url = "://" in file
+                if file and not is_url and (paths == "all" or is_marked(file)):
+                    names.append(file)
+        return names
 
     @classmethod
     def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:

@@ -9,7 +9,7 @@ the values against a model; whatever pydantic finds wrong becomes one sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -302,15 +302,21 @@ def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
     A place has names of fields, keys of mappings, indices of lists, and the tag of the member that
     pydantic chose from a union.
     """
-    kinds: list[Any] = [model]
+    parts = [*_parts(model)]
     for step in place:
-        parts = [part for kind in kinds for part in _parts(kind)]
-        tagged = [part for part in parts if _has_tag(part, step)]
-        fields = [m.model_fields[str(step)] for m in _models(parts) if str(step) in m.model_fields]
+        inside: list[Any] = []
+        for part in parts:
+            if _tag(part) == step:
+                inside += _parts(part)
+            elif _is_model(part) and step in part.model_fields:
+                inside += _parts(part.model_fields[step].annotation)
         # A key or an index leads to a part of the same types.
-        kinds = tagged or [field.annotation for field in fields] or kinds
-    models = _models([part for kind in kinds for part in _parts(kind)])
-    return sorted({name for model in models for name in model.model_fields})
+        parts = inside or parts
+    names: set[str] = set()
+    for part in parts:
+        if _is_model(part):
+            names |= part.model_fields.keys()
+    return sorted(names)
 
 
 def _parts(kind: Any) -> Iterator[Any]:
@@ -320,9 +326,13 @@ def _parts(kind: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def _models(kinds: Iterable[Any]) -> list[type[BaseModel]]:
-    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _has_tag(kind: Any, tag: int | str) -> bool:
-    return any(isinstance(one, Tag) and one.tag == tag for one in getattr(kind, "__metadata__", ()))
+def _tag(kind: Any) -> str | None:
+    """The tag of a member of a union; None for other types."""
+    for one in getattr(kind, "__metadata__", ()):
+        if isinstance(one, Tag):
+            return one.tag
+    return None
