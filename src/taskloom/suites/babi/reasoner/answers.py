@@ -172,7 +172,7 @@ class Verdict(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Return whether the story settles the question ("maybe" does: it says that both remain
+        """True if the story settles the question ("maybe" does: it says that both remain
         possible).
         """
         return self.answer != UNKNOWN
