@@ -24,7 +24,6 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    check_candidates,
     digest_settings,
     examples,
     register_learner,
@@ -38,6 +37,7 @@ from taskloom.learners.scratch.answer_spans import (
     SpanTable,
     ask,
     split_question,
+    weigh_all,
     with_spans,
 )
 from taskloom.learners.scratch.classifiers import (
@@ -261,15 +261,8 @@ class Pointer:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the log-probability of each candidate, wherever it stands; minus infinity for what
-        is not in the input.
-        """
-        inputs = texts(inputs)
-        check_candidates(inputs, candidates)
-        return [
-            [pointed.weigh(c) for c in row]
-            for pointed, row in zip(self._point(inputs), candidates, strict=True)
-        ]
+        """The log-probability of each candidate; see `weigh_all`."""
+        return weigh_all(self._point, inputs, candidates)
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return `readout`: the features of the expected start."""
