@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -473,7 +474,7 @@ def twins(runs: Runs, by: Sequence[str], splits: Sequence[str], level: float) ->
     """
     check_splits(runs, splits)
     asked = splits or runs.splits
-    pairs = [(s, k) for s in asked for k in TWIN_KINDS if companion(s, k) in runs.splits]
+    pairs = [pair for pair in product(asked, TWIN_KINDS) if companion(*pair) in runs.splits]
     if not pairs:
         raise RunsError(
             "no run here answered twins; write 'twins: [flip, keep]' in the recipe and run it again"
