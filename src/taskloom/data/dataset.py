@@ -79,6 +79,13 @@ class Dataset:
             return self._read[split].table
         entry = self.manifest["splits"][split]
         parts = [shards.read_stamped(place / shard["file"]) for shard in entry["shards"]]
+        for shard, (part, _) in zip(entry["shards"], parts, strict=True):
+            shards.check_form(part, place / shard["file"])
+            if part.schema != parts[0][0].schema:
+                raise DataError(
+                    f"{place / shard['file']} has other columns than the first file of split"
+                    f" '{split}'; make it again"
+                )
         table = (
             pa.concat_tables([part for part, _ in parts])
             if parts

@@ -201,7 +201,7 @@ def adapt(table: pa.Table, where: Path) -> pa.Table:
         raise DataError(
             f"{where}: every row needs an 'input' and at least one target; some have none"
         )
-    return adapted
+    return shards.check_form(adapted, where)
 
 
 def _own_names(table: pa.Table) -> list[str]:
@@ -231,7 +231,7 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
     columns: dict[str, Any] = {
         "index": pa.array(range(n), pa.int64()),
         "task": (
-            table.column("task").cast(pa.string())
+            _filled(table.column("task").cast(pa.string()))
             if "task" in names
             else pa.array([""] * n, pa.string())
         ),
@@ -246,6 +246,13 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
     if "traits" in names and pa.types.is_struct(table.column("traits").type):
         columns["traits"] = table.column("traits")
     return pa.table(columns)
+
+
+def _filled(texts: Any) -> Any:
+    """Return a column of texts, with empty ones for those that are missing."""
+    if not texts.null_count:
+        return texts
+    return pa.array([text or "" for text in texts.to_pylist()], pa.string())
 
 
 def _derivations(table: pa.Table, where: Path) -> Any:

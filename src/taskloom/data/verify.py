@@ -416,7 +416,7 @@ def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table
     number of rows that is stated.
     """
     if isinstance(data.tables[split], pa.Table):
-        yield data.tables[split]
+        yield shards.check_form(data.tables[split], folder / split)
         return
     stated = data.manifest["splits"][split]["shards"]
     extra = {p.name for p in (folder / split).glob("*.parquet")} - {
@@ -428,7 +428,7 @@ def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table
             " remove it"
         )
     for shard in stated:
-        table = shards.read(folder / shard["file"])
+        table = shards.check_form(shards.read(folder / shard["file"]), folder / shard["file"])
         if table.num_rows != shard["rows"]:
             raise DataError(
                 f"{folder / shard['file']} has {table.num_rows} rows, its manifest says"
