@@ -397,3 +397,26 @@ def test_what_cannot_be_proved_is_stated(tmp_path: Path) -> None:
     assert (found.rows, found.answers, found.remade) == (30, 0, 0)
     assert "no row was made again" in " ".join(found.lines())
     assert tl.verify(tmp_path / "d", task=tmp_path / "t.py").remade == 30
+
+
+def test_what_the_manifest_says_of_the_rows_is_proved_too(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["splits"]["iid"]["counts"]["length"]["3"] += 1
+    manifest["facts"] = {name: value + 0.5 for name, value in manifest["facts"].items()}
+    manifest |= {"tasks_by": "length", "warnings": ["all is lost"]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    found = tl.verify(folder, every=True)
+    assert not found.ok
+    said = [line.split(" is ")[0].removeprefix("the manifest's ") for line in found.misstated]
+    assert sorted(said) == ["facts", "splits.iid.counts", "tasks_by", "warnings"]
+
+
+def test_other_lines_beside_the_shards_are_found(tmp_path: Path) -> None:
+    sizes = ["splits={train: {n: 1500}, iid: {n: 100}}"]
+    tl.make("ctl/A-independent", tmp_path, set=sizes, jsonl=True)
+    assert tl.verify(tmp_path, every=True).ok
+    path = tmp_path / "iid.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for forged in (lines[:-1], [*lines, lines[0]], [lines[1], lines[0], *lines[2:]]):
+        path.write_text("".join(forged))
+        assert any("iid.jsonl" in line for line in tl.verify(tmp_path, every=True).misstated)
