@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from taskloom.core.arrow import array_of, column
 from taskloom.core.errors import DataError
 from taskloom.core.example import Example, Step, Trait
-from taskloom.core.files import atomic
+from taskloom.core.files import atomic, refuse_special
 
 BLOCK = 1_000
 """Rows per digest block; shard sizes are multiples of it."""
@@ -357,6 +357,7 @@ def read_stamp(path: Path) -> Stamp | None:
     """Read a shard's stamp; None where the file is not a whole shard of a Taskloom dataset."""
     import pyarrow.parquet as pq
 
+    refuse_special(path)
     try:
         return _parse_stamp(pq.read_metadata(path).metadata)
     except (pa.ArrowException, OSError, ValueError):  # names that were edited
@@ -383,6 +384,7 @@ def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
     """Read a shard's rows as `read` does, and its stamp as `read_stamp` does."""
     import pyarrow.parquet as pq
 
+    refuse_special(path)
     try:
         with pq.ParquetFile(
             path

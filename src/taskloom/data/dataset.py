@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from taskloom.core import shards
 from taskloom.core.errors import DataError, MissingExtra, ParameterError, echo, nearest
-from taskloom.core.files import digest, json_digest, path_of
+from taskloom.core.files import digest, json_digest, path_of, refuse_special
 from taskloom.core.plan import Role, role_of
 from taskloom.core.shards import MANIFEST as MANIFEST
 from taskloom.data.example_sequence import Examples as Examples
@@ -271,6 +271,7 @@ def load(folder: str | Path) -> Dataset:
     """
     folder = path_of(folder)
     path = folder / MANIFEST
+    refuse_special(path)
     if not path.is_file():
         tables = read_foreign(folder)
         entries = {

@@ -19,7 +19,7 @@ import pyarrow as pa
 from taskloom.core import shards
 from taskloom.core.errors import DataError
 from taskloom.core.example import QUESTION_MARK
-from taskloom.core.files import read_utf8
+from taskloom.core.files import read_utf8, refuse_special
 from taskloom.core.shards import MANIFEST
 
 
@@ -33,6 +33,8 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         )
     tables: dict[str, pa.Table] = {}
     for path in sorted(folder.iterdir()):
+        if path.suffix in (".parquet", *READERS) and not path.is_dir():
+            refuse_special(path)
         files = [path] if path.is_file() and (path.suffix != ".json" or is_squad(path)) else []
         if path.is_dir():
             files = sorted(path.glob("*.parquet"))

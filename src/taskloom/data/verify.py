@@ -28,7 +28,7 @@ from taskloom.core.arrow import numbers, strings
 from taskloom.core.descriptions import UNSEEN, task_column
 from taskloom.core.errors import DataError, TaskloomError, whole
 from taskloom.core.example import Example
-from taskloom.core.files import digest, path_of
+from taskloom.core.files import digest, path_of, refuse_special
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.seeding import Key
@@ -375,6 +375,7 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
             f"there is no folder {folder}; verify checks datasets made by 'taskloom make', and"
             " folders of runs"
         )
+    refuse_special(folder / dataset.MANIFEST)
     if not (folder / dataset.MANIFEST).is_file():
         refuse_unfinished(folder, folder.glob("*/*.parquet"))
         raise DataError(
