@@ -314,3 +314,27 @@ def test_an_answer_that_is_listed_twice_counts_once(tmp_path: Path) -> None:
         {"input": f"q{i}", "targets": ["a", "a"] if i < 4 else ["b"]} for i in range(10)
     ]
     assert [b.majority for b in audit(tmp_path / "d", train=rows).balance] == [0.6]
+
+
+def test_a_column_that_only_the_test_file_has_is_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("input,target\na,1\n")
+    (tmp_path / "test.csv").write_text("input,target,size\nb,1,large\n")
+    assert run(["audit", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"input": "a", "targets": ["b", None]},
+        {"input": "a", "target": "b", "derivation": [None]},
+        {"input": "a", "target": "b", "derivation": [{"rule": "x", "value": "y", "of": [3]}]},
+        {"input": "a", "target": "b", "traits": {"sizes": [1]}},
+    ],
+)
+def test_own_rows_that_no_reader_understands_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: dict[str, object]
+) -> None:
+    (tmp_path / "train.jsonl").write_text('{"input": "c", "target": "d"}\n')
+    (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
+    assert run(["audit", str(tmp_path)]) == 2
+    assert f"{tmp_path / 'test'}" in capsys.readouterr().err
