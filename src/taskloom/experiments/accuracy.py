@@ -481,8 +481,8 @@ def majority_score(predictions: Sequence[str], scores: Sequence[float]) -> float
 
 
 def samples(runs: Runs, splits: Sequence[str] = (), level: float = 0.95) -> ResultTable:
-    """Mean with its interval, score of the majority vote, and pass@k of runs that differ in the
-    seed alone.
+    """Mean with its interval, mean number of distinct answers to an item, score of the majority
+    vote, and pass@k of runs that differ in the seed alone.
 
     Args:
         runs: The runs; they must have kept their predictions.
@@ -504,7 +504,8 @@ def samples(runs: Runs, splits: Sequence[str] = (), level: float = 0.95) -> Resu
         )
     most = max(row["samples"] for row in rows)
     passes = [f"pass@{k}" for k in SHOWN_K if k <= most]
-    columns = ["recipe", "learner", "split", "samples", "n", "mean", "low", "high", "majority"]
+    columns = ["recipe", "learner", "split", "samples", "n", "mean", "low", "high"]
+    columns += ["distinct", "majority"]
     empty = dict.fromkeys(passes)
     return ResultTable([*columns, *passes], [{**empty, **row} for row in rows])
 
@@ -527,6 +528,8 @@ def _sampled_row(runs: Runs, own: Sequence[Run], split: str, level: float) -> di
         majority_score([t[i]["prediction"] or "" for t in tables], [t[i]["score"] for t in tables])
         for i in items
     ]
+    # One distinct answer to every item tells that the model does not sample.
+    distinct = [len({bare(table[i]["prediction"] or "") for table in tables}) for i in items]
     estimate = two_way(scores, level)
     count = len(tables)
     passes = {
@@ -543,6 +546,7 @@ def _sampled_row(runs: Runs, own: Sequence[Run], split: str, level: float) -> di
         "mean": estimate.mean,
         "low": estimate.low,
         "high": estimate.high,
+        "distinct": sum(distinct) / len(distinct),
         "majority": sum(votes) / len(votes),
         **passes,
     }
