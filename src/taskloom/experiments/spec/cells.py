@@ -275,11 +275,7 @@ def expand(experiment: Experiment) -> list[Cell]:
         for block in experiment.recipes
         for d in read_data(block, _part(experiment.grid, "recipe."))
     ]
-    learners = [
-        x
-        for block in experiment.learners
-        for x in _learners(block, _part(experiment.grid, "learner."))
-    ]
+    learners = list(tried_learners(experiment))
     _check_grid(experiment, learners)
     splits = SplitFinder()
     cells: dict[str, Cell] = {}
@@ -419,6 +415,13 @@ def _check_grid(
             raise ExperimentError(
                 f"grid: no learner here has the setting '{name}'; {nearest(name, known)}"
             )
+
+
+def tried_learners(experiment: Experiment) -> Iterator[tuple[dict[str, Any], str, Learner]]:
+    """The learners of an experiment at each point of its grid: spelling, name and learner."""
+    grid = _part(experiment.grid, "learner.")
+    for block in experiment.learners:
+        yield from _learners(block, grid)
 
 
 def _learners(
