@@ -27,7 +27,9 @@ from tests.learners import test_endpoint
 server = test_endpoint.server
 
 
-@pytest.mark.parametrize(("n", "limit", "period"), [(1_000, 100, 5), (1_000, 100, 10), (999, 50, 3)])
+@pytest.mark.parametrize(
+    ("n", "limit", "period"), [(1_000, 100, 5), (1_000, 100, 10), (999, 50, 3)]
+)
 def test_a_limit_takes_rows_of_all_kinds(n: int, limit: int, period: int) -> None:
     """Rows of bAbI 1 repeat with a period of five: every tenth one is the first of a story."""
     rows = spread(n, limit)

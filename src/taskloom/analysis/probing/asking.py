@@ -330,25 +330,28 @@ class Questions:
                 return self.answers([example], repetition)[0]
         return self.answers([example])[0]
 
-    def wrong(self, examples: Sequence[Example], *, thorough: bool = False) -> list[bool]:
-        """True for each example that the model certainly gets wrong.
+    def wrong(self, examples: Sequence[Example]) -> list[bool]:
+        """True for each example whose first answer is wrong, and that is certainly answered wrong."""
+        suspects = [
+            example
+            for example, right in zip(examples, self.right(examples), strict=True)
+            if not right
+        ]
+        certain = dict(zip(map(id, suspects), self.certainly_wrong(suspects), strict=True))
+        return [certain.get(id(example), False) for example in examples]
 
-        Args:
-            examples: The items.
-            thorough: Also repeat questions whose first answer is right.
+    def certainly_wrong(self, examples: Sequence[Example]) -> list[bool]:
+        """True for each example that is answered wrong in more than half of all cases.
+
+        If the model samples, every question is repeated until that is certain.
         """
-        first = self.right(examples)
         if not self.model.sampling:
-            return [not right for right in first]
-        open_items = [i for i, right in enumerate(first) if thorough or not right]
-        sequences = {i: ConfidenceSequence(level=SURE) for i in open_items}
-        verdicts = [False] * len(examples)
+            return [not right for right in self.right(examples)]
+        sequences = [ConfidenceSequence(level=SURE) for _ in examples]
+        open_items = list(range(len(examples)))
         for repetition in range(MOST_REPEATS):
             asked = self.right([examples[i] for i in open_items], repetition)
             for i, right in zip(open_items, asked, strict=True):
                 sequences[i].add(float(right))
-                verdicts[i] = sequences[i].interval[1] < BORDER
             open_items = [i for i in open_items if not sequences[i].excludes(BORDER)]
-            if not open_items:
-                break
-        return verdicts
+        return [sequence.interval[1] < BORDER for sequence in sequences]
