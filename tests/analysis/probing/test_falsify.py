@@ -31,7 +31,8 @@ def test_a_model_that_ignores_negation_is_found_out_in_one_sentence(seed: int) -
     assert {sentences(failure) for failure in result.failures} == {1}
     assert all(failure.proved for failure in result.failures)
     [group] = result.groups
-    assert (group.edit, str(group.trait)) == ("flip: a negation", "concepts has NEGATE")
+    assert group.edit == "flip: a negation"
+    assert str(group.trait) in ("concepts has NEGATE", "concepts = NEGATE")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

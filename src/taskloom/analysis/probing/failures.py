@@ -3,10 +3,10 @@
 A group has an edit that repairs its failures, and the condition on a trait that they have in common.
 Shrinking makes every failure short, so failures have something in common even if no trait is to
 blame. Each condition is therefore tested on fresh items, which were not chosen by their answers:
-they are drawn, cut to a random length, and asked in turn until the condition that separates wrong
-from right answers best is confirmed, or the questions are spent. A condition is confirmed if wrong
-items meet it more often than right ones, by a test that allows to look after every batch. All
-conditions together name a trait by chance in at most 5 % of cases.
+they are drawn, half of them cut to a random length, and asked in turn until one condition is
+confirmed and explains the answers clearly better than the others, or the questions are spent. The
+test allows to look after every batch. All conditions together name a trait by chance in at most 5 %
+of cases.
 """
 
 from __future__ import annotations
@@ -193,51 +193,48 @@ def _most_common_edit(failures: Iterable[Failure]) -> str:
 
 @dataclass(slots=True)
 class ConditionTest:
-    """Compares how often wrong and right items meet a condition.
+    """Compares how often items with a condition and items without it are answered wrong.
 
-    The evidence at any moment is the probability of what was counted if wrong and right items differ
-    (each share unknown, with Jeffreys' prior), divided by its greatest probability if they do not.
-    If they do not differ, it ever exceeds 1 / α with probability at most α (Ville's inequality), so
-    one may look after every batch.
+    The evidence at any moment is the probability of the answers if both are answered wrong at rates
+    of their own (unknown, with Jeffreys' prior), divided by their greatest probability at a common
+    rate. If the rate is common, the evidence ever exceeds 1 / α with probability at most α (Ville's
+    inequality), so one may look after every batch. The difference of two conditions' evidence is a
+    Bayes factor: which of them explains the answers better.
 
     Attributes:
         condition: The condition.
-        wrong: Number of wrong items that do not meet it, and that do.
-        right: The same of right items.
+        counts: Number of items, by whether they meet it and whether they were answered wrong.
     """
 
     condition: Condition
-    wrong: list[int] = field(default_factory=lambda: [0, 0])
-    right: list[int] = field(default_factory=lambda: [0, 0])
+    counts: Counter[tuple[bool, bool]] = field(default_factory=Counter)
 
     def add(self, batch: Iterable[Asked]) -> None:
         """Take further items."""
-        for traits, is_wrong in batch:
-            counts = self.wrong if is_wrong else self.right
-            counts[self.condition.holds(traits)] += 1
+        self.counts.update((self.condition.holds(traits), wrong) for traits, wrong in batch)
 
     @property
-    def separation(self) -> float:
-        """Share of wrong items that meet the condition minus the share of right ones."""
-        return self.wrong[1] / max(1, sum(self.wrong)) - self.right[1] / max(1, sum(self.right))
-
-    def confirmed(self, significance: float) -> bool:
-        """True if wrong items meet the condition more often than right ones."""
-        together = [a + b for a, b in zip(self.wrong, self.right, strict=True)]
-        evidence = _mixture(self.wrong) + _mixture(self.right) - _greatest(together)
-        return self.separation > 0 and evidence >= -math.log(significance)
+    def evidence(self) -> float:
+        """Logarithm of the evidence; 0 if items with the condition are not wrong more often."""
+        rule = self.rule
+        with_it = (rule.wrong, rule.right)
+        without = (rule.of_wrong - rule.wrong, rule.of_right - rule.right)
+        if rule.wrong * sum(without) <= without[0] * sum(with_it):
+            return 0.0
+        return _mixture(with_it) + _mixture(without) - _greatest((rule.of_wrong, rule.of_right))
 
     @property
     def rule(self) -> TraitRule:
         """The condition with what was counted."""
+        wrong, right = self.counts[True, True], self.counts[True, False]
         return TraitRule(
             self.condition.trait,
             self.condition.relation,
             self.condition.value,
-            self.wrong[1],
-            sum(self.wrong),
-            self.right[1],
-            sum(self.right),
+            wrong,
+            wrong + self.counts[False, True],
+            right,
+            right + self.counts[False, False],
         )
 
 
@@ -255,12 +252,12 @@ def _greatest(counts: Sequence[int]) -> float:
 def common_trait(
     minimal: Sequence[Traits], fresh: Iterable[Sequence[Asked]], groups: int = 1
 ) -> TraitRule | None:
-    """Find the condition that minimal failures share and that separates wrong from right items best.
+    """Find the condition that minimal failures share and that explains best which items are wrong.
 
     Args:
         minimal: Traits of the minimal failures of a group.
         fresh: Batches of items that were not chosen by their answers; read until a condition is
-            confirmed.
+            confirmed and no other one explains them nearly as well.
         groups: Number of groups that share the significance level.
 
     >>> fresh = [[({"n": 9}, True), ({"n": 2}, False)]] * 30
@@ -270,15 +267,18 @@ def common_trait(
     conditions = _shared_conditions(minimal)
     if not conditions:
         return None
-    significance = SIGNIFICANCE / (groups * len(conditions))
+    needed = -math.log(SIGNIFICANCE / (groups * len(conditions)))
     tests = [ConditionTest(condition) for condition in conditions]
+    best = tests[0]
     for batch in fresh:
         for test in tests:
             test.add(batch)
-        tests.sort(key=lambda test: test.separation, reverse=True)
-        if tests[0].confirmed(significance):
+        best = max(tests, key=lambda test: test.evidence)
+        # Conditions that hold for the same items have the same evidence; the first one is named.
+        next_best = max((t.evidence for t in tests if t.evidence < best.evidence), default=0.0)
+        if best.evidence >= needed + next_best:
             break
-    return next((test.rule for test in tests if test.confirmed(significance)), None)
+    return best.rule if best.evidence >= needed else None
 
 
 def _shared_conditions(items: Sequence[Traits]) -> list[Condition]:
