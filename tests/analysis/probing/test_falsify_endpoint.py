@@ -28,6 +28,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["messages"][-1]["content"]
+        self.server.prompt = prompt  # type: ignore[attr-defined]
         model = stories.ignores_negation if RANDOM.random() < 0.9 else stories.solve
         content = model("\n".join(STORY.findall(prompt)))
         reply = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
@@ -61,6 +62,9 @@ def test_the_fault_of_a_model_behind_an_endpoint_is_found(
     assert "is not in" in failure.minimal.input
     answered = server.answered  # type: ignore[attr-defined]
     assert answered == result.questions
+    # As `run` asks chat models: the description, the item, the form of the answer.
+    assert server.prompt.startswith("Answer yes or no.")  # type: ignore[attr-defined]
+    assert "Answer:" in server.prompt  # type: ignore[attr-defined]
     again = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, questions=150, out=tmp_path)
     assert again == result
     assert server.answered == answered  # type: ignore[attr-defined]

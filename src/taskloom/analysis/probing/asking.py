@@ -166,9 +166,11 @@ def _settings(model: Any, endpoint: str) -> tuple[str, dict[str, Any]]:
         if endpoint:
             block["url"] = endpoint
         return str(block.get("model") or block["learner"]), block
+    if endpoint:  # asked as `taskloom run` asks it, not by the fixed prompt of profiles
+        return model, {"learner": "endpoint", "url": endpoint, "model": model}
     if is_python(model.partition("::")[0]):
         return model, {"learner": model}
-    profiled = read_model(model, endpoint=endpoint)
+    profiled = read_model(model)
     return profiled.name, dict(profiled.settings)
 
 

@@ -217,9 +217,9 @@ def _dimensions(along: str | Sequence[str], recipe: Recipe, plan: Plan) -> dict[
     """What accuracy is measured along: traits, and fields with the values to try."""
     dimensions: dict[str, list[str]] = {}
     for part in [along] if isinstance(along, str) else along:
-        name, equals, values = part.partition("=")
+        name, equals, given = part.partition("=")
         if equals:
-            dimensions[name.strip()] = [value.strip() for value in values.split("|")]
+            dimensions[name.strip()] = [value.strip() for value in given.split("|")]
         else:
             dimensions.update({one.strip(): [] for one in part.split(",")})
     for name, values in dimensions.items():
