@@ -56,7 +56,7 @@ def test_the_fault_of_a_model_behind_an_endpoint_is_found(
     server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    result = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, questions=150, out=tmp_path)
+    result = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, questions=300, out=tmp_path)
     [failure] = result.failures
     assert failure.minimal.input.count("\n") == 1
     assert "is not in" in failure.minimal.input
@@ -65,6 +65,6 @@ def test_the_fault_of_a_model_behind_an_endpoint_is_found(
     # As `run` asks chat models: the description, the item, the form of the answer.
     assert server.prompt.startswith("Answer yes or no.")  # type: ignore[attr-defined]
     assert "Answer:" in server.prompt  # type: ignore[attr-defined]
-    again = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, questions=150, out=tmp_path)
+    again = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, questions=300, out=tmp_path)
     assert again == result
     assert server.answered == answered  # type: ignore[attr-defined]
