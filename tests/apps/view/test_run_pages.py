@@ -155,7 +155,7 @@ def test_twins_are_shown_beside_their_originals_with_the_edit_lit(tmp_path: Path
         query = {"run": runs.names[0], "split": "test-flip"}
         page = viewer.get(f"/runs/{name}/predictions", params=query).text
     assert_harmless(page)
-    assert "Twin: " in page
+    assert "Twin, " in page
     assert "<mark>" in page
 
 
