@@ -28,7 +28,7 @@ from taskloom.core.scoring import Scorer
 from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.learners import config
-from taskloom.learners.interface import LEARNERS, Learner, code_digest, trains
+from taskloom.learners.interface import LEARNERS, code_digest, find_learner, trains
 from taskloom.recipe import Recipe
 
 Answer = Callable[[Sequence[str], int], list[str]]
@@ -110,29 +110,22 @@ def open_model(
     if sampling is None:
         request = getattr(learner, "request", None) or {}
         sampling = block["learner"] == "endpoint" and request.get("temperature") != 0
+    registered = find_learner(str(block["learner"]))
     # A saved learner's block has a digest of its files; a learner from a file has its code.
-    identity = json_digest(LEARNERS.get(_registered(block)).identity(learner))
+    identity = json_digest(registered.identity(learner))
     return AskedModel(name, identity, sampling, _fitted_answers(learner, plan))
 
 
-def _registered(block: Mapping[str, Any]) -> str:
-    """Name of a learner in the registry."""
-    from taskloom.learners.interface import find_learner
-
-    return find_learner(str(block["learner"])).name
-
-
-def _fitted_answers(learner: Learner, plan: Plan) -> Answer:
-    """Fit a learner when it is first asked. Every repetition gets a fitted learner of its own,
-    because an endpoint remembers its replies.
-    """
+def _fitted_answers(learner: Any, plan: Plan) -> Answer:
+    """Fit a learner when it is first asked."""
     fitted: dict[int, Any] = {}
+    # An endpoint remembers its replies, so every repetition needs one that has not been asked yet.
+    remembers = hasattr(learner, "cache")
 
     def answer(inputs: Sequence[str], repetition: int) -> list[str]:
-        keeps_replies = hasattr(learner, "cache")
-        own = repetition if keeps_replies else 0
+        own = repetition if remembers else 0
         if own not in fitted:
-            once = replace(learner, cache="") if keeps_replies and own else learner  # type: ignore[type-var]
+            once = replace(learner, cache="") if own else learner
             fitted[own] = once.fit(_training_rows(plan))
         return list(fitted[own].answer(inputs))
 
@@ -187,18 +180,20 @@ def _function(model: Any) -> Callable[[str], str] | None:
     import sys
 
     module = load_module(path_of(path))
-    if LEARNERS.of(module) and (not wanted or wanted in LEARNERS.of(module)):
+    learners = LEARNERS.of(module)
+    if learners and (not wanted or wanted in learners):
         return None
-    own = {
+    own: dict[str, Callable[[str], str]] = {
         name: thing
         for name, thing in vars(sys.modules[module]).items()
         if callable(thing) and getattr(thing, "__module__", "") == module and name[0] != "_"
     }
-    if wanted not in own and (wanted or len(own) != 1):
+    if not wanted and len(own) == 1:
+        (wanted,) = own
+    if wanted not in own:
         known = nearest(wanted, own) if own else "it defines none"
         raise TaskloomError(f"{path}: name a function of the file as {path}::NAME; {known}")
-    named: Callable[[str], str] = own[wanted or next(iter(own))]
-    return named
+    return own[wanted]
 
 
 def _of_function(function: Callable[[str], str], sampling: bool) -> AskedModel:
