@@ -282,7 +282,7 @@ def common_trait(
 
 
 def _shared_conditions(items: Sequence[Traits]) -> list[Condition]:
-    """Conditions that hold for more than half of some items."""
+    """Conditions that hold for all of some items."""
     conditions: dict[Condition, None] = {}
     for traits in items:
         for name, value in traits.items():
@@ -290,7 +290,7 @@ def _shared_conditions(items: Sequence[Traits]) -> list[Condition]:
             conditions.update({Condition(name, relation, value): None for relation in relations})
             if isinstance(value, str):
                 conditions.update({Condition(name, "has", part): None for part in _parts(value)})
-    return [c for c in conditions if 2 * sum(map(c.holds, items)) > len(items)]
+    return [condition for condition in conditions if all(map(condition.holds, items))]
 
 
 def _parts(value: str) -> list[str]:
