@@ -231,6 +231,7 @@ class Task:
                     f"{self.name}: variants gave {variant!r:.60}; it must give"
                     ' tl.Variant("simpler", "flip" or "keep", edit, example)'
                 )
+        for variant in sorted(given, key=lambda variant: KINDS.index(variant.kind)):
             _check(self.name, variant.example)
             varied = replace(variant.example, task=self.name)
             if HELD_OUT in example.traits:

@@ -242,6 +242,7 @@ def predictions(request: Request) -> Response:
     telling = [name for name in rows.telling_traits(split) if name in known]
     traits = {name: known[name] for name in dict.fromkeys([*telling, *known])}
     by = request.query_params.get("by", "") or next(iter(traits), "")
+    shown = rows.take(columns.rows[order[start : start + ANSWERS]], split)
     return render(
         request,
         "predictions.html",
@@ -249,9 +250,7 @@ def predictions(request: Request) -> Response:
         run=chosen,
         label=viewed.label(chosen),
         split=split,
-        answers=with_stories(
-            request, rows.take(columns.rows[order[start : start + ANSWERS]], split)
-        ),
+        answers=with_stories(request, rows.with_originals(shown, split)),
         n=len(columns.rows),
         wrong=int((~columns.right).sum()),
         listed=len(order),

@@ -78,6 +78,11 @@ class FunctionTable:
         """Answers of each input of the domain."""
         return self.table if isinstance(self.table, Table) else self.table()
 
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Position of each input of the domain."""
+        return {self.inputs[number]: i for i, number in enumerate(self.domain.tolist())}
+
     @property
     def words(self) -> int:
         """Number of words (or names) that inputs are made of. With a filter, the smaller of the
