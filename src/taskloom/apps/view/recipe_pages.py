@@ -15,7 +15,7 @@ from taskloom.apps.view.dataset_pages import example_parts
 from taskloom.apps.view.datasets import open_dataset
 from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.apps.view.page_templates import render
-from taskloom.apps.view.recipe_form import RecipeForm, command, entered_by, form_of
+from taskloom.apps.view.recipe_form import RecipeForm, changed, command, entered_by, form_of
 from taskloom.apps.view.state import state_of, whole_number
 from taskloom.apps.view.stores import ViewedStore
 from taskloom.apps.view.suite_process import example_of
@@ -166,22 +166,46 @@ FIELD = "f."
 def new(request: Request) -> Response:
     """Show the form of a suite's fields, and a preview where it was sent."""
     chosen = known_suite(request.query_params.get("suite", ""))
-    base, base_data = _base(request, chosen)
     sent = "sent" in request.query_params
+    if not sent and "from" not in request.query_params:
+        base = _starters(chosen.name)[0]["name"]
+        base_data = find(base).data
+    else:
+        base, base_data = _base(request, chosen)
+    asked = request.query_params
+    entered = changed(_entered(request), asked.get("add", ""), asked.get("remove", ""))
     form = form_of(
-        chosen.name,
-        chosen.fields,
-        _entered(request) if sent else entered_by(chosen.fields, base_data),
+        chosen.name, chosen.fields, entered if sent else entered_by(chosen.fields, base_data)
     )
     return render(
         request,
         "form.html",
         suite=chosen,
         recipes=recipes_of(chosen.name),
+        starters=_starters(chosen.name),
         base=base,
         form=form,
         seed=whole_number(request, "seed"),
         preview=_preview(request, form, base, base_data) if sent else None,
+    )
+
+
+STARTERS = 6
+"""Recipes that a form offers first to start from."""
+
+
+@cache
+def _starters(name: str) -> list[dict[str, str]]:
+    """Some of the recipes that a form shows without YAML, spread over all of them."""
+    suite = SUITES.get(name)
+    rows = recipes_of(name)
+    forms = [
+        form_of(name, suite.fields, entered_by(suite.fields, find(r["name"]).data)) for r in rows
+    ]
+    best = max(form.ease for form in forms)
+    easy = [row for row, form in zip(rows, forms, strict=True) if form.ease == best]
+    return (
+        [easy[i * len(easy) // STARTERS] for i in range(STARTERS)] if len(easy) > STARTERS else easy
     )
 
 
