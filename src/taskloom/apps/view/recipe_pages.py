@@ -38,13 +38,18 @@ def home(request: Request) -> Response:
     in_stores = [any(_is_in(line["folder"], store) for store in stores) for line in lines]
     own = [line for line, inside in zip(lines, in_stores, strict=True) if not inside]
     run_data = [line for line, inside in zip(lines, in_stores, strict=True) if inside]
+    store_lines = [_store_line(request, one) for one in stores[:LISTED]]
+    comparable = [line for line in store_lines if line["summary"] and line["summary"].runs > 1]
+    with_rows = [line for line in own or run_data if line["n"]]
     return render(
         request,
         "home.html",
+        first=next(iter(with_rows), None),
+        compared=next(iter(comparable), None),
         suites=[{"suite": one, "recipes": len(one.recipe_files())} for one in SUITES],
         datasets=told_apart(own),
         run_data=told_apart(run_data),
-        stores=[_store_line(request, one) for one in stores[:LISTED]],
+        stores=store_lines,
         more=max(0, len(datasets) - LISTED) + max(0, len(stores) - LISTED),
         roots=[str(root) for root in folders.roots],
     )
