@@ -25,7 +25,7 @@
   mark();
 })();
 (() => {
-  const PAGE = 20;
+  const PAGE = matchMedia("(max-width: 46rem)").matches ? 3 : 10;
   const root = document.getElementById("explorer");
   const index = document.getElementById("explorer-index");
   if (!root || !index) return;
