@@ -225,6 +225,33 @@ def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Pat
     ]
 
 
+def test_traits_of_a_recipe_of_ones_own_have_the_names_of_their_suite(tmp_path: Path) -> None:
+    """A recipe that is a file has no suite in its name; the task of its examples has."""
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"minimal": str(1 + i % 2)} for i in range(40)]
+    write(
+        made,
+        {"test": [float(i % 2) for i in range(40)]},
+        recipe="mine",
+        tasks=["babi"] * 40,
+        traits=traits,
+    )
+    page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Score by supporting facts</h2>" in page
+    assert "minimal</h2>" not in page
+
+
+def test_a_split_on_which_a_trait_makes_no_difference_is_not_drawn(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"shape": "xy"[i % 2]} for i in range(40)]
+    scores = {"iid": [1.0] * 40, "ood": [float(i % 2) for i in range(40)]}
+    write(made, scores, traits=traits)
+    page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    section = page.partition("Score by shape</h2>")[2].partition("</section>")[0]
+    assert len(re.findall("<figcaption>", section)) == 1
+    assert "ood</figcaption>" in section
+
+
 def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     traits = [

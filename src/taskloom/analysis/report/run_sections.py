@@ -435,7 +435,7 @@ class RunSections:
         order = [name for name, effect in largest.items() if effect.shown]
         ordered = []
         for traits in alike.values():
-            recipe = traits[0][1][0]["recipe"]
+            recipe = self.numbers.owners[traits[0][1][0]["recipe"]]
             named = sorted(traits, key=lambda trait: rank(recipe, trait[0]))
             places = [order.index(name) for name, _ in named if name in order]
             ordered.append((min(places, default=len(order)), rank(recipe, named[0][0]), named))
@@ -487,7 +487,7 @@ class RunSections:
             effect: Its largest effect; None if none could be computed.
             alike: Traits that divide the examples in the same way.
         """
-        recipes = list(dict.fromkeys(row["recipe"] for row in rows))
+        recipes = list(dict.fromkeys(self.numbers.owners[row["recipe"]] for row in rows))
         named = trait_name(recipes, name)
         by_split: dict[tuple[str, str], list[Mark]] = {}
         for row in rows:
@@ -555,6 +555,7 @@ class RunSections:
             text,
             table_of((*columns, *in_form_columns(rows, "a ", "b ")), rows),
             blocks=blocks,
+            folded="The numbers",
             on_screen="A difference between learners opens both side by side.",
         )
 
