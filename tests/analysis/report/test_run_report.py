@@ -225,6 +225,17 @@ def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Pat
     ]
 
 
+def test_the_legend_of_a_figure_for_one_column_is_not_cut() -> None:
+    splits = ["train", "iid", "ood"]
+    colours = plot_style.colour_of(splits)
+    curves = [Curve(split, (0, 10), (0.2, 0.9)) for split in splits]
+    drawn = panels.curve_panel("ctl/A", curves, colours, {"ood": 0.25})
+    figure = panels.sheet([drawn, drawn], colours, guessed=True, inches=3.25)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_traits_of_a_recipe_of_ones_own_have_the_names_of_their_suite(tmp_path: Path) -> None:
     """A recipe that is a file has no suite in its name; the task of its examples has."""
     made = Store(tmp_path / "runs", create=True)
