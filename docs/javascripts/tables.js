@@ -19,7 +19,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (!short && (claims || (!record && !fits && heads.length > 2))) table.parentElement.classList.add("cards")
   }
   // Figures of several panels (stylesheets/tables.css).
-  for (const figure of document.querySelectorAll('.md-typeset img[src$=".svg"]')) {
+  for (const figure of document.querySelectorAll('.md-typeset img[src$=".svg"], .md-typeset img[src$="#only-wide"]')) {
     const mark = () => {
       figure.classList.toggle("wide", figure.naturalWidth > 1.8 * figure.naturalHeight)
       reachable(figure.parentElement)
