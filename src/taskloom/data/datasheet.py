@@ -25,7 +25,7 @@ def datasheet(data: Dataset, certificate: Audit, licence: str) -> str:
     Args:
         data: The dataset.
         certificate: Its audit.
-        licence: SPDX name of its licence.
+        licence: SPDX name of its licence; empty if it is not known.
     """
     sections = {
         "Motivation": dict.fromkeys(
@@ -146,7 +146,7 @@ def _distribution(manifest: Mapping[str, Any], licence: str) -> Answers:
         "Will it be given to third parties?": BLANK,
         "How, and has it a DOI?": f"As this folder of Parquet files. DOI: {BLANK}",
         "When?": BLANK,
-        "Under which licence?": f"`{licence}`.",
+        "Under which licence?": f"`{licence}`." if licence else BLANK,
         "Do third parties restrict it?": third,
         "Do export controls apply?": BLANK,
     }

@@ -109,7 +109,7 @@ def compare(request: Request) -> Response:
         filters=filters,
         by=by,
         named=rows[0].named_by(a.recipe),
-        proofs=proofs(request, a, split, pairs[:1] and [pairs[0].a]),
+        proofs=proofs(request, a, split, [pair.a for pair in pairs]),
         traits=traits,
         test=test,
         problem=problem,
