@@ -117,6 +117,9 @@ def export(
         str,
         typer.Option("--as", help="For lm-eval: choice, generation, or both."),
     ] = "both",
+    licence: Annotated[
+        str | None, typer.Option("--licence", help="For hf: the licence, for the card (SPDX name).")
+    ] = None,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
@@ -133,7 +136,14 @@ def export(
     from taskloom import verbs
 
     result = verbs.export(
-        folder, kind, out, split=split, extract=extract, variants=variants, task=task
+        folder,
+        kind,
+        out,
+        split=split,
+        extract=extract,
+        variants=variants,
+        task=task,
+        licence=licence,
     )
     place = "folder" if kind in verbs.TOOLS else "file"
     print_exported(

@@ -45,8 +45,8 @@ def export_hf(
         data: The dataset, or its folder.
         out: The folder to write, whole or not at all; it must not exist.
         licence: An SPDX name for the card. By default `apache-2.0` for data that are made from
-            nothing but a recipe, and `other`, with the sources by name, for data that are made from
-            sources with licences of their own.
+            nothing but a recipe of Taskloom's, `other`, with the sources by name, for data that are
+            made from sources with licences of their own, and none for a task of somebody's own.
     """
     data = data if isinstance(data, Dataset) else load(path_of(data))
     folder = path_of(out)
@@ -94,10 +94,12 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
     full = [name for name in data.splits if manifest["splits"][name]["n"]]
     rows = sum(manifest["splits"][name]["n"] for name in full)
     sources = manifest.get("sources", {})
+    recipe = manifest["recipe"]
+    licence = licence or _licence(manifest)
     head = {
-        "license": licence or ("other" if sources else "apache-2.0"),
+        **({"license": licence} if licence else {}),
         "language": ["en"],
-        "pretty_name": str(manifest["recipe"].get("name", "dataset")),
+        "pretty_name": str(recipe.get("task") or recipe.get("name", "dataset")),
         "size_categories": [next((size for most, size in SMALL if rows < most), "n>10M")],
         "tags": ["synthetic", "taskloom", "compositional-generalization"],
         "configs": [
@@ -117,9 +119,17 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
         _columns(data.table(full[0])) if full else "",
         _making(manifest, sources),
         _certificate(certificate),
-        datasheet(data, certificate, str(head["license"])),
+        datasheet(data, certificate, licence),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _licence(manifest: Mapping[str, Any]) -> str:
+    """The licence of data whose author named none; empty if only the author can know it."""
+    if manifest.get("sources"):
+        return "other"
+    own = "seed" in manifest and not _code(manifest["recipe"])
+    return "apache-2.0" if own else ""
 
 
 def _splits(manifest: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -193,14 +203,16 @@ def _code(recipe: Mapping[str, Any]) -> str:
 def _certificate(certificate: Audit) -> str:
     duplicates = sum(r.exact for r in certificate.repeats)
     shortcuts = [s for s in certificate.shortcuts if s.flagged]
+    rows = f"{duplicates:,} rows repeat an earlier row of their split."
+    repeated = rows if duplicates else "No row repeats an earlier one of its split."
     verdict = "**failed**" if certificate.failed else "passed"
     lines = [
         "## Audit",
         "",
         (
             f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test"
-            f" splits, {len(certificate.pairs)} splits with pairs of training, {duplicates:,}"
-            f" duplicates, {certificate.shortcut_count}; all of it in `{AUDIT}`."
+            f" splits, {len(certificate.pairs)} splits with misplaced held-out examples,"
+            f" {certificate.shortcut_count}; all of it in `{AUDIT}`. {repeated}"
         ),
         "",
     ]
@@ -224,7 +236,7 @@ def datasheet(data: Dataset, certificate: Audit, licence: str) -> str:
     Args:
         data: The dataset.
         certificate: Its audit.
-        licence: SPDX name of its licence.
+        licence: SPDX name of its licence; empty if it is not known.
     """
     sections = {
         "Motivation": dict.fromkeys(
@@ -345,7 +357,7 @@ def _distribution(manifest: Mapping[str, Any], licence: str) -> Answers:
         "Will it be given to third parties?": BLANK,
         "How, and has it a DOI?": f"As this folder of Parquet files. DOI: {BLANK}",
         "When?": BLANK,
-        "Under which licence?": f"`{licence}`.",
+        "Under which licence?": f"`{licence}`." if licence else BLANK,
         "Do third parties restrict it?": third,
         "Do export controls apply?": BLANK,
     }

@@ -16,6 +16,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     Self,
     TypeVar,
@@ -113,6 +114,9 @@ class Fields(BaseModel):
     """What every suite's recipe fields derive from: unknown keys are errors, values are never
     silently changed.
     """
+
+    foremost: ClassVar[tuple[str, ...]] = ()
+    """The fields that a form shows first; it folds the others away while they have their default."""
 
     # Built when first used: most commands read the recipes of one suite, and import several.
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
@@ -257,7 +261,7 @@ def _walk(
         )
         kind: Any = declared or within
         yield prefix + name, model, field, kind
-        for inner, inside in _models(field.annotation):
+        for inner, inside in models_in(field.annotation):
             if inside and (not members or inner in entered):
                 continue
             entered.add(inner)
@@ -270,14 +274,14 @@ def _walk(
             )
 
 
-def _models(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+def models_in(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
     """Yield the models that a field may hold, and whether they stand inside a list or a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, inside
         return
     container = get_origin(annotation) not in (None, Union, UnionType, Annotated)
     for part in get_args(annotation):
-        yield from _models(part, inside or container)
+        yield from models_in(part, inside or container)
 
 
 def _world_part(
@@ -295,6 +299,19 @@ def _world_part(
         elif kinds.get(path, "world") == "world":
             part[name] = value
     return part
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choices:
+    """Metadata of a field that holds names, or names with weights: the names that there are.
+
+    Forms offer them. What is refused is decided by the field itself.
+
+    Attributes:
+        names: Each name with what it means, in few words; empty if it explains itself.
+    """
+
+    names: tuple[tuple[str, str], ...]
 
 
 class Size(Fields):

@@ -440,3 +440,45 @@ def test_a_heat_map_fades_small_cells_and_marks_chance(tmp_path: Path) -> None:
         page = viewer.get(f"/runs/{name}/heat", params={"x": "depth", "y": "half"}).text
     assert re.findall(r'class="shade-(\d+)( few)?"><b>', page) == [("20", ""), ("0", " few")] * 2
     assert f"alone gives {constant:.2f}" in page
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of two learners on a story recipe that is a file, and the dataset of its runs."""
+    folder = tmp_path_factory.mktemp("own")
+    recipe = folder / "own.yaml"
+    group = "{events: [MOVE], questions: [where-P], support: 1..2, length: 4..8}"
+    splits = "{train: {n: 20}, test: {n: 20}}"
+    recipe.write_text(f"suite: babi\ngroups: [{group}]\nsplits: {splits}\n", encoding="utf-8")
+    tl.run(
+        recipes=[str(recipe)],
+        learners=["majority", "nearest-neighbour"],
+        seeds=1,
+        store=folder / "runs",
+    )
+    return folder
+
+
+@pytest.mark.parametrize("page", ["/predictions", "/compare", "/heat"])
+def test_traits_of_a_recipe_of_ones_own_have_the_names_of_their_suite(
+    stories: Path, page: str
+) -> None:
+    with TestClient(application([stories]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([stories]).every() if f.kind == "store")
+        run = next(iter(read_runs(stories / "runs").names))
+        answer = viewer.get(f"/runs/{name}{page}", params={"run": run, "split": "test"})
+    assert answer.status_code == 200
+    assert "story length" in answer.text
+    assert ">sentences<" not in answer.text
+
+
+def test_an_answer_links_to_the_proof_of_its_example(stories: Path) -> None:
+    with TestClient(application([stories]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([stories]).every() if f.kind == "store")
+        run = next(iter(read_runs(stories / "runs").names))
+        page = viewer.get(f"/runs/{name}/predictions", params={"run": run, "split": "test"}).text
+        link = unescape(re.findall(r'class="proof-link" href="([^"]+)"', page)[0])
+        question = re.findall(r'<p class="question">([^<]+)</p>', page)[0]
+        example = viewer.get(link).text
+    assert question.strip() in example
+    assert "proof-steps" in example

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.apps.view.split_rows import BATCH, TASK
+from taskloom.core.registry import SUITES
 from taskloom.core.twins import TWIN_KINDS, companion
 from taskloom.experiments.files import REPLY_COLUMNS
 from taskloom.experiments.groups import trait
@@ -30,6 +31,9 @@ SAMPLE = 4_096
 
 MOST_PLACES = 12
 """Values of a trait that a map has by default; more do not fit a screen."""
+
+DIGITS = 2
+"""Digits of the explained share of variance that traits are ranked by."""
 
 NEARLY = 0.8
 """Share of what a trait explains that a coarser one must explain to be shown in its place."""
@@ -269,9 +273,25 @@ class PredictionRows:
                     n += 1
         return max(counts.values()) / n if counts else None
 
-    def telling_traits(self, split: str) -> list[str]:
+    def named_by(self, recipe: str) -> str:
+        """Whose names of traits apply: the recipe, or the task of the examples if the recipe is a
+        file of its own.
+        """
+        if recipe.partition("/")[0] in SUITES.names():
+            return recipe
+        for _, batch in self._batches(["task"]):
+            if batch.num_rows:
+                return str(batch["task"][0].as_py() or recipe)
+        return recipe
+
+    def telling_traits(self, split: str, known: Sequence[str] = ()) -> list[str]:
         """Return traits that a small map can show, those first between whose values the mean score
         differs most.
+
+        Args:
+            split: The split.
+            known: The traits that the suite explains, in its order, which decides between traits
+                that explain about as much: a model that fails everywhere has no trait that tells.
 
         A trait that only renames or merges the values of another is left out, as it would fill a
         diagonal. Of the two the coarser one stays if it explains nearly as much: groups of a recipe
@@ -295,7 +315,12 @@ class PredictionRows:
         }
         scores = np.array([score for _, score in rows])
         explained = {name: _explained(column, scores) for name, column in few.items()}
-        ranked = sorted(few, key=lambda name: (-explained[name], name))
+        places = {name: place for place, name in enumerate(known)}
+
+        def rank(name: str) -> tuple[float, int, str]:
+            return -round(explained[name], DIGITS), places.get(name, len(places)), name
+
+        ranked = sorted(few, key=rank)
         telling: list[str] = []
         for finest in ranked:
             enough = NEARLY * explained[finest]
