@@ -14,9 +14,9 @@ from tests.learners.test_endpoint_replies import server as _server
 import taskloom as tl
 from taskloom.cli.app import run
 from taskloom.core.extraction import ANSWER_FORMAT
+from taskloom.experiments.accuracy import majority_score, pass_at
 from taskloom.experiments.execute import engines
 from taskloom.experiments.execute.engines import HereEngine
-from taskloom.experiments.samples import majority_score, pass_at
 from taskloom.learners import LearnerError
 from taskloom.learners.config import read
 
