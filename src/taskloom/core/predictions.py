@@ -547,11 +547,14 @@ class EvalArchive:
         Args:
             sample: Its summary.
         """
-        name = f"samples/{sample.get('id')}_epoch_{sample.get('epoch', 1)}.json"
-        whole = self.json(name)
-        output = whole.get("output") if isinstance(whole, dict) else None
+        output = self.sample(str(sample.get("id")), sample.get("epoch", 1)).get("output")
         reply = output.get("completion") if isinstance(output, dict) else None
         return reply if isinstance(reply, str) else ""
+
+    def sample(self, id: str, epoch: int) -> dict[str, Any]:
+        """The whole sample: messages, output, events; empty if the log does not have it."""
+        whole = self.json(f"samples/{id}_epoch_{epoch}.json")
+        return whole if isinstance(whole, dict) else {}
 
     def json(self, name: str) -> Any:
         """Return a member as JSON, or None if there is none of this name."""
