@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -239,6 +240,25 @@ def test_the_commands_about_runs_take_logs(
     assert cli(["runs", "report", str(tmp_path), "-o", str(page)]) == 0
     assert "follow" in page.read_text()
     capsys.readouterr()
+
+
+def test_a_comparison_says_which_side_is_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the table alone: CSV and JSON hold nothing but rows."""
+    models = {"openai/gpt": "C", "meta/llama": "I"}
+    for number, (model, value) in enumerate(models.items()):
+        samples = [sample(n, value=value) for n in range(10)]
+        write_log(tmp_path / f"{number}.eval", samples, model=model)
+    command = ["runs", "compare", str(tmp_path), *models]
+    assert cli(command) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\ba\b.*openai/gpt.*\bb\b.*meta/llama", shown), shown
+    assert cli([*command, "--format", "csv"]) == 0
+    assert "meta/llama" not in capsys.readouterr().out
+    assert cli([*command, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["a"], row["b"]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
