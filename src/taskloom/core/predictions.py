@@ -509,6 +509,18 @@ ZSTANDARD = 93
 """The number of the compression method in zip archives. Python's own zipfile reads it from 3.14."""
 
 
+HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that may be half a surrogate pair."""
+
+
+def log_json(text: bytes) -> Any:
+    """Parse JSON of a log. Half surrogate pairs, which no file or page can hold, become '?'."""
+    value = json.loads(text)
+    if HALF_PAIR.search(text):
+        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return value
+
+
 class EvalArchive:
     """A log of Inspect: the members of a zip archive, compressed by deflate or Zstandard.
 
@@ -564,7 +576,7 @@ class EvalArchive:
         if info.file_size > LARGEST_MEMBER:
             raise DataError(f"{self.path}: {name} has {info.file_size:,} bytes, too many to read")
         try:
-            return json.loads(self._bytes(info))
+            return log_json(self._bytes(info))
         except (OSError, ValueError, RecursionError, zipfile.BadZipFile, struct.error) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DataError(f"{self.path}: {name} cannot be read ({reason[:100]})") from error

@@ -28,7 +28,7 @@ import yaml
 from taskloom.core.arrow import column
 from taskloom.core.errors import DataError
 from taskloom.core.files import json_digest
-from taskloom.core.predictions import LOG, EvalArchive
+from taskloom.core.predictions import LOG, EvalArchive, log_json
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, REPLY_COLUMNS, SCHEMA
 from taskloom.experiments.store import LoadedRuns
 
@@ -43,6 +43,12 @@ LONGEST_TRAIT = 100
 
 REPLY_KINDS = tuple((field.name, field.type) for field in REPLY_COLUMNS)
 """Names and types of the columns of whole replies."""
+
+LARGEST_EXACT = 2**53
+"""Largest whole number that a column of floating-point numbers holds exactly."""
+
+MISSHAPEN = (AttributeError, TypeError, ValueError, KeyError, IndexError, RecursionError)
+"""What reading JSON of another shape raises."""
 
 TARGET_KEYS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter")
 """Keys of a row of lm-evaluation-harness that hold no metric."""
@@ -246,7 +252,15 @@ def read_log(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
         path: The file.
         replies: Read whole replies as well, which takes much longer for Inspect's logs.
     """
-    return read_inspect(path, replies) if path.suffix == LOG else read_harness(path)
+    try:
+        yield from read_inspect(path, replies) if path.suffix == LOG else read_harness(path)
+    except MISSHAPEN as error:
+        tool = "Inspect" if path.suffix == LOG else "lm-evaluation-harness"
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"{path} has a record that {tool} does not write ({reason[:100]}); choose another log,"
+            " or run the evaluation again"
+        ) from error
 
 
 def read_inspect(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
@@ -361,9 +375,9 @@ def _inspect_reply(sample: Mapping[str, Any]) -> dict[str, Any]:
                 for one in messages
             ]
         ),
-        "reply": _clean(_text(output.get("completion") or "")),
-        "thinking": _clean(_thought(_mapping(choice.get("message")).get("content"))),
-        "finish": _clean(str(choice.get("stop_reason") or "")),
+        "reply": _text(output.get("completion") or ""),
+        "thinking": _thought(_mapping(choice.get("message")).get("content")),
+        "finish": str(choice.get("stop_reason") or ""),
         "tokens_in": _count(usage.get("input_tokens")),
         "tokens_out": _count(usage.get("output_tokens")),
         "tokens_thinking": _count(usage.get("reasoning_tokens")),
@@ -392,12 +406,7 @@ def _thought(content: object) -> str:
 
 def _count(value: object) -> int | None:
     """A number of tokens; None if it cannot be one."""
-    return value if isinstance(value, int) and 0 <= value < 2**63 else None
-
-
-def _clean(text: str) -> str:
-    """A text with half surrogate pairs written as escapes, since no file or page can hold them."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return value if type(value) is int and 0 <= value < 2**63 else None
 
 
 def read_harness(path: Path) -> Iterator[LoggedRun]:
@@ -406,7 +415,7 @@ def read_harness(path: Path) -> Iterator[LoggedRun]:
     The model is what the results file next to it names, or else the name of the folder.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             row = _row(line, path, number)
             rows.setdefault(str(row.get("filter", "none")), []).append(row)
@@ -418,9 +427,9 @@ def read_harness(path: Path) -> Iterator[LoggedRun]:
         yield LoggedRun(task or path.stem, _harness_model(path, date), metric, fields, items)
 
 
-def _row(line: str, path: Path, number: int) -> dict[str, Any]:
+def _row(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = log_json(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON") from error
     if not isinstance(row, dict) or "doc_id" not in row:
@@ -553,9 +562,17 @@ def _traits(metadata: object) -> dict[str, str]:
 
 
 def _plain(settings: object) -> dict[str, Any]:
-    """Return the settings that are single values."""
+    """Return the settings that are single values. Whole numbers that no column holds, such as long
+    seeds, become texts.
+    """
     found = settings.items() if isinstance(settings, dict) else ()
-    return {str(k): v for k, v in found if isinstance(v, str | int | float | bool)}
+    plain: dict[str, Any] = {}
+    for name, value in found:
+        if isinstance(value, int) and abs(value) > LARGEST_EXACT:
+            plain[str(name)] = str(value)
+        elif isinstance(value, str | int | float | bool):
+            plain[str(name)] = value
+    return plain
 
 
 def _text(value: object) -> str:
