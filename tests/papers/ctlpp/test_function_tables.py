@@ -14,8 +14,8 @@ import pytest
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
+from taskloom.experiments.statistics.distributions import bootstrap_interval
 from taskloom.papers.ctlpp.function_tables import group_distance, variance_share
-from taskloom.papers.ctlpp.rank_correlations import bootstrap_interval
 from taskloom.suites.ctl.world import SymbolWorld
 from tests.analysis.made_up_scores import group, made_up
 

@@ -426,13 +426,13 @@ def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chose
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
-    """Return the learner; one that asks an endpoint and names no cache keeps the answers in the
-    store, since they are paid for.
+    """Return the learner; one that keeps replies and names no cache keeps them in the store.
 
     Not where the model is kept: its card would name a file of this machine.
     """
     learner: Any = cell.learner
-    if getattr(learner, "cache", None) != "" or cell.keep.model:
+    keeps_replies = getattr(learner, "keeps_replies", False)
+    if not keeps_replies or learner.cache or cell.keep.model:
         return cell.learner
     replaced: Learner = dataclasses.replace(
         learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve())

@@ -499,7 +499,8 @@ class EvaluatedSplit:
     def identity(self) -> list[str]:
         """What it contributes to the digest of a run."""
         names = [self.name] if self.name == self.split else [self.name, self.split]
-        return [*names, self.data.key, *([f"limit {self.limit}"] if self.limit else [])]
+        # A limit used to take every k-th row; "drawn" keeps such runs apart from today's.
+        return [*names, self.data.key, *([f"limit {self.limit} drawn"] if self.limit else [])]
 
 
 class SplitFinder:

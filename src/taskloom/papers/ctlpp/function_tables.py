@@ -27,15 +27,16 @@ from taskloom.analysis.study import StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_mean, judge_share
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, holm, over_task_differences, over_tasks
-from taskloom.experiments.statistics.distributions import beta_quantile, t_two_sided
-from taskloom.experiments.table import Runs
-from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
-from taskloom.papers.ctlpp.experiments import function_table_experiments
-from taskloom.papers.ctlpp.rank_correlations import (
+from taskloom.experiments.statistics.distributions import (
+    beta_quantile,
     bootstrap_interval,
     order_chance,
     rank_correlation,
+    t_two_sided,
 )
+from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
+from taskloom.papers.ctlpp.experiments import function_table_experiments
 from taskloom.papers.ctlpp.runs import Trainings, trainings
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
