@@ -216,6 +216,11 @@ def tables(texts: list[str], folder: Path) -> Verdict:
 # Altered rows
 
 
+@cache
+def _loaded() -> tl.Dataset:
+    return load(_dataset())
+
+
 @st.composite
 def altered_cells(draw: st.DrawFn) -> list[list[Any]]:
     """Draw rows of a split, a column of each, and the value that is put there."""
@@ -295,11 +300,6 @@ prediction_files = st.one_of(
     ),
     st.tuples(st.sampled_from(["p.parquet", "p.bin"]), mutated_bytes([_table(RECORDS)])),
 )
-
-
-@cache
-def _loaded() -> tl.Dataset:
-    return load(_dataset())
 
 
 @target("predictions", prediction_files, weight=14, cost=3, warm=lambda: _loaded())

@@ -488,8 +488,8 @@ def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:
         same = pa.types.is_struct(kind) and {f.name for f in kind} == {f.name for f in wanted}
         return same and all(_is_like(kind.field(f.name).type, f.type) for f in wanted)
     if pa.types.is_integer(wanted):
-        return pa.types.is_integer(kind)
-    return kind == wanted
+        return bool(pa.types.is_integer(kind))
+    return bool(kind == wanted)
 
 
 def _refuse_rows(wrong: NDArray[np.bool_], what: str, where: Path) -> None:
