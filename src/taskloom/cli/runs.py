@@ -297,6 +297,8 @@ def compare(
         correction=correction,
         level=level,
     )
+    if form == "table" and not as_json:
+        typer.echo(f"a is {a}, b is {b}")
     print_results(compared, "json" if as_json else form, columns)
 
 
