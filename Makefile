@@ -63,19 +63,27 @@ test: $(VENV)/.ready ## the test suite, without tests marked slow
 test-all: $(VENV)/.ready ## the whole test suite: slow tests too, and property tests with thousands of fresh examples
 	$(BIN)/python -m pytest $(PARALLEL) $(EVERYTHING)
 
-# The core runs with the lowest versions that pyproject.toml declares and without any extra. Needs uv, which can choose them.
+# Some targets need uv, which can choose the lowest versions. Where it is not installed, pip fetches it.
+NEEDED_UV := $(or $(UV),.venv-uv/bin/uv)
+.venv-uv/bin/uv:
+	$(PYTHON) -m venv .venv-uv
+	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+# The core runs without any extra, so without pandas, with the lowest versions that pyproject.toml declares and with the newest.
 CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/data/test_make.py tests/data/test_verify.py \
 	tests/core/test_seeding.py tests/core/test_scoring.py tests/core/test_example.py tests/core/test_arrow.py
 .PHONY: test-lowest test-newest
-test-lowest: ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
-	uv venv --quiet --clear --seed --python 3.11 .venv-lowest
-	uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e . \
+test-lowest: $(NEEDED_UV) ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
+	$(NEEDED_UV) venv --quiet --clear --python 3.11 .venv-lowest
+	$(NEEDED_UV) pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e . \
 		'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' hatchling
 	.venv-lowest/bin/python -m pytest $(PARALLEL) $(CORE_TESTS)
 
-test-newest: ## the test suite with the newest version of every dependency (in .venv-newest)
-	uv venv --quiet --clear .venv-newest
-	uv pip install --quiet --python .venv-newest/bin/python --upgrade -e '.[$(EXTRAS)]'
+test-newest: $(NEEDED_UV) ## core tests, then the test suite, with the newest version of every dependency (in .venv-newest)
+	$(NEEDED_UV) venv --quiet --clear .venv-newest
+	$(NEEDED_UV) pip install --quiet --python .venv-newest/bin/python --upgrade -e . pytest pytest-xdist hypothesis hatchling
+	.venv-newest/bin/python -m pytest $(PARALLEL) $(CORE_TESTS)
+	$(NEEDED_UV) pip install --quiet --python .venv-newest/bin/python --upgrade -e '.[$(EXTRAS)]'
 	.venv-newest/bin/python -m pytest $(PARALLEL)
 
 # Installs Debian's Virtuoso if it is missing (needs root), starts it on the loopback interface, and stops it afterwards.
@@ -108,12 +116,13 @@ FUZZ ?= --inputs 100000 --seconds 3600 --seed $(shell date +%Y%m%d)
 fuzz: $(VENV)/.ready ## random inputs of every kind; a failure becomes a file in tests/regressions
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
-# atheris has no wheel for every system, so it is not among the pinned versions. Needs uv.
+# atheris has no wheel for every system, so it is not among the pinned versions.
 .PHONY: fuzz-guided
-fuzz-guided: ## coverage-guided fuzzing of the parsers (in .venv-guided)
-	uv venv --quiet --clear --python 3.11 .venv-guided
-	uv pip install --quiet --python .venv-guided/bin/python -e . atheris 'hypothesis>=6.100'
-	for target in expressions stories yaml zest-files; do .venv-guided/bin/python -m tests.fuzz.guided $$target || exit 1; done
+GUIDED ?=
+fuzz-guided: $(NEEDED_UV) ## coverage-guided fuzzing of the parsers (in .venv-guided)
+	$(NEEDED_UV) venv --quiet --clear --python 3.11 .venv-guided
+	$(NEEDED_UV) pip install --quiet --python .venv-guided/bin/python -e . atheris 'hypothesis>=6.100'
+	for target in expressions stories yaml zest-files; do .venv-guided/bin/python -m tests.fuzz.guided $$target $(GUIDED) || exit 1; done
 
 types: $(VENV)/.ready ## mypy, strict
 	$(BIN)/mypy
@@ -153,9 +162,9 @@ scorers: $(VENV)/.ready ## write docs/reference/scorers.md: how often each score
 	$(BIN)/python scripts/build_scorers.py
 
 .PHONY: test-interop
-# Each tool has environments of its own, because they pin other versions of libraries than ours. Needs uv. TOOLS="trl lm-eval" for some of them.
-test-interop: $(VENV)/.ready ## tests with the real packages of other tools, newest and oldest, and the commands of their pages
-	$(BIN)/python -m tests.interop.matrix $(TOOLS)
+# Each tool has environments of its own, because they pin other versions of libraries than ours. TOOLS="trl lm-eval" for some of them.
+test-interop: $(VENV)/.ready $(NEEDED_UV) ## tests with the real packages of other tools, newest and oldest, and the commands of their pages
+	PATH=$(dir $(NEEDED_UV)):$$PATH $(BIN)/python -m tests.interop.matrix $(TOOLS)
 
 clean: ## remove everything that is generated
-	rm -rf $(VENV) .venv-interop .venv-lowest .venv-newest .venv-guided demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-interop .venv-lowest .venv-newest .venv-guided .venv-uv demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

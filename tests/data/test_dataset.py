@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -213,7 +214,7 @@ def test_a_column_of_a_type_that_no_dataset_has_is_one_sentence(tmp_path: Path) 
     table = pq.read_table(shard)
     place = table.column_names.index("input")
     pq.write_table(table.set_column(place, "input", table.column("input").cast(pa.binary())), shard)
-    with pytest.raises(DataError, match="split 'iid': a column has the type binary"):
+    with pytest.raises(DataError, match="has binary in 'input'"):
         tl.verify(folder)
 
 
@@ -245,3 +246,21 @@ def test_a_file_of_another_seed_is_not_taken_for_a_part_of_the_split(tmp_path: P
     (tmp_path / "2/train/00001.parquet").replace(tmp_path / "1/train/00001.parquet")
     with pytest.raises(DataError, match="split 'train' are of another dataset"):
         _ = tl.load(tmp_path / "1")["train"]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "iid/00000.parquet"])
+def test_a_pipe_in_place_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    tl.make("ctl/A-independent", tmp_path, set=["splits={train: {n: 300}, iid: {n: 5}}"])
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="is a pipe"):
+        tl.verify(tmp_path)
+    with pytest.raises(DataError, match="is a pipe"):
+        tl.load(tmp_path).table("iid")
+
+
+def test_a_split_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("input,target\na,b\n")
+    os.mkfifo(tmp_path / "test.csv")
+    with pytest.raises(DataError, match="is a pipe"):
+        tl.load(tmp_path)

@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import taskloom as tl
@@ -88,6 +89,53 @@ def test_an_unreadable_input_is_a_wrong_answer_not_a_crash(folder: Path) -> None
     found = tl.verify(folder)
     assert [w.index for w in found.wrong] == [5]
     assert "no answer" in found.wrong[0].solved[0]
+
+
+STEPS = shards.schema({}).field("derivation").type
+MALFORMED: dict[str, tuple[str, pa.Array | None]] = {
+    "no input column": ("input", None),
+    "no task column": ("task", None),
+    "numbers as inputs": ("input", pa.array(range(100))),
+    "missing inputs": ("input", pa.nulls(100, pa.string())),
+    "large texts": ("input", pa.array(["a"] * 100, pa.large_string())),
+    "one text as answers": ("targets", pa.array(["a"] * 100)),
+    "missing answers": ("targets", pa.array([[None]] * 100, pa.list_(pa.string()))),
+    "no answers": ("targets", pa.array([[]] * 100, pa.list_(pa.string()))),
+    "texts as indexes": ("index", pa.array(["1"] * 100)),
+    "missing steps": ("derivation", pa.array([[None]] * 100, STEPS)),
+    "a step from nowhere": (
+        "derivation",
+        pa.array([[{"rule": "a", "value": "b", "of": [9]}]] * 100, STEPS),
+    ),
+    "lists as traits": ("traits", pa.array([{"length": [1]}] * 100)),
+}
+"""A column, and what a forger puts in its place; None removes it."""
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_forged_shard_of_another_form_is_refused_by_every_reader(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    column, values = MALFORMED[name]
+    path = folder / "iid" / "00000.parquet"
+    stamp = shards.read_stamp(path)
+    assert stamp is not None
+    table = shards.read(path)
+    forged = table.drop_columns([column])
+    if values is not None:
+        forged = table.set_column(table.column_names.index(column), column, values)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    blocks = ["0" * 32] if name == "large texts" else shards.block_digests(forged)
+    payload = {**asdict(stamp), "blocks": blocks}
+    pq.write_table(forged.replace_schema_metadata({shards.METADATA: json.dumps(payload)}), path)
+    manifest["splits"]["iid"]["digest"] = dataset.split_digest(blocks)
+    manifest["digest"] = dataset.content_digest(manifest["splits"])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    for command in (["verify"], ["show", "--split", "iid"], ["audit"]):
+        assert run([command[0], str(folder), *command[1:]]) == 2
+        said = capsys.readouterr().err
+        assert "00000.parquet" in said
+        assert column.removesuffix("s") in said
 
 
 def test_tampering_without_new_digests(folder: Path) -> None:
@@ -324,9 +372,10 @@ def test_a_dropped_column_and_a_column_too_many_differ_in_every_row(folder: Path
     path = folder / "iid" / "00000.parquet"
     stamp, table = shards.read_stamp(path), shards.read(path)
     assert stamp is not None
-    changed = table.drop_columns(["derivation"]).append_column("extra", pa.nulls(100, pa.string()))
+    traits = [f"traits.{field.name}" for field in table.schema.field("traits").type]
+    changed = table.drop_columns(["traits"]).append_column("extra", pa.nulls(100, pa.string()))
     _store(folder, "iid", path, changed, stamp)
-    assert tl.verify(folder).columns == {"derivation": 100, "extra": 100}
+    assert tl.verify(folder).columns == dict.fromkeys([*traits, "extra"], 100)
 
 
 def test_a_described_dataset_is_proved(tmp_path: Path) -> None:
@@ -348,3 +397,26 @@ def test_what_cannot_be_proved_is_stated(tmp_path: Path) -> None:
     assert (found.rows, found.answers, found.remade) == (30, 0, 0)
     assert "no row was made again" in " ".join(found.lines())
     assert tl.verify(tmp_path / "d", task=tmp_path / "t.py").remade == 30
+
+
+def test_what_the_manifest_says_of_the_rows_is_proved_too(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["splits"]["iid"]["counts"]["length"]["3"] += 1
+    manifest["facts"] = {name: value + 0.5 for name, value in manifest["facts"].items()}
+    manifest |= {"tasks_by": "length", "warnings": ["all is lost"]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    found = tl.verify(folder, every=True)
+    assert not found.ok
+    said = [line.split(" is ")[0].removeprefix("the manifest's ") for line in found.misstated]
+    assert sorted(said) == ["facts", "splits.iid.counts", "tasks_by", "warnings"]
+
+
+def test_other_lines_beside_the_shards_are_found(tmp_path: Path) -> None:
+    sizes = ["splits={train: {n: 1500}, iid: {n: 100}}"]
+    tl.make("ctl/A-independent", tmp_path, set=sizes, jsonl=True)
+    assert tl.verify(tmp_path, every=True).ok
+    path = tmp_path / "iid.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for forged in (lines[:-1], [*lines, lines[0]], [lines[1], lines[0], *lines[2:]]):
+        path.write_text("".join(forged))
+        assert any("iid.jsonl" in line for line in tl.verify(tmp_path, every=True).misstated)

@@ -64,7 +64,9 @@ SHORTENINGS = 400
 """Tries to make a failure of a sibling shorter; Hypothesis shrinks only what it drew."""
 
 SLICE = 1_000
-"""Inputs of one Hypothesis run: a failure ends a run, and the next one has another seed."""
+"""Inputs of one Hypothesis run of a cheap target, fewer of a dear one: a failure ends a run, and the
+next one has another seed. The deadline is looked at between runs.
+"""
 
 
 class Refuted(Exception):  # noqa: N818 - what the second solver did
@@ -242,7 +244,7 @@ def campaign(
     turn = 0
     started = time.monotonic()
     while tally.inputs < inputs and time.monotonic() < deadline:
-        count = min(SLICE, inputs - tally.inputs)
+        count = min(max(20, SLICE // target.cost), inputs - tally.inputs)
         before = tally.inputs
         failure = _slice(target, count, seed * 1_000_003 + turn, folder, tally, known)
         turn += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import shutil
@@ -12,18 +13,27 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from hypothesis import strategies as st
 
 import taskloom as tl
+from taskloom.core import shards
 from taskloom.core.predictions import predictions_for
-from taskloom.data import load
+from taskloom.data import dataset, load
 from taskloom.data.competence import score_dataset
 from taskloom.data.verify import verify
 from taskloom.experiments.rescore import verify_runs
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.task_files import tasks_from
 from tests.fuzz.engine import Refuted, Verdict, target
-from tests.fuzz.strategies import as_text, mutated_bytes, mutated_json, mutated_text
+from tests.fuzz.strategies import (
+    ODD_TEXTS,
+    as_text,
+    mutated_bytes,
+    mutated_json,
+    mutated_text,
+    odd_values,
+)
 
 SMALL = ["symbols=4", "functions=6", "max_length=3", "splits={train: {n: 40}, iid: {n: 5}}"]
 
@@ -151,6 +161,105 @@ def _table(rows: list[dict[str, Any]]) -> bytes:
     return file.getvalue()
 
 
+# Own tables
+
+HEADS = ["input", "target", "size", "kind", "Index", "index ", "id", "task", "targets", "split"]
+CELLS = [
+    "",
+    "a",
+    "b",
+    "1",
+    "2.5",
+    "-0",
+    "1e999",
+    "nan",
+    "true",
+    "2001-01-01",
+    "x" * 200,
+    '["a"]',
+    "{}",
+    *ODD_TEXTS,
+]
+
+
+@st.composite
+def own_tables(draw: st.DrawFn) -> list[str]:
+    """Draw the CSV files of two splits: they share columns, but not the types of their cells."""
+    files = []
+    for _ in ("train", "test"):
+        more = draw(st.lists(st.sampled_from(HEADS[2:]), max_size=4))
+        heads = ["input", "target", *more]
+        file = io.StringIO()
+        writer = csv.writer(file, delimiter=draw(st.sampled_from(",,,;\t")))
+        writer.writerow(heads)
+        # Each column has cells of a few kinds, so that most columns have a type.
+        kinds = [draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=3)) for _ in heads]
+        for _ in range(draw(st.integers(0, 6))):
+            writer.writerow([draw(st.sampled_from(cells)) for cells in kinds])
+        files.append(file.getvalue())
+    return files
+
+
+@target("tables", own_tables(), weight=8, cost=8)
+def tables(texts: list[str], folder: Path) -> Verdict:
+    """Read and audit the CSV files of two splits that somebody else wrote."""
+    place = folder / "own"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for name, text in zip(("train", "test"), texts, strict=True):
+        (place / f"{name}.csv").write_bytes(as_text(text))
+    _read_all(place)
+    tl.audit(place)
+    return "accepted"
+
+
+# Altered rows
+
+
+@st.composite
+def altered_cells(draw: st.DrawFn) -> list[list[Any]]:
+    """Draw rows of a split, a column of each, and the value that is put there."""
+    rows = st.integers(0, 4)
+    columns = st.sampled_from(
+        ["input", "targets", "traits", "derivation", "question", "key", "task", "index"]
+    )
+    values = st.one_of(odd_values, st.lists(st.sampled_from(ODD_TEXTS), max_size=3), rows)
+    return draw(st.lists(st.tuples(rows, columns, values).map(list), min_size=1, max_size=4))
+
+
+@target("alterations", altered_cells(), weight=6, cost=10, warm=lambda: _loaded(), siblings=0)
+def alterations(cells: list[list[Any]], folder: Path) -> Verdict:
+    """Alter cells of a dataset and compute its digests again: `verify` names every altered row."""
+    before = _loaded().table("iid").to_pylist()
+    rows = [dict(row) for row in before]
+    for at, column, value in cells:
+        row = rows[at % len(rows)]
+        if column == "traits":
+            name = sorted(row["traits"])[at % len(row["traits"])]
+            row["traits"] = {**row["traits"], name: value}
+        else:
+            row[column] = value
+    try:
+        table = pa.Table.from_pylist(rows, schema=_loaded().table("iid").schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError):
+        return "refused"  # no shard can hold such a value
+    after = table.to_pylist()
+    verification = verify(with_rows(_loaded(), "iid", table), every=True)
+    altered = [one != other for one, other in zip(after, before, strict=True)]
+    if verification.differing != sum(altered):
+        raise Refuted(f"{sum(altered)} rows were altered, {verification.differing} found")
+    return "checked"
+
+
+def with_rows(data: tl.Dataset, split: str, table: pa.Table) -> tl.Dataset:
+    """Return a dataset with other rows in a split, and digests that fit them."""
+    entry = {**data.manifest["splits"][split]}
+    entry["digest"] = dataset.split_digest(shards.block_digests(table))
+    splits = {**data.manifest["splits"], split: entry}
+    manifest = {**data.manifest, "splits": splits, "digest": dataset.content_digest(splits)}
+    return tl.Dataset(manifest, {**data.tables, split: table})
+
+
 # Predictions
 
 GOLD = tasks_from(
@@ -261,6 +370,13 @@ def damaged_runs(draw: st.DrawFn) -> tuple[str, str]:
                 mutated_text([raw.decode()], ['"', "{", "[", "9", "nan"]),
             )
         )
+    if name.endswith(".yaml"):
+        return name, draw(
+            st.one_of(
+                mutated_json([yaml.safe_load(raw)]).map(yaml.safe_dump),
+                mutated_text([raw.decode()], ["- ", ": ", "[", "{", "&a", "*a", "!!python/x "]),
+            )
+        )
     return name, draw(mutated_bytes([raw]))
 
 
@@ -272,7 +388,9 @@ def runs(given: tuple[str, str], folder: Path) -> Verdict:
     if not store.exists():
         shutil.copytree(_runs(), store)
     path = store / name
-    path.write_bytes(as_text(text) if name.endswith(".json") else text.encode("latin-1", "replace"))
+    path.write_bytes(
+        as_text(text) if name.endswith((".json", ".yaml")) else text.encode("latin-1", "replace")
+    )
     try:
         frame = tl.runs(store)
         frame.accuracy(by=["task"], split="iid")

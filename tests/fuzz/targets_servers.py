@@ -23,6 +23,17 @@ from tests.apps.collect.projects import add_people, open_project
 from tests.fuzz.engine import Refuted, Verdict, target
 from tests.fuzz.strategies import mutated_text
 
+UPGRADE = (
+    "GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+def _frame(text: str) -> str:
+    """A WebSocket frame as clients send it, under a mask that changes nothing."""
+    return f"\x81{chr(0x80 + len(text))}\0\0\0\0{text}"
+
+
 REQUESTS = [
     (
         "POST /reset HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -34,6 +45,8 @@ REQUESTS = [
     ),
     "GET /info HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
     "GET /health HTTP/1.1\r\nHost: [::1]:99\r\nOrigin: http://[::1]:99\r\n\r\n",
+    UPGRADE + _frame('{"type": "reset", "data": {"index": 3}}') + _frame('{"type": "close"}'),
+    UPGRADE + _frame('{"type": "step", "data": {"message": "no"}}') + "\x89\x80abcd\x88\x80abcd",
 ]
 PIECES = [
     "\r\n",
@@ -53,6 +66,10 @@ PIECES = [
     "[" * 3_000,
     "{",
     "\xff",
+    "\x81\xfe\x00\x02\0\0\0\0{}",
+    "\x01\x81\0\0\0\0{",
+    "\x80\x81\0\0\0\0}",
+    "\x82\x84\0\0\0\0\xff\xfe\0\0",
 ]
 CLOSED = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 
@@ -68,6 +85,9 @@ class _Socket:
 
     def sendall(self, data: bytes) -> None:
         self.answer.write(data)
+
+    def recv(self, size: int) -> bytes:
+        return self.sent.read(size)
 
     def settimeout(self, seconds: float) -> None:
         """A fuzzed client is never silent."""
@@ -95,6 +115,8 @@ def framing(text: str, folder: Path) -> Verdict:
     if not statuses:
         # HTTP/0.9 has no status line, and an empty request no answer.
         return "refused"
+    if statuses[0] == b"101":
+        return "accepted"
     # 501 and 505: a method and a version of HTTP that we do not speak.
     if int(statuses[0]) >= 500 and statuses[0] not in (b"501", b"505"):
         raise Refuted(f"status {statuses[0]!r}")

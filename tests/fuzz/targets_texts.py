@@ -329,7 +329,7 @@ def expressions(text: str, folder: Path) -> Verdict:
 @target(
     "functions",
     typed_expressions,
-    weight=1,
+    weight=6,
     cost=90,
     warm=lambda: _warm_lexicons("synthetic"),
     siblings=0,

@@ -146,6 +146,16 @@ def test_a_length_that_is_no_number_is_refused(server: EnvironmentServer, length
         assert client.recv(100).startswith(b"HTTP/1.0 400")
 
 
+@pytest.mark.parametrize("more", ["Host: evil.example", "Content-Length: 3"])
+def test_a_header_that_two_readers_may_read_differently_is_refused(
+    server: EnvironmentServer, more: str
+) -> None:
+    with socket.create_connection(server.server_address[:2], timeout=10) as client:
+        head = f"POST /reset HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n{more}\r\n\r\n"
+        client.sendall(head.encode() + b"{}")
+        assert client.recv(65_536).startswith(b"HTTP/1.0 400 ")
+
+
 def test_a_client_that_hangs_up_leaves_no_traceback(
     server: EnvironmentServer, capfd: pytest.CaptureFixture[str]
 ) -> None:

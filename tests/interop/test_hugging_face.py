@@ -15,8 +15,7 @@ from taskloom.cli import run
 from taskloom.core import tables
 from taskloom.core.errors import DataError
 from taskloom.data.audit import audit
-from taskloom.data.datasheet import BLANK
-from taskloom.interop.hugging_face import card, export_hf
+from taskloom.interop.hugging_face import BLANK, card, export_hf
 
 SIZES = {"splits": {"train": {"n": 300}, "iid": {"n": 50}, "all": {"n": 20}}}
 

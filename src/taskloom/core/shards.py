@@ -20,11 +20,12 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from taskloom.core.arrow import array_of, column
 from taskloom.core.errors import DataError
 from taskloom.core.example import Example, Step, Trait
-from taskloom.core.files import atomic
+from taskloom.core.files import atomic, refuse_special
 
 BLOCK = 1_000
 """Rows per digest block; shard sizes are multiples of it."""
@@ -356,6 +357,7 @@ def read_stamp(path: Path) -> Stamp | None:
     """Read a shard's stamp; None where the file is not a whole shard of a Taskloom dataset."""
     import pyarrow.parquet as pq
 
+    refuse_special(path)
     try:
         return _parse_stamp(pq.read_metadata(path).metadata)
     except (pa.ArrowException, OSError, ValueError):  # names that were edited
@@ -382,6 +384,7 @@ def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
     """Read a shard's rows as `read` does, and its stamp as `read_stamp` does."""
     import pyarrow.parquet as pq
 
+    refuse_special(path)
     try:
         with pq.ParquetFile(
             path
@@ -397,6 +400,105 @@ def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
             f"{path} is damaged ({first}); restore it; rerun 'taskloom make' if Taskloom made it"
         ) from error
     return table.replace_schema_metadata(None), _parse_stamp(table.schema.metadata)
+
+
+def check_form(table: pa.Table, where: Path) -> pa.Table:
+    """Return rows that have the columns, types and values that every reader of examples relies on;
+    raise one sentence for others, such as those of a file that was edited.
+    """
+    names = table.column_names
+    for wanted in schema({}):
+        if names.count(wanted.name) != 1:
+            what = "no column" if wanted.name not in names else "more than one column"
+            raise _malformed(where, f"has {what} '{wanted.name}'")
+        kind = table.schema.field(wanted.name).type
+        if not _is_like(kind, wanted.type):
+            raise _malformed(where, f"has {kind} in '{wanted.name}', not {wanted.type}")
+    _check_traits(table.schema, where)
+    for name in ("index", "task", "input", "targets"):
+        column = _whole(table.column(name))
+        if column.null_count:
+            _refuse_rows(array_of(column.is_null()), f"no {name}", where)
+    answers = _whole(table.column("targets"))
+    if pc.list_flatten(answers).null_count:
+        raise _malformed(where, "has a missing text in 'targets'")
+    _refuse_rows(array_of(pc.list_value_length(answers)) == 0, "no targets", where)
+    _check_derivations(_whole(table.column("derivation")), where)
+    return table
+
+
+def _whole(column: Any) -> Any:
+    """Return a column in one piece."""
+    array = column.combine_chunks()
+    return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+
+
+def _check_traits(fields: pa.Schema, where: Path) -> None:
+    if "traits" not in fields.names:
+        return
+    kind = fields.field("traits").type
+    if not pa.types.is_struct(kind):
+        raise _malformed(where, f"has {kind} in 'traits', not a struct of scalars")
+    for trait in kind:
+        if pa.types.is_nested(trait.type):
+            raise _malformed(where, f"has {trait.type} in the trait '{trait.name}', not a scalar")
+
+
+def _check_derivations(derivations: Any, where: Path) -> None:
+    """Check that every step has a rule and a value, and uses steps before it."""
+    steps = pc.list_flatten(derivations)
+    if steps.null_count or any(_field(steps, name).null_count for name in ("rule", "value")):
+        raise _malformed(where, "has a step without a rule or a value in 'derivation'")
+    used = _field(steps, "of")
+    if used.null_count == len(used):
+        return
+    positions, sizes = _positions(derivations), _sizes(used)
+    parents = pc.list_flatten(used)
+    if parents.null_count:
+        raise _malformed(where, "has a missing number in 'derivation', field 'of'")
+    before = array_of(parents)
+    if ((before < 0) | (before >= np.repeat(positions, sizes))).any():
+        raise _malformed(where, "has a step in 'derivation' that uses a step not before it")
+
+
+def _sizes(lists: Any) -> NDArray[np.int64]:
+    """Return the lengths of lists, 0 for those that are missing."""
+    # Not by `pc.fill_null`: a scalar imports pandas, where that is installed.
+    lengths = pc.list_value_length(lists)
+    sizes = np.zeros(len(lists), np.int64)
+    sizes[array_of(lengths.is_valid())] = array_of(lengths.drop_null())
+    return sizes
+
+
+def _positions(lists: Any) -> NDArray[np.int64]:
+    """Return the position of every member of some lists in its own list."""
+    sizes = _sizes(lists)
+    starts = np.cumsum(sizes) - sizes
+    members: NDArray[np.int64] = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
+    return members
+
+
+def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """True for types whose values are alike, whatever Arrow calls list items and how wide numbers
+    are.
+    """
+    if pa.types.is_list(wanted):
+        return pa.types.is_list(kind) and _is_like(kind.value_type, wanted.value_type)
+    if pa.types.is_struct(wanted):
+        same = pa.types.is_struct(kind) and {f.name for f in kind} == {f.name for f in wanted}
+        return same and all(_is_like(kind.field(f.name).type, f.type) for f in wanted)
+    if pa.types.is_integer(wanted):
+        return pa.types.is_integer(kind)
+    return kind == wanted
+
+
+def _refuse_rows(wrong: NDArray[np.bool_], what: str, where: Path) -> None:
+    if wrong.any():
+        raise _malformed(where, f"has {what} in row {int(wrong.argmax())}")
+
+
+def _malformed(where: Path, what: str) -> DataError:
+    return DataError(f"{where} {what}; correct it, or rerun 'taskloom make' if Taskloom made it")
 
 
 def _look_at_names(fields: Iterable[pa.Field]) -> None:

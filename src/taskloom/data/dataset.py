@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from taskloom.core import shards
 from taskloom.core.errors import DataError, MissingExtra, ParameterError, echo, nearest
-from taskloom.core.files import digest, json_digest, path_of
+from taskloom.core.files import digest, json_digest, path_of, refuse_special
 from taskloom.core.plan import Role, role_of
 from taskloom.core.shards import MANIFEST as MANIFEST
 from taskloom.data.example_sequence import Examples as Examples
@@ -79,6 +79,13 @@ class Dataset:
             return self._read[split].table
         entry = self.manifest["splits"][split]
         parts = [shards.read_stamped(place / shard["file"]) for shard in entry["shards"]]
+        for shard, (part, _) in zip(entry["shards"], parts, strict=True):
+            shards.check_form(part, place / shard["file"])
+            if part.schema != parts[0][0].schema:
+                raise DataError(
+                    f"{place / shard['file']} has other columns than the first file of split"
+                    f" '{split}'; make it again"
+                )
         table = (
             pa.concat_tables([part for part, _ in parts])
             if parts
@@ -264,6 +271,7 @@ def load(folder: str | Path) -> Dataset:
     """
     folder = path_of(folder)
     path = folder / MANIFEST
+    refuse_special(path)
     if not path.is_file():
         tables = read_foreign(folder)
         entries = {

@@ -146,7 +146,8 @@ def write_jsonl(folder: Path, manifest: Mapping[str, Any]) -> None:
     for name, entry in manifest["splits"].items():
         with atomic(folder / f"{name}.jsonl") as beside, beside.open("wb") as file:
             for shard in entry["shards"]:
-                file.writelines(json_lines(shards.read(folder / shard["file"])))
+                path = folder / shard["file"]
+                file.writelines(json_lines(shards.check_form(shards.read(path), path)))
 
 
 def json_lines(table: pa.Table) -> Iterator[memoryview]:

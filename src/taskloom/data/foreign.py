@@ -19,7 +19,7 @@ import pyarrow as pa
 from taskloom.core import shards
 from taskloom.core.errors import DataError
 from taskloom.core.example import QUESTION_MARK
-from taskloom.core.files import read_utf8
+from taskloom.core.files import read_utf8, refuse_special
 from taskloom.core.shards import MANIFEST
 
 
@@ -33,6 +33,8 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         )
     tables: dict[str, pa.Table] = {}
     for path in sorted(folder.iterdir()):
+        if path.suffix in (".parquet", *READERS) and not path.is_dir():
+            refuse_special(path)
         files = [path] if path.is_file() and (path.suffix != ".json" or is_squad(path)) else []
         if path.is_dir():
             files = sorted(path.glob("*.parquet"))
@@ -147,7 +149,7 @@ def _read_squad(path: Path) -> pa.Table:
 
 
 def is_split_csv(path: Path) -> bool:
-    """Return whether a file is a CSV file with inputs and answers, by its head; tables of all kinds
+    """True if a file is a CSV file with inputs and answers, by its head; tables of all kinds
     end in .csv.
     """
     if path.suffix != ".csv" or not path.is_file():  # a pipe of that name would never answer
@@ -161,7 +163,7 @@ def is_split_csv(path: Path) -> bool:
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
-    """Return whether a column can be a trait."""
+    """True if a column can be a trait."""
     tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     return any(test(kind) for test in tests)
 
@@ -201,7 +203,7 @@ def adapt(table: pa.Table, where: Path) -> pa.Table:
         raise DataError(
             f"{where}: every row needs an 'input' and at least one target; some have none"
         )
-    return adapted
+    return shards.check_form(adapted, where)
 
 
 def _own_names(table: pa.Table) -> list[str]:
@@ -231,7 +233,7 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
     columns: dict[str, Any] = {
         "index": pa.array(range(n), pa.int64()),
         "task": (
-            table.column("task").cast(pa.string())
+            _filled(table.column("task").cast(pa.string()))
             if "task" in names
             else pa.array([""] * n, pa.string())
         ),
@@ -246,6 +248,13 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
     if "traits" in names and pa.types.is_struct(table.column("traits").type):
         columns["traits"] = table.column("traits")
     return pa.table(columns)
+
+
+def _filled(texts: Any) -> Any:
+    """Return a column of texts, with empty ones for those that are missing."""
+    if not texts.null_count:
+        return texts
+    return pa.array([text or "" for text in texts.to_pylist()], pa.string())
 
 
 def _derivations(table: pa.Table, where: Path) -> Any:

@@ -8,6 +8,8 @@ rule, which making again would only repeat.
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
@@ -20,16 +22,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+import taskloom
 from taskloom.core import shards
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.descriptions import UNSEEN, task_column
 from taskloom.core.errors import DataError, TaskloomError, whole
 from taskloom.core.example import Example
-from taskloom.core.files import digest, path_of
+from taskloom.core.files import digest, path_of, refuse_special
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.seeding import Key
 from taskloom.data import Dataset, dataset
+from taskloom.data.export import json_lines
 from taskloom.data.foreign import refuse_unfinished
 from taskloom.data.workers import table_of
 from taskloom.recipe import Recipe
@@ -114,6 +118,8 @@ class Verification:
         columns: Differing rows by column.
         differences: The first differing rows.
         unproved: Why no row was made again; empty if rows were.
+        misstated: What the manifest or a JSONL file beside the shards says otherwise than the
+            recipe and the rows, in sentences. Looked at if every row is proved.
     """
 
     digest: str
@@ -127,11 +133,12 @@ class Verification:
     columns: dict[str, int] = field(default_factory=dict)
     differences: tuple[Difference, ...] = ()
     unproved: str = ""
+    misstated: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """True if every answer and every row that was derived again is the stored one."""
-        return not self.wrong and not self.differing
+        """True if all that was derived again is as it is stored."""
+        return not self.wrong and not self.differing and not self.misstated
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -160,6 +167,7 @@ class Verification:
             yield f"  {difference}"
         if self.differing > len(self.differences):
             yield f"  and {self.differing - len(self.differences):,} more"
+        yield from self.misstated
 
     def _by_column(self) -> str:
         if not self.columns:
@@ -271,7 +279,63 @@ def _verified(
         dict(proof.columns.most_common()),
         tuple(proof.differences),
         unproved,
+        tuple(_misstated(data, plan, folder)) if every and not unproved else (),
     )
+
+
+def _misstated(data: Dataset, plan: Plan, folder: Path) -> Iterator[str]:
+    """Yield what the manifest, or a JSONL file beside the shards, says otherwise than the recipe
+    and the rows. Datasheets, scores and other tools read these instead of the rows.
+    """
+    manifest = data.manifest
+    derived: dict[str, Any] = {"tasks_by": plan.tasks.by, "facts": dict(plan.facts)}
+    # Another version may have worded its texts differently.
+    same_version = manifest.get("versions", {}).get("taskloom") == taskloom.__version__
+    if same_version:
+        derived["describe"] = plan.describe
+        derived["warnings"] = list(plan.warnings)
+        derived["left_out"] = dict(plan.left_out)
+    yield from _contradictions("", manifest, derived)
+    for split in data.splits:
+        counts = shards.merge_counts(map(shards.counts, _stored_tables(data, split, folder)))
+        derived = {"counts": counts}
+        if same_version:
+            derived["describe"] = plan.split(split).describe
+        yield from _contradictions(f"splits.{split}.", manifest["splits"][split], derived)
+        path = folder / f"{split}.jsonl"
+        if path.is_file() and not _has_lines(path, _stored_tables(data, split, folder)):
+            yield f"{path} does not have the rows of split '{split}'"
+
+
+def _contradictions(
+    where: str, stated: Mapping[str, Any], derived: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the statements of a manifest that are there and wrong."""
+    for name, value in json.loads(json.dumps(derived)).items():
+        # Facts are measured: their last digit may depend on the version of NumPy.
+        if name in stated and not _close(stated[name], value):
+            yield (
+                f"the manifest's {where}{name} is {_short(stated[name])}; the recipe and the rows"
+                f" give {_short(value)}"
+            )
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(one[k], other[k]) for k in one)
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    return _same(one, other)
+
+
+def _has_lines(path: Path, tables: Iterable[pa.Table]) -> bool:
+    """True if a file has these rows as JSON lines, and nothing else."""
+    with path.open("rb") as file:
+        for table in tables:
+            for lines in json_lines(table):
+                if file.read(len(lines)) != lines:
+                    return False
+        return not file.read(1)
 
 
 def _recipe_of_other_version(data: Dataset, task: str | Path | None) -> Recipe | None:
@@ -311,6 +375,7 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
             f"there is no folder {folder}; verify checks datasets made by 'taskloom make', and"
             " folders of runs"
         )
+    refuse_special(folder / dataset.MANIFEST)
     if not (folder / dataset.MANIFEST).is_file():
         refuse_unfinished(folder, folder.glob("*/*.parquet"))
         raise DataError(
@@ -416,7 +481,7 @@ def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table
     number of rows that is stated.
     """
     if isinstance(data.tables[split], pa.Table):
-        yield data.tables[split]
+        yield shards.check_form(data.tables[split], folder / split)
         return
     stated = data.manifest["splits"][split]["shards"]
     extra = {p.name for p in (folder / split).glob("*.parquet")} - {
@@ -428,7 +493,7 @@ def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table
             " remove it"
         )
     for shard in stated:
-        table = shards.read(folder / shard["file"])
+        table = shards.check_form(shards.read(folder / shard["file"]), folder / shard["file"])
         if table.num_rows != shard["rows"]:
             raise DataError(
                 f"{folder / shard['file']} has {table.num_rows} rows, its manifest says"

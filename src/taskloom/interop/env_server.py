@@ -393,6 +393,7 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         try:
             from websockets.frames import Opcode
             from websockets.http11 import Request
+            from websockets.protocol import State
             from websockets.server import ServerProtocol
         except ImportError:
             error = MissingExtra("/ws", "websockets", "openenv")
@@ -414,7 +415,8 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
                         protocol.send_response(protocol.accept(event))
                     elif event.opcode in (Opcode.TEXT, Opcode.CONT):
                         text += event.data
-                        if event.fin:
+                        # A client may have closed the connection in the same bytes.
+                        if event.fin and protocol.state is State.OPEN:
                             protocol.send_text(json.dumps(session.answer(text)).encode())
                             text = b""
                 for data in protocol.data_to_send():
@@ -430,7 +432,12 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
             session.environment.forget(session.client)
 
     def _is_refused(self) -> bool:
-        """Refuse requests that name another host, or that a page in a browser caused."""
+        """Refuse requests that name another host or two, or that a page in a browser caused."""
+        # Whoever forwards a request may have read the other one.
+        for name in ("Host", "Content-Length"):
+            if len(self.headers.get_all(name) or ()) > 1:
+                self._send(400, {"error": f"the request has more than one {name}"})
+                return True
         names = self.server.names
         if names and hostname(self.headers.get("Host") or "") not in names:
             self._send(403, {"error": f"this server is for {', '.join(sorted(names))}"})

@@ -43,7 +43,7 @@ from pydantic_core import core_schema
 from taskloom.core.errors import RecipeError, echo
 from taskloom.core.files import LATER, json_digest, later_defaults, path_of
 from taskloom.core.plan import Level, Plan, Split
-from taskloom.core.seeding import Key
+from taskloom.core.seeding import Key, Random
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,11 +157,14 @@ class Fields(BaseModel):
         for name, field in type(self).model_fields.items():
             extra = field.json_schema_extra
             paths = extra.get("paths") if isinstance(extra, dict) else None
-            given = [text.partition("#")[0] for text in texts(getattr(self, name))] if paths else []
-            names += [
-                text for text in given if "://" not in text and (paths == "all" or is_marked(text))
-            ]
-        return [name for name in names if name]
+            if not paths:
+                continue
+            for text in texts(getattr(self, name)):
+                file = text.partition("#")[0]
+                is_url = "://" in file
+                if file and not is_url and (paths == "all" or is_marked(file)):
+                    names.append(file)
+        return names
 
     @classmethod
     def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:
@@ -397,6 +400,10 @@ class Span:
             raise ValueError(
                 f"expected a whole number or a range such as 2..6, not {echo(value)}"
             ) from None
+
+    def draw(self, rng: Random) -> int:
+        """Draw a number of the range uniformly."""
+        return self.low + int(rng.random() * (self.high - self.low + 1))
 
     def __contains__(self, value: int) -> bool:
         return self.low <= value <= self.high

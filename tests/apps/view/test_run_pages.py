@@ -134,6 +134,31 @@ def test_predictions_can_be_searched_and_filtered_by_trait(
     )
 
 
+def test_twins_are_shown_beside_their_originals_with_the_edit_lit(tmp_path: Path) -> None:
+    sizes = {"train": {"n": 20}, "dev": {"n": 5}, "test": {"n": 30}}
+    recipe = {"recipe": "babi/9", "set": {"splits": sizes, "twins": {"test": ["flip"]}}}
+    runs = tl.run(recipes=[recipe], learners=["majority"], store=tmp_path / "runs", workers=1)
+    rows = PredictionRows(Store(tmp_path / "runs"), runs.names[0])
+    answers = rows.with_originals(rows.take(rows.columns("test-flip").rows), "test-flip")
+    pairs = [answer for answer in answers if answer.pair]
+    assert len(pairs) > 20
+    for answer in pairs:
+        assert answer.pair is not None
+        assert answer.pair.original.index == answer.index
+        assert answer.pair.original.targets != answer.targets
+        before, after = answer.pair.before, answer.pair.after
+        assert "".join(piece for piece, _ in before) == answer.pair.original.input
+        assert "".join(piece for piece, _ in after) == answer.input
+        assert [lit for _, lit in (*before, *after)].count(True) in (1, 2)
+    name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        query = {"run": runs.names[0], "split": "test-flip"}
+        page = viewer.get(f"/runs/{name}/predictions", params=query).text
+    assert_harmless(page)
+    assert "Twin, " in page
+    assert "<mark>" in page
+
+
 def test_accuracy_by_trait_is_that_of_the_library(filled: Filled) -> None:
     run = filled.runs["weak"][1]
     page = filled.get("/predictions", run=run, split="test", by="length")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import taskloom as tl
 from taskloom.cli.app import run
-from taskloom.data.audit import Audit
+from taskloom.data.audit import Audit, certificate_tables
 from taskloom.data.audit.distribution import chernoff
 
 Row = dict[str, object]
@@ -71,6 +71,11 @@ def test_a_planted_leak_and_the_exit_status(
     found = audit(tmp_path / "d", train=train, test=test)
     assert [(o.split, o.other, o.exact, o.near) for o in found.leaks] == [("test", "train", 1, 0)]
     assert found.leaks[0].examples == [str(train[250]["input"])[:200]]
+    # What makes an audit fail comes first, and its rows are marked.
+    first, *_, last = certificate_tables(found.to_dict())
+    assert "LEAK" in first.cells[0]
+    assert first.marks == ("bad",)
+    assert "bad" not in last.marks
     assert run(["audit", str(tmp_path / "d")]) == 1
     assert "LEAK" in capsys.readouterr().out
     assert run(["audit", str(tmp_path / "d"), "--json"]) == 1
@@ -309,3 +314,27 @@ def test_an_answer_that_is_listed_twice_counts_once(tmp_path: Path) -> None:
         {"input": f"q{i}", "targets": ["a", "a"] if i < 4 else ["b"]} for i in range(10)
     ]
     assert [b.majority for b in audit(tmp_path / "d", train=rows).balance] == [0.6]
+
+
+def test_a_column_that_only_the_test_file_has_is_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("input,target\na,1\n")
+    (tmp_path / "test.csv").write_text("input,target,size\nb,1,large\n")
+    assert run(["audit", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"input": "a", "targets": ["b", None]},
+        {"input": "a", "target": "b", "derivation": [None]},
+        {"input": "a", "target": "b", "derivation": [{"rule": "x", "value": "y", "of": [3]}]},
+        {"input": "a", "target": "b", "traits": {"sizes": [1]}},
+    ],
+)
+def test_own_rows_that_no_reader_understands_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: dict[str, object]
+) -> None:
+    (tmp_path / "train.jsonl").write_text('{"input": "c", "target": "d"}\n')
+    (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
+    assert run(["audit", str(tmp_path)]) == 2
+    assert f"{tmp_path / 'test'}" in capsys.readouterr().err

@@ -5,6 +5,7 @@ whole run are in memory.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from taskloom.apps.view.split_rows import BATCH, TASK
 from taskloom.core.registry import SUITES
+from taskloom.core.twins import TWIN_KINDS, companion
 from taskloom.experiments.files import REPLY_COLUMNS
 from taskloom.experiments.groups import trait
 from taskloom.experiments.store import RunSource
@@ -67,6 +69,49 @@ def lit_story(text: str, lit: Sequence[Sequence[int]], question: int) -> LitStor
     return LitStory([piece for piece in pieces if piece[0]], text[question:])
 
 
+Pieces = list[tuple[str, bool]]
+"""A text in pieces, each with True if it is lit."""
+
+
+def edited(original: str, twin: str) -> tuple[Pieces, Pieces]:
+    """Light the words of two texts that are between their common beginning and end.
+
+    >>> edited("Ann went home.", "Ann ran home.")[1]
+    [('Ann ', False), ('ran ', True), ('home.', False)]
+    """
+    ours, theirs = re.findall(r"\s*\S+\s*", original), re.findall(r"\s*\S+\s*", twin)
+    begin = _alike(ours, theirs)
+    end = _alike(ours[begin:][::-1], theirs[begin:][::-1])
+    return _lit_middle(ours, begin, end), _lit_middle(theirs, begin, end)
+
+
+def _alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Number of words that two texts have in common at their beginning."""
+    same = [a == b for a, b in zip(ours, theirs, strict=False)]
+    return [*same, False].index(False)
+
+
+def _lit_middle(words: Sequence[str], begin: int, end: int) -> Pieces:
+    stop = len(words) - end
+    parts = [(words[:begin], False), (words[begin:stop], True), (words[stop:], False)]
+    return [("".join(part), lit) for part, lit in parts if part]
+
+
+@dataclass(frozen=True, slots=True)
+class EditedPair:
+    """An item and its twin, with the edit lit in both texts.
+
+    Attributes:
+        original: The answer to the item.
+        before: Its text.
+        after: The twin's text.
+    """
+
+    original: ScoredAnswer
+    before: Pieces
+    after: Pieces
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
     """A row of predictions.parquet and, of a chat model, that of replies.parquet."""
@@ -80,6 +125,7 @@ class ScoredAnswer:
     traits: Mapping[str, str]
     reply: Mapping[str, Any] | None = None
     story: LitStory | None = None
+    pair: EditedPair | None = None
 
     @property
     def right(self) -> bool:
@@ -182,6 +228,16 @@ class PredictionRows:
         chosen = [answers[row] for row in wanted.tolist() if row in answers]
         return self._with_replies(chosen, split)
 
+    def with_originals(self, answers: Sequence[ScoredAnswer], split: str) -> list[ScoredAnswer]:
+        """The answers to twins beside those to the items that they vary; others as they are."""
+        kind = next((kind for kind in TWIN_KINDS if split.endswith(companion("", kind))), None)
+        if kind is None or not answers:
+            return list(answers)
+        columns = self.columns(split.removesuffix(companion("", kind)))
+        wanted = np.isin(columns.index, [one.index for one in answers])
+        originals = {one.index: one for one in self.take(columns.rows[wanted])}
+        return [_beside(one, originals.get(one.index)) for one in answers]
+
     def _with_replies(self, answers: list[ScoredAnswer], split: str) -> list[ScoredAnswer]:
         """The answers with the whole replies that a chat model sent, if the run kept them."""
         table = self.source.replies(self.run, REPLY_COLUMNS.names) if split else None
@@ -283,6 +339,13 @@ class PredictionRows:
         for batch in self.source.answer_batches(self.run, columns, BATCH):
             yield low, batch
             low += batch.num_rows
+
+
+def _beside(twin: ScoredAnswer, original: ScoredAnswer | None) -> ScoredAnswer:
+    """The answer to a twin with that to its original. An item without a twin repeats its original."""
+    if original is None or not twin.traits.get("edit"):
+        return twin
+    return replace(twin, pair=EditedPair(original, *edited(original.input, twin.input)))
 
 
 def _answer(row: Mapping[str, Any]) -> ScoredAnswer:

@@ -246,7 +246,8 @@ def predictions(request: Request) -> Response:
     explained = [name for name in ordered if name in known]
     traits = {name: known[name] for name in dict.fromkeys([*telling, *explained, *known])}
     by = request.query_params.get("by", "") or next(iter(traits), "")
-    answers = with_stories(request, rows.take(columns.rows[order[start : start + ANSWERS]], split))
+    shown = rows.take(columns.rows[order[start : start + ANSWERS]], split)
+    answers = with_stories(request, rows.with_originals(shown, split))
     return render(
         request,
         "predictions.html",

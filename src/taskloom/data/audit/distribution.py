@@ -136,6 +136,8 @@ def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list
 def _unique_values(tables: list[pa.Table], trait: str) -> pa.Array:
     """Return the different values of a trait in several tables."""
     arrays = [_values(t, trait) for t in tables if _has(t, trait)]
+    if not arrays:  # a column of a test file that no file of training has
+        return pa.nulls(0)
     return pc.unique(pa.concat_arrays(_of_one_type(arrays)))
 
 

@@ -469,8 +469,7 @@ class StoryGroup(Fields):
         by_pronoun = "COMPOUND" if event.compound else "COREF"
         if event.pronoun and by_pronoun not in self.wording:
             return by_pronoun
-        two_at_once = len(event.who) > 1 or event.also
-        if two_at_once and not {"CONJ", "COMPOUND"} & {*self.wording}:
+        if "CONJ" in event.concepts() and not {"CONJ", "COMPOUND"} & {*self.wording}:
             return "CONJ"
         if event.denied and "NEGATE" not in self.wording:
             return "NEGATE"

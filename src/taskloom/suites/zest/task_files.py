@@ -176,7 +176,8 @@ def read_tasks(path: str | Path) -> list[ZestTask]:
 
 def write_tasks(path: str | Path, tasks: Iterable[ZestTask]) -> None:
     """Write tasks as a ZEST file, which the public script and other people's code can read."""
-    with Path(path).open("w", encoding="utf-8") as file:
+    # Half a surrogate pair, which JSON may hold and UTF-8 may not, becomes JSON's escape.
+    with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(task_lines(tasks))
 
 
