@@ -9,6 +9,8 @@ was stopped counts with the steps at which it was measured last; seeds that were
 take the place of what they were. A training of more steps than the paper's counts twice, with what
 it had after these and at its end; seeds that were trained for these steps before stay. Draws of
 other numbers of processes, and those on other function tables, go to processes-scores.json.
+`--regrouped` writes regrouped-scores.json, regrouped-curves.json and regrouped-states.npz instead:
+trainings on tables whose functions were divided anew among the groups.
 `--states` names all seeds whose states the page's file is to have (those that figures show), from
 the folders or from the file itself. `--draws-at 78000` writes draws-scores.json as well: the scores
 at that step of the learners of which some runs were stopped before their end, and the final scores
@@ -43,6 +45,9 @@ DRAWS: dict[str, dict[str, Any]] = {
 own.
 """
 
+GROUPINGS = ("smallest", "largest")
+"""Values of `group_distance` in an export's name."""
+
 NUMBERED = {"processes": PROCESSES, "table": "recipe.table_seed", "seed": "recipe.seed"}
 """Settings that an export's name gives with a number: `R-processes8-table1-seed1`."""
 
@@ -64,6 +69,8 @@ def recipe_of(data: str) -> tuple[str, dict[str, Any]]:
     ('R', {'recipe.processes': 8, 'recipe.table_seed': 1, 'recipe.seed': 1})
     >>> recipe_of("A")
     ('A', {})
+    >>> recipe_of("R-processes8-reference-largest")
+    ('R-reference', {'recipe.processes': 8, 'recipe.group_distance': 'largest'})
     """
     variant, *parts = SHORT_NAMES.get(data, data).split("-")
     fields: dict[str, Any] = {}
@@ -71,10 +78,17 @@ def recipe_of(data: str) -> tuple[str, dict[str, Any]]:
         kind = part.rstrip("0123456789")
         if kind in NUMBERED:
             fields[NUMBERED[kind]] = int(part.removeprefix(kind))
+        elif part in GROUPINGS:
+            fields["recipe.group_distance"] = part
+        elif part == REFERENCE:
+            variant = f"{variant}-{REFERENCE}"
         else:
             fields |= DRAWS[part]
     return variant, fields
 
+
+REFERENCE = "reference"
+"""In an export's name: the function tables of the public code (the recipe `ctl/A-reference`)."""
 
 SPLITS = ("iid", "ood", "all")
 
@@ -367,6 +381,37 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
     np.savez_compressed(out, **arrays)
 
 
+def write_regrouped(results: list[dict[str, Any]], folders: list[Path], args: Any) -> None:
+    """Write scores, curves, and the answers and states of trainings on regrouped tables.
+
+    Their data seed is the number of the table.
+    """
+    groups = []
+    for result in results:
+        group = group_of(result, args.commit)
+        table = group["fields"].get("recipe.table_seed")
+        if table:
+            group["fields"]["recipe.seed"] = table
+        groups.append(group)
+    head = {"format": "taskloom scores", "schema": 1}
+    scores = [{key: value for key, value in one.items() if key != "curves"} for one in groups]
+    curves = [without_steps(one) for one in groups]
+    (args.page / "regrouped-scores.json").write_text(
+        json.dumps({**head, "groups": scores}, indent=1) + "\n"
+    )
+    (args.page / "regrouped-curves.json").write_text(json.dumps({**head, "groups": curves}) + "\n")
+    arrays: dict[str, Any] = {}
+    for path in sorted(path for folder in folders for path in folder.glob("*-states.npz")):
+        name = path.name.removesuffix("-states.npz")
+        with np.load(path) as file:
+            for key in file.files:
+                if key.endswith(".answers"):
+                    arrays[f"{name}.{key}"] = file[key]
+            arrays[f"{name}.singles.readout"] = directions(file["singles.readout"])
+            arrays |= {key: file[key] for key in ("singles", "pairs", "classes")}
+    np.savez_compressed(args.page / "regrouped-states.npz", **arrays)
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -385,12 +430,20 @@ def main() -> None:
     parser.add_argument(
         "--states", nargs="*", default=[], help="MODEL-DATASET:SEEDS whose states are kept"
     )
+    parser.add_argument(
+        "--regrouped",
+        action="store_true",
+        help="trainings on regrouped tables, in files of their own",
+    )
     args = parser.parse_args()
     results = [
         json.loads(path.read_text())
         for folder in args.results
         for path in sorted(folder.glob("*.json"))
     ]
+    if args.regrouped:
+        write_regrouped(results, args.results, args)
+        return
     scores, curves = (
         json.loads((args.page / name).read_text()) for name in ("scores.json", "curves.json")
     )

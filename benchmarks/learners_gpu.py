@@ -38,11 +38,16 @@ from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.ops import Net, count
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, encode
 from taskloom.learners.training import checkpoint
-from taskloom.learners.training.batches import LearningData, Order
-from taskloom.learners.training.loop import LOOK_EVERY, TrainingOutcome, train, train_each
-from taskloom.learners.training.optimiser import Flat
+from taskloom.learners.training.loop import (
+    LOOK_EVERY,
+    LearningData,
+    Order,
+    TrainingOutcome,
+    train,
+    train_each,
+)
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.step import Resident, Stepper
+from taskloom.learners.training.step import Flat, Resident, Stepper
 
 MODELS = ("bilstm", "ndr", "transformer")
 VARIANTS: dict[str, dict[str, Any]] = {

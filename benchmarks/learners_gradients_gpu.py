@@ -22,7 +22,7 @@ import torch
 
 from learners_gpu import Data, settings
 from taskloom.learners.interface import LEARNERS
-from taskloom.learners.training.batches import Order
+from taskloom.learners.training.loop import Order
 from taskloom.learners.training.step import Stepper, computing, largest_difference
 
 WAYS: dict[str, tuple[str, dict[str, Any] | None]] = {

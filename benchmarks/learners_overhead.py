@@ -21,8 +21,8 @@ from taskloom.learners.config import read
 from taskloom.learners.models.client import EndpointError
 from taskloom.learners.pretrained.in_context import Prompt
 from taskloom.learners.scratch.answer_spans import ask
-from taskloom.learners.scratch.bidaf import BiDAFLearner, Passages, Pointer
 from taskloom.learners.scratch.classifiers import Classifier
+from taskloom.learners.scratch.readers import BiDAFLearner, Passages, Pointer
 from taskloom.learners.scratch.tokens import Stories, WordVocabulary
 
 EXAMPLES = 20_000

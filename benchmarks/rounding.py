@@ -40,7 +40,7 @@ from ctlpp_gpu import members_saved, read_saved
 from learners_gpu import Data
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.tokens import Encoded
-from taskloom.learners.training.batches import Order
+from taskloom.learners.training.loop import Order
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Stepper, computing, largest_difference
 

@@ -103,7 +103,7 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
     """Return the pictures to take."""
     store = f"/runs/{names['runs']}"
     story = f"/data/{names['stories']}/example?split=ood&index=4"
-    compare = f"{store}/compare?a={runs['nearest-neighbour']}&b={runs['bag-of-words']}&split=ood&by=support"
+    compare = f"{store}/compare?a={runs['nearest-neighbour']}&b={runs['bag-of-words']}&split=ood&by=minimal"
     report = DEMO.as_uri()
     return [
         Shot("report", report, height=1180, wait_for=".explorer .item"),
@@ -118,8 +118,8 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
             click="Audit this dataset",
             wait_for=".notice.good",
         ),
-        Shot("viewer-story", story),
-        Shot("viewer-story-dark", story, dark=True),
+        Shot("viewer-story", story, width=960, height=680),
+        Shot("viewer-story-dark", story, width=960, height=680, dark=True),
         Shot("viewer-story-phone", story, width=390, height=900),
         Shot("viewer-tree", f"/data/{names['functions']}/example?split=test&index=3", height=640),
         Shot("viewer-chain", f"/data/{names['ctl-A']}/example?split=ood&index=5", height=560),
@@ -127,20 +127,20 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
         Shot("viewer-runs", store),
         Shot(
             "viewer-predictions",
-            f"{store}/predictions?run={runs['bag-of-words']}&split=ood&by=support",
+            f"{store}/predictions?run={runs['bag-of-words']}&split=ood",
             height=1000,
         ),
         Shot("viewer-compare", compare, height=960),
         Shot("viewer-compare-phone", compare, width=390, height=900, dark=True),
         Shot(
             "viewer-heat",
-            f"{store}/heat?learner=bag-of-words&split=ood&x=support&y=composition",
+            f"{store}/heat?learner=bag-of-words&split=iid&x=minimal&y=question",
             height=620,
         ),
         Shot(
             "viewer-form",
-            "/recipe/new?suite=ctl&from=ctl/A",
-            height=900,
+            "/recipe/new?suite=babi&from=babi/mix-T7",
+            height=1000,
             wait_for="#preview .notice.good",
         ),
     ]
@@ -200,7 +200,8 @@ def main() -> None:
     if not DEMO.is_file():
         sys.exit(f"{DEMO} is not there; run make demo first")
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name).resolve()
+        folder = Path(name).resolve() / "my-study"  # its name is in the pictures
+        folder.mkdir()
         os.chdir(folder)
         os.environ["TASKLOOM_CACHE"] = str(folder / ".cache")
         make_data(folder)

@@ -4,6 +4,7 @@ minus signs, code stays code.
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,14 @@ def site_markdown() -> Callable[[str, str], str]:
             "![a story](../images/viewer-story-dark.webp#only-dark)",
         ),
         ("![runs](../images/viewer-runs.webp)", "![runs](../images/viewer-runs.webp)"),
+        (
+            "![curves](../images/demo.svg)",
+            "![curves](../images/demo.svg#only-wide)![curves](../images/demo-phone.svg#only-narrow)",
+        ),
+        (
+            "| NDR fails | 0.34 | 0.43 | ~ |",
+            '| NDR fails | 0.34 | 0.43 | <span class="verdict partly" title="partly">~</span> |',
+        ),
         ("| one<br>two |", '| one<br><span class="gap"></span>two |'),
         ("a number [0.8, 1.0] in a line", "a number [0.8, 1.0] in a line"),
         ("-0.1 [-0.2, -0.0]", "−0.1 [−0.2, −0.0]"),
@@ -55,3 +64,23 @@ def test_a_results_page(site_markdown: Callable[[str, str], str], markdown: str,
 
 def test_other_pages_keep_their_hyphens(site_markdown: Callable[[str, str], str]) -> None:
     assert site_markdown("between -1 and 1", "papers/ctlpp.md") == "between -1 and 1"
+
+
+def test_the_front_page_of_the_site_has_everything_of_the_readme(
+    site_markdown: Callable[[str, str], str],
+) -> None:
+    home = (Path(__file__).parents[1] / "docs" / "index.md").read_text(encoding="utf-8")
+    site = site_markdown(home, "index.md")
+    for target in re.findall(r"\]\(([\w/-]+\.md)\)", home):
+        assert f"]({target})" in site
+    for code in re.findall(r"^```(?:python|text)\n(.*?)^```", home, re.M | re.S):
+        assert code in site
+    assert site.count("\n# ") == 1
+    assert site.count("<div") == site.count("</div>")
+
+
+def test_a_front_page_that_lost_a_part_is_an_error(
+    site_markdown: Callable[[str, str], str],
+) -> None:
+    with pytest.raises(SystemExit, match="change scripts/build_docs"):
+        site_markdown("# Taskloom\n\nNothing else.\n", "index.md")

@@ -18,7 +18,7 @@ import yaml
 import taskloom as tl
 from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
-from taskloom.cli.doctor import libraries
+from taskloom.cli.tasks import libraries
 from taskloom.core.errors import nearest
 from taskloom.core.registry import SUITES, TASKS
 from taskloom.core.tables import column_widths, console, table

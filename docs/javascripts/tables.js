@@ -6,6 +6,29 @@ function reachable(box) {
   if (box.scrollWidth > box.clientWidth) box.tabIndex = 0
 }
 
+// A long page on a phone is its headings, each of which opens: nobody scrolls through thirty screens.
+const LONG = 6000
+function foldSections(article) {
+  for (const head of article.querySelectorAll(":scope > h2")) {
+    const part = document.createElement("details"), title = document.createElement("summary")
+    part.className = "part"
+    head.before(part)
+    part.append(title)
+    title.append(head)
+    while (part.nextSibling && part.nextSibling.nodeName !== "H2") part.append(part.nextSibling)
+    title.querySelectorAll(".headerlink").forEach((link) => link.remove())
+  }
+  const open = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)))
+    const part = target && target.closest("details.part")
+    if (!part) return
+    part.open = true
+    target.scrollIntoView()
+  }
+  window.addEventListener("hashchange", open)
+  open()
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   const record = /-record\/?(index\.html)?$/.test(location.pathname)
   for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
@@ -19,7 +42,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (!short && (claims || (!record && !fits && heads.length > 2))) table.parentElement.classList.add("cards")
   }
   // Figures of several panels (stylesheets/tables.css).
-  for (const figure of document.querySelectorAll('.md-typeset img[src$=".svg"]')) {
+  for (const figure of document.querySelectorAll('.md-typeset img[src$=".svg"], .md-typeset img[src$="#only-wide"]')) {
     const mark = () => {
       figure.classList.toggle("wide", figure.naturalWidth > 1.8 * figure.naturalHeight)
       reachable(figure.parentElement)
@@ -34,4 +57,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const parts = code.textContent.split(/(?<=[/_])(?=\w)/)
     code.replaceChildren(...parts.flatMap((part, n) => n ? [document.createElement("wbr"), part] : [part]))
   }
+  const article = document.querySelector("article.md-typeset")
+  const narrow = matchMedia("(max-width: 44.99em)").matches
+  if (article && narrow && !record && article.scrollHeight > LONG) foldSections(article)
 })

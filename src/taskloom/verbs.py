@@ -349,6 +349,7 @@ def export(
     extract: str = EXTRACT,
     variants: str = "both",
     task: str | Path | None = None,
+    licence: str | None = None,
 ) -> Exported:
     """Write a dataset for another tool, or one of its splits in a format that its suite offers.
 
@@ -360,6 +361,7 @@ def export(
         extract: For `lm-eval`: how answers are cut out of replies.
         variants: For `lm-eval`: `choice`, `generation` or `both`.
         task: The file that defines the dataset's task or suite, unless an installed package has it.
+        licence: For `hf`: the SPDX name of the licence, for the card.
     """
     folder, path = path_of(data), path_of(out)
     if format not in TOOLS:
@@ -373,7 +375,7 @@ def export(
     if format == "hf":
         from taskloom.interop.hugging_face import export_hf
 
-        export_hf(folder, path)
+        export_hf(folder, path, licence=licence)
         return Exported(
             path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {}
         )

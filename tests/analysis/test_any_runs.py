@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import taskloom as tl
-from taskloom.analysis.any_runs import pearson
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.analysis.traits import explained
 from taskloom.core.errors import TaskloomError
 from taskloom.data.audit.distribution import divergences
 from taskloom.experiments.sources.score_files import write_scores
+from taskloom.experiments.statistics.distributions import pearson
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from tests.experiments.made_up_runs import write

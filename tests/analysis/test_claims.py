@@ -7,7 +7,7 @@ import math
 import pytest
 import scipy.stats
 
-from taskloom.analysis.claims import PaperClaim, claim_table
+from taskloom.analysis.finding import PaperClaim, claim_table
 
 
 def test_differences_have_signs_and_levels_have_none() -> None:

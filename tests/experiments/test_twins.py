@@ -12,8 +12,8 @@ from taskloom.core.errors import RecipeError
 from taskloom.core.plan import Plan
 from taskloom.core.registry import load_module
 from taskloom.core.twins import companion
+from taskloom.experiments.compare import BOTH, FAULTS
 from taskloom.experiments.record import RunsError
-from taskloom.experiments.twins import BOTH, FAULTS
 from taskloom.recipe import read
 
 SIZES = {"train": {"n": 20}, "dev": {"n": 10}, "test": {"n": 150}}

@@ -32,8 +32,17 @@ TESTS = {
 
 FOR_ALL = ["test_equal_scores.py", "test_how_to_pages.py"]
 
-# Tests ask a tiny local model. Torch's own dependencies, because torch itself is borrowed.
-TEST_PACKAGES = ["pytest", "hypothesis", "datasets", "transformers", "accelerate", "openai"]
+# Tests ask a tiny local model, and report on logs. Torch's own dependencies, because torch itself is
+# borrowed.
+TEST_PACKAGES = [
+    "pytest",
+    "hypothesis",
+    "datasets",
+    "transformers",
+    "accelerate",
+    "openai",
+    "matplotlib",
+]
 OF_TORCH = ["sympy", "networkx", "jinja2", "fsspec", "filelock"]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from taskloom.core.errors import DataError, ParameterError, RecipeError
-from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import open_split
+from taskloom.interop.trl import Curriculum, Levels, levels_of
 from taskloom.recipe import read
 
 SPLIT = open_split("ctl/A", "iid", 300)

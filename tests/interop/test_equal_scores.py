@@ -135,6 +135,28 @@ def by_lm_eval(folder: Path, graded: GradedSplit, texts: list[str], work: Path) 
     return [lm_eval.score(folder, doc, [text], extract=EXTRACT)["score"] for doc, text in pairs]
 
 
+def by_harness(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    """As `by_lm_eval`, by the harness itself."""
+    harness = pytest.importorskip("lm_eval")
+    from lm_eval.tasks import TaskManager
+
+    from taskloom.interop import lm_eval
+    from tests.interop.test_lm_eval import fake_model
+
+    tasks = lm_eval.export_lm_eval(folder, work / "tasks", variants="generation", extract=EXTRACT)
+    (name,) = (name for name in tasks.tasks if name.endswith("_test"))
+    records = lm_eval.documents(folder, split="test")["test"]["record"]
+    result = harness.simple_evaluate(
+        model=fake_model(dict(zip(records, texts, strict=True))),
+        tasks=[name],
+        task_manager=TaskManager(include_path=str(work / "tasks"), include_defaults=False),
+        log_samples=True,
+        bootstrap_iters=0,
+    )
+    scores = {one["doc"]["record"]: one["score"] for one in result["samples"][name]}
+    return [scores[record] for record in records]
+
+
 def by_gym(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
     from taskloom.interop.env_server import RecipeEnvironment
 
@@ -176,6 +198,7 @@ ROADS: list[Callable[[Path, GradedSplit, list[str], Path], list[float]]] = [
     by_score,
     by_trl,
     by_lm_eval,
+    by_harness,
     by_gym,
     by_inspect,
     by_verifiers,

@@ -16,8 +16,8 @@ import taskloom as tl
 from taskloom.core.errors import InputError, MissingExtra, ParameterError, TaskloomError
 from taskloom.core.extraction import Extraction
 from taskloom.core.scoring import SCORERS
+from taskloom.interop import TESTED, MovedError, need
 from taskloom.interop.graded import from_record, grade, open_split, to_record
-from taskloom.interop.packages import TESTED, MovedError, need
 from tests.interop.cases import CHEAP, HOSTILE, expected, replies
 
 

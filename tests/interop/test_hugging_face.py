@@ -15,8 +15,7 @@ from taskloom.cli import run
 from taskloom.core import tables
 from taskloom.core.errors import DataError
 from taskloom.data.audit import audit
-from taskloom.data.datasheet import BLANK
-from taskloom.interop.hugging_face import card, export_hf
+from taskloom.interop.hugging_face import BLANK, card, export_hf
 
 SIZES = {"splits": {"train": {"n": 300}, "iid": {"n": 50}, "all": {"n": 20}}}
 
@@ -95,6 +94,39 @@ def test_sources_make_the_licence_theirs(tmp_path: Path) -> None:
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert yaml.safe_load(card.split("---")[1])["license"] == "other"
     assert "- wordnet, digest `0123abcd`" in card
+
+
+OWN = """
+import taskloom as tl
+
+
+@tl.task("calendar/weekday", describe="Name the day.", scorer=tl.exact)
+def weekday(rng: tl.Random) -> tl.Example:
+    return tl.Example(str(rng.randint(0, 29)), "Monday")
+"""
+
+
+def test_the_card_of_a_task_of_ones_own_has_its_name_and_no_licence_but_a_given_one(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "calendar_task.py"
+    file.write_text(OWN, encoding="utf-8")
+    tl.make(
+        file,
+        tmp_path / "made",
+        set={"splits": {"train": {"n": 20}, "dev": {"n": 5}, "test": {"n": 9}}},
+    )
+    export_hf(tmp_path / "made", tmp_path / "out")
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    head = yaml.safe_load(text.split("---")[1])
+    assert head["pretty_name"] == "calendar/weekday"
+    assert "license" not in head
+    assert answers_of(text)["Under which licence?"] == BLANK
+    assert "rows repeat an earlier row of their split" in text
+    command = ["export", str(tmp_path / "made"), "--format", "hf", "-o", str(tmp_path / "named")]
+    assert run([*command, "--licence", "cc-by-4.0"]) == 0
+    named = (tmp_path / "named" / "README.md").read_text(encoding="utf-8")
+    assert yaml.safe_load(named.split("---")[1])["license"] == "cc-by-4.0"
 
 
 def test_split_and_format_go_together(capsys: pytest.CaptureFixture[str], exported: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.interop.curriculum import Levels
+from taskloom.interop.trl import Levels
 from tests.interop.cases import HOSTILE, MANY, RECIPES, expected, replies
 from tests.interop.models import tiny_model
 

@@ -185,7 +185,8 @@ def test_samples_are_independent_requests(typed: tuple[Path, ChatServer]) -> Non
     assert len(warm) >= 5 * 40
     (row,) = tl.runs(folder / "sample-runs").samples()
     assert row["samples"] == 5
-    # The server gives every sample the same reply.
+    # The server gives every sample the same reply, which the table has to show.
+    assert row["distinct"] == 1
     assert row["pass@1"] == pytest.approx(row["pass@5"]) == pytest.approx(row["majority"])
 
 

@@ -32,10 +32,10 @@ from tests.slow import slow_except  # noqa: E402
 
 from taskloom.learners import LearnerError, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.scratch.bidaf import Passages, cut  # noqa: E402
 from taskloom.learners.scratch.nets.bidaf import BiDAF  # noqa: E402
 from taskloom.learners.scratch.nets.bilstm import lstm, lstm_shapes  # noqa: E402
 from taskloom.learners.scratch.nets.ops import SPAN, best_spans, judge_spans  # noqa: E402
+from taskloom.learners.scratch.readers import Passages, cut  # noqa: E402
 
 PLACES = ("old park", "kitchen", "school")
 

@@ -14,9 +14,9 @@ from tests.learners.test_endpoint_replies import server as _server
 import taskloom as tl
 from taskloom.cli.app import run
 from taskloom.core.extraction import ANSWER_FORMAT
+from taskloom.experiments.accuracy import majority_score, pass_at
 from taskloom.experiments.execute import engines
 from taskloom.experiments.execute.engines import HereEngine
-from taskloom.experiments.samples import majority_score, pass_at
 from taskloom.learners import LearnerError
 from taskloom.learners.config import read
 
@@ -94,7 +94,9 @@ def test_a_model_is_held_to_the_answers_of_training(server: Server, fitted: Any)
     assert server.seen[0].body["structured_outputs"] == {"choice": ["attic", "hall"]}
 
 
-def test_a_reply_costs_what_the_prices_say(server: Server, fitted: Any, tmp_path: Path) -> None:
+def test_a_reply_costs_what_the_prices_say(
+    server: Server, fitted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     # The server states 10 tokens in and 2 out.
     learner = fitted(prices={"in": 1, "out": 10})
     learner.answer(["Where is Eve?"])
@@ -108,8 +110,30 @@ def test_a_reply_costs_what_the_prices_say(server: Server, fitted: Any, tmp_path
     learner = fitted(prices=str(table), model="unknown")
     learner.answer(["Where is Eve?"])
     assert learner.replies[0]["cost"] is None
-    table.write_text("[]")
-    with pytest.raises(LearnerError, match=r"prices: .*prices\.json"):
+    assert "prices.json has no price of 'unknown'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", "is not a JSON file"),
+        ("[" * 100_000, "is not a JSON file"),
+        ("[]", "one JSON object"),
+        ('{"m": 1}', "'input_cost_per_token' of 'm'"),
+        ('{"m": {"input_cost_per_token": 1e-6}}', "'output_cost_per_token' of 'm'"),
+        # A text times a number is a longer text.
+        ('{"m": {"input_cost_per_token": "1e-6", "output_cost_per_token": "1"}}', "no number"),
+        ('{"m": {"input_cost_per_token": -1, "output_cost_per_token": 1}}', "at least 0"),
+    ],
+)
+def test_a_bad_table_of_prices_is_one_sentence(
+    fitted: Any, tmp_path: Path, content: str, fault: str
+) -> None:
+    table = tmp_path / "prices.json"
+    with pytest.raises(LearnerError, match=r"prices\.json cannot be read"):
+        fitted(prices=str(table))
+    table.write_text(content)
+    with pytest.raises(LearnerError, match=fault):
         fitted(prices=str(table))
 
 
@@ -145,8 +169,24 @@ def test_seeds_are_samples_and_runs_have_the_name_of_the_model(
     (row,) = result.samples()
     assert row["samples"] == 3
     assert row["pass@1"] <= row["pass@2"] <= row["pass@3"]
+    answers: dict[int, set[str]] = {}
+    for reply in result.replies():
+        answers.setdefault(reply["index"], set()).add(reply["answer"])
+    assert row["distinct"] == sum(map(len, answers.values())) / 6
     with pytest.raises(tl.TaskloomError, match="no model has several samples"):
         result.where(seed=0).samples()
+
+
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [("org/name-7b", "org/name-7b"), ("/models/name-7b", "name-7b"), ("./name", "name")],
+)
+def test_a_model_that_is_called_by_its_path_has_the_name_of_its_folder(
+    model: str, label: str
+) -> None:
+    """Local servers call a model by its path, which tells about a machine."""
+    learner: Any = read({"learner": "endpoint", "model": model})
+    assert learner.label == label
 
 
 @pytest.mark.parametrize("name", ["api_key", "key", "aws_secret_access_key", "default_headers"])

@@ -18,7 +18,14 @@ import pytest
 from taskloom.core.http import AnswerCache, TryLater
 from taskloom.learners import LearnerError, load
 from taskloom.learners.config import read
-from taskloom.learners.models.client import BudgetSpent, EndpointError, Gate, Limits, ModelClient
+from taskloom.learners.models.client import (
+    MOST_FAILED_IN_ROW,
+    BudgetSpent,
+    EndpointError,
+    Gate,
+    Limits,
+    ModelClient,
+)
 from taskloom.learners.pretrained.in_context import Prompt
 
 BARE = {"answer_format": "", "join": " |", "extract": "line", "longest_answer": 32}
@@ -392,6 +399,31 @@ def test_nobody_there() -> None:
     fitted = read(block).fit([("a", "b")])
     with pytest.raises(EndpointError, match="in 2 attempts; the last time it cannot be reached"):
         fitted.answer(["x"])
+
+
+def test_a_server_that_is_down_is_not_asked_every_question() -> None:
+    client = ModelClient("http://127.0.0.1:9/v1", "m", "", Limits(attempts=2, pause=0.01))
+    notes: list[str] = []
+    with pytest.raises(EndpointError, match=r"cannot be reached .* \(0 of 300 open"):
+        client.ask([f"w{i}" for i in range(300)], 8, note=notes.append)
+    assert client.spent.requests <= 2 * 2 * client.limits.at_once
+    assert len(notes) == 1
+    assert "cannot be reached" in notes[0]
+
+
+def test_a_server_that_always_fails_is_not_asked_every_question(server: Faulty) -> None:
+    server.plan = ["500"] * 1000
+    with pytest.raises(EndpointError, match=r"in 2 attempts.*\(0 of 300 open"):
+        endpoint(server, attempts=2, at_once=4, pause=0.001).answer([f"w{i}" for i in range(300)])
+    assert server.seen <= 2 * (MOST_FAILED_IN_ROW + 4)
+
+
+def test_single_questions_that_fail_do_not_end_the_others(server: Faulty) -> None:
+    """One that a server fails at again and again costs only itself."""
+    server.plan = ["500", "500", "", "500", "500"]
+    fitted = endpoint(server, attempts=2, at_once=1, pause=0.001)
+    with pytest.raises(EndpointError, match=r"\(18 of 20 open"):
+        fitted.answer([f"w{i}" for i in range(20)])
 
 
 def test_saved_and_loaded_without_its_key(

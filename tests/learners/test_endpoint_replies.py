@@ -299,6 +299,63 @@ def test_no_reply_ends_a_run_or_the_one_after_it(
     assert len(server.seen) == asked
 
 
+REFUSALS = {
+    "filtered by Azure": ("the prompt triggered the policy", "content_filter", "", "filtered"),
+    "flagged by OpenAI": ("Invalid prompt: flagged", "invalid_prompt", "", "filtered"),
+    "too long for OpenAI": ("Too many", "context_length_exceeded", "", "too long"),
+    "too long for vLLM": (
+        "'max_tokens' is too large: 2048. This model's maximum context length is 2048 tokens",
+        400,
+        "BadRequestError",
+        "too long",
+    ),
+    "too long for llama.cpp": (
+        "the request exceeds the available context size, try increasing it",
+        400,
+        "exceed_context_size_error",
+        "too long",
+    ),
+}
+"""What servers say, with status 400, to one question that they refuse: message, code, type; and the
+outcome.
+"""
+
+
+def refusal(name: str) -> tuple[int, dict[str, str], object]:
+    message, code, kind, _ = REFUSALS[name]
+    return 400, {}, {"error": {"message": message, "code": code, "type": kind}}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_question_that_is_refused_does_not_end_a_run(
+    server: Server, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    odd = ""
+
+    def answer(request: Request) -> tuple[int, dict[str, str], object]:
+        nonlocal odd
+        odd = odd or request.question
+        return refusal(name) if request.question == odd else (200, {}, completion("kitchen"))
+
+    server.answer = answer
+    assert run(experiment(server, tmp_path, at_once=1)) == 0, capfd.readouterr()
+    (path,) = (tmp_path / "runs").glob("??/*/scores.json")
+    scores = json.loads(path.read_text())
+    assert scores["replies"]["iid"] == {"answered": 3, REFUSALS[name][-1]: 1}
+
+
+@pytest.mark.parametrize("name", [name for name in REFUSALS if "long" in name])
+def test_questions_that_never_fit_end_a_run_with_the_setting_to_change(
+    server: Server, name: str
+) -> None:
+    server.answer = lambda request: refusal(name)
+    for questions in (2, 100):
+        server.seen.clear()
+        with pytest.raises(EndpointError, match="set a smaller longest_answer"):
+            endpoint(server, at_once=2).answer([f"w{i}" for i in range(questions)])
+        assert len(server.seen) <= 10
+
+
 @pytest.mark.parametrize(
     ("extract", "content", "answer"),
     [

@@ -7,11 +7,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.interop.models import tiny_model
 
+import taskloom as tl
+from taskloom.experiments.execute import engines
+from taskloom.experiments.execute.engines import HereEngine
 from taskloom.learners import LearnerError
 from taskloom.learners.config import read
 
@@ -73,6 +78,27 @@ def test_vllm_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(LearnerError, match="pip install vllm"):
         read({"learner": "local-chat", "engine": "vllm"}).fit(TRAIN).answer(["a"])
+
+
+@pytest.mark.parametrize("engine", ["transformers", "vllm"])
+def test_an_experiment_keeps_the_replies_of_a_local_model(
+    vllm: None, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs keep replies of endpoints in a cache, which a local model has none of."""
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
+    model = tiny_model(tmp_path / "tiny-chat")
+    learner = {"learner": "local-chat", "engine": engine, "model": str(model), "longest_answer": 8}
+    small = {"splits": {"train": {"n": 300}, "iid": {"n": 4}}}
+    (run,) = tl.run(
+        recipes=[{"recipe": "ctl/A-independent", "set": small}],
+        learners=[learner],
+        store=tmp_path / "runs",
+    )
+    assert run.learner == "tiny-chat"
+    replies = list(tl.runs(tmp_path / "runs").replies())
+    assert len(replies) == 4
+    assert all(json.loads(row["messages"]) and row["tokens_in"] for row in replies)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ pytest.importorskip("safetensors")
 from taskloom.core.errors import InputError  # noqa: E402
 from taskloom.learners import load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.scratch.nets.entnet import EntNet  # noqa: E402
-from taskloom.learners.scratch.nets.stm import STM  # noqa: E402
+from taskloom.learners.scratch.nets.memory import STM, EntNet  # noqa: E402
 from taskloom.learners.scratch.tokens import Stories, sentences_of  # noqa: E402
 
 SMALL: dict[str, dict[str, Any]] = {

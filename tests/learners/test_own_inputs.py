@@ -16,13 +16,12 @@ from taskloom.learners.interface import LearnerError, Paused
 from taskloom.learners.scratch.classifiers import BiLSTMLearner
 from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.bilstm import BiLSTM
-from taskloom.learners.scratch.nets.entnet import EntNet
+from taskloom.learners.scratch.nets.memory import EntNet
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.transformer import Transformer
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint, loop
-from taskloom.learners.training.batches import LearningData
-from taskloom.learners.training.loop import TrainingOutcome, train, train_each
+from taskloom.learners.training.loop import LearningData, TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
 
 HOW = Training(

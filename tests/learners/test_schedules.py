@@ -23,8 +23,8 @@ from taskloom.learners.interface import digest_settings, examples  # noqa: E402
 from taskloom.learners.pretrained.encoding import read_rows  # noqa: E402
 from taskloom.learners.pretrained.forward import IGNORED, collate, losses  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
-from taskloom.learners.training.optimiser import Flat, TrainingState, update  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402
+from taskloom.learners.training.step import Flat, TrainingState, update  # noqa: E402
 
 PAIRS = [
     ("grass", "green"),

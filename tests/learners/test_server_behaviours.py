@@ -105,6 +105,12 @@ BEHAVIOURS: dict[str, bytes] = {
     "503": failing("503 Service Unavailable"),
     "a status of its own": failing("799 Whatever"),
     "a refused parameter": response(UNSUPPORTED, "400 Bad Request"),
+    "a filtered question": response(
+        {"error": {"message": f"policy, {KEY}", "code": "content_filter"}}, "400 Bad Request"
+    ),
+    "a question that is too long": response(
+        {"error": {"message": f"{KEY}: maximum context length is 8"}}, "400 Bad Request"
+    ),
     "the key in the answer": response(completion(f"Answer: {KEY}")),
     "thinking alone": response(completion("<think>the answer is kitchen", "length")),
     "thinking apart": response(completion("Answer: a", reasoning_content="the answer is b")),

@@ -13,11 +13,15 @@ torch = pytest.importorskip("torch")
 
 from taskloom.learners import LearnerError  # noqa: E402
 from taskloom.learners.scratch.nets.ops import DropoutKeys, keep  # noqa: E402
-from taskloom.learners.training.batches import Order  # noqa: E402
-from taskloom.learners.training.optimiser import Flat, TrainingState, update  # noqa: E402
+from taskloom.learners.training.loop import Order  # noqa: E402
 from taskloom.learners.training.out_of_memory import check_room  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402
-from taskloom.learners.training.step import without_collecting  # noqa: E402
+from taskloom.learners.training.step import (  # noqa: E402
+    Flat,
+    TrainingState,
+    update,
+    without_collecting,
+)
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adam", "sgd"])

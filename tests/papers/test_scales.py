@@ -181,3 +181,27 @@ def test_a_dry_run_names_the_data_that_are_missing(
     out = capsys.readouterr().out
     assert "multitask/boolq" in out
     assert "BoolQ, MultiRC, ReCoRD and SQuAD" in out
+    assert "model t5-11b" in out
+    assert "rate 0.004" in out
+    assert "GPU hours for 4 runs" in out
+
+
+def test_entnet_halves_its_rate_every_25_of_200_epochs() -> None:
+    for experiment in experiments_of(find_study("dyna-babi/table3"), "paper", "entnet"):
+        [recipe], [block] = experiment.recipes, experiment.learners
+        learner: Any = read_learner(block, "learners:")
+        fields: Any = read_recipe(recipe_name(recipe)).fields
+        steps_of_an_epoch = fields.splits["train"].n / learner.training.batch
+        epochs = learner.training.halve_every / steps_of_an_epoch
+        assert epochs == pytest.approx(25, abs=0.01)
+
+
+def test_hours_below_one_are_not_printed_as_none(capsys: pytest.CaptureFixture[str]) -> None:
+    dry = ["reproduce", "dyna-babi/figure3", "--scale", "paper", "--dry-run", "--store", "nowhere"]
+    assert run(dry) == 0
+    assert "about 0 GPU hours" not in capsys.readouterr().out
+
+
+def test_the_preset_of_entnet_does_not_shrink_its_rate_to_nothing() -> None:
+    learner: Any = read_learner({"learner": "entnet", "preset": "dyna-babi"}, "learners:")
+    assert learner.training.rate_at(400_000) == pytest.approx(0.01)

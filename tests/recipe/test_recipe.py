@@ -97,6 +97,9 @@ def test_a_set_that_is_one_text_is_refused() -> None:
         ("nothing", [], ["no recipe is called 'nothing'"]),
         ("ctl/A", ["max_lenght=8"], ["unknown key 'max_lenght'", "'max_length'"]),
         ("ctl/A", ["splits.train.m=8"], ["unknown key 'splits.train.m'"]),
+        # The keys of a group of stories, and those of a split that is a size.
+        ("babi/mix-T12", ["splits.mix=[{n: 9, event: [MOVE]}]"], ["mix.0.event'", "'events'"]),
+        ("babi/mix-T12", ["splits.mix={n: 9, events: [MOVE]}"], ["mix.events'; known: n"]),
         ("ctl/A", ["max_length=x"], ["max_length", "not 'x'"]),
         ("ctl/A", ["max_length"], ["key=value"]),
         ("ctl/A", ["=3"], ["key=value"]),

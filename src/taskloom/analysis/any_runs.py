@@ -29,6 +29,7 @@ from taskloom.data.audit.distribution import Divergence, divergences
 from taskloom.data.dataset import Dataset
 from taskloom.experiments.accuracy import varying
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics.distributions import pearson
 from taskloom.experiments.table import Runs
 from taskloom.recipe.yaml_files import parse
 
@@ -158,10 +159,6 @@ def _points(trainings: str, split: str, seeds: dict[str, Curve]) -> Iterator[dic
     for step in sorted(set.intersection(*(set(curve) for curve in seeds.values()))):
         scores = [curve[step] for curve in seeds.values()]
         yield {"trainings": trainings, "split": split, "step": step, **seed_point(scores)}
-
-
-FEWEST = 3
-"""Points below which a correlation is not computed."""
 
 
 @study(
@@ -311,14 +308,3 @@ def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:
         r = pearson([row["divergence"] for row in own], [row["mean"] for row in own])
         text = "too few, or all alike" if math.isnan(r) else f"r = {r:.2f}"
         yield f"{learner}: {text} ({len(own)} splits)."
-
-
-def pearson(x: list[float], y: list[float]) -> float:
-    """Pearson's correlation; nan for fewer than three points, or if one side does not vary.
-
-    >>> round(pearson([0.0, 0.5, 1.0], [1.0, 0.5, 0.0]), 3)
-    -1.0
-    """
-    if len(x) < FEWEST or len(set(x)) < 2 or len(set(y)) < 2:
-        return math.nan
-    return statistics.correlation(x, y)

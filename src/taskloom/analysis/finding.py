@@ -1,10 +1,16 @@
-"""Results of a study: a table, figures that are drawn from data, and judgements on published
-numbers.
+"""Results of a study: a table, figures that are drawn from data, judgements on published numbers,
+and claims.
+
+A claim of a paper needs no number of its own: one thing is more than another, or more than a limit.
+All claims of one table that have an interval are one family. Their p-values are corrected together
+by Holm's method, so that the chance of any false "holds" or "does not hold" in the table is at most
+5 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +18,9 @@ from taskloom.analysis import figures
 from taskloom.analysis.verdict import Judgement
 from taskloom.core.tables import paragraph
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics import holm, over_task_differences, welch
+from taskloom.experiments.statistics.distributions import t_quantile, t_two_sided
+from taskloom.experiments.statistics.intervals import LEVEL
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -162,3 +171,172 @@ def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
         thing = things[claim]
         names.append(thing if thing and thing not in incomplete else claim)
     return list(dict.fromkeys(names))
+
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
+
+ALPHA = 1 - LEVEL
+"""Chance of any false outcome in a table of claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperClaim:
+    """A claim and what we measured of it.
+
+    Attributes:
+        text: The claim.
+        place: Where the paper has it.
+        measure: What is measured.
+        value: Our number.
+        low: The lower end of its 95 % interval; nan if there is none.
+        high: Its upper end.
+        limit: The claim holds if the whole interval is above this; below it if `below`.
+        below: True if the claim is that the number is small.
+        within: If not 0, the claim is that the number is between its negative and it: two things
+            are alike.
+        trainings: Trainings of the side that has fewer; the outcome of one is marked as such. 0 if
+            each task was trained.
+        df: Degrees of freedom of the interval, for the p-value; infinite for a normal one.
+    """
+
+    text: str
+    place: str
+    measure: str
+    value: float
+    low: float
+    high: float
+    limit: float = 0.0
+    below: bool = False
+    within: float = 0.0
+    trainings: int = 0
+    df: float = math.inf
+
+    @property
+    def measured(self) -> bool:
+        """True if there is an interval."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    @property
+    def side(self) -> str:
+        """Where the 95 % interval lies: HOLDS or FAILS if wholly on one side of the limit,
+        otherwise OPEN.
+        """
+        if not self.measured:
+            return OPEN
+        if self.within:
+            holds = -self.within <= self.low and self.high <= self.within
+            fails = self.low > self.within or self.high < -self.within
+        else:
+            above, under = self.low > self.limit, self.high < self.limit
+            holds, fails = (under, above) if self.below else (above, under)
+        if holds:
+            return HOLDS
+        return FAILS if fails else OPEN
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of the claim, or of its opposite: at most 0.05 exactly if the interval
+        is on one side.
+        """
+        if self.within:
+            # Two one-sided tests: the larger p counts where the number is inside, the smaller one
+            # where it is outside.
+            both = [self._p_against(self.within), self._p_against(-self.within)]
+            return max(both) if abs(self.value) <= self.within else min(both)
+        return self._p_against(self.limit)
+
+    def _p_against(self, limit: float) -> float:
+        """Two-sided p-value of the number against a limit, by the half of the interval that points
+        to it.
+        """
+        half = self.value - self.low if limit < self.value else self.high - self.value
+        if half <= 0:
+            return 1.0 if self.value == limit else 0.0
+        return t_two_sided(
+            (self.value - limit) / half * t_quantile(0.5 + LEVEL / 2, self.df), self.df
+        )
+
+    def outcome(self, corrected_p: float = 0.0) -> str:
+        """Whether it holds: the interval is on one side, and the p-value corrected for the family
+        is small enough.
+        """
+        if self.side == OPEN or corrected_p > ALPHA:
+            return OPEN
+        return f"{self.side} in one training" if self.trainings == 1 else self.side
+
+
+def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:
+    """Claims as a table: one family, corrected by Holm."""
+    claims = list(claims)
+    family = [claim for claim in claims if claim.measured]
+    corrected = (
+        dict(zip(map(id, family), holm([claim.p for claim in family]).tolist(), strict=True))
+        if family
+        else {}
+    )
+    columns = ("claim", "place", "measure", "ours", "corrected p", "outcome")
+    rows = []
+    for claim in claims:
+        form = ".3f" if claim.limit else "+.3f"  # what is held against 0 is a difference
+        value, low, high = (
+            f"{round(number, 3) + 0.0:{form}}" for number in (claim.value, claim.low, claim.high)
+        )
+        interval = f" [{low}, {high}]" if claim.measured else ""
+        ours = "not measured" if math.isnan(claim.value) else f"{value}{interval}"
+        p = corrected.get(id(claim), math.nan)
+        shown_p = "" if math.isnan(p) else _p_text(p)
+        cells = (claim.text, claim.place, claim.measure, ours, shown_p, claim.outcome(p))
+        rows.append(dict(zip(columns, cells, strict=True)))
+    return ResultTable(columns, rows)
+
+
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+RULE = (
+    "A claim holds if the whole 95 % interval of our number is on its side of the limit, and does"
+    " not hold if it is on the other. Its p-value must also be at most 0.05 after Holm's correction"
+    " for all claims of this table that have an interval. Otherwise the outcome is inconclusive."
+)
+
+
+def claim_findings(title: str, claims: Iterable[PaperClaim], rule: str = RULE) -> list[Finding]:
+    """The claims as a finding of their own; empty if these runs say nothing about any."""
+    table = claim_table(claims)
+    return [Finding(f"{title}: the paper's claims", rule, table)] if table else []
+
+
+def difference_claim(
+    text: str,
+    place: str,
+    measure: str,
+    more: Sequence[float],
+    less: Sequence[float],
+    paired: bool = False,
+    within: float = 0.0,
+    parts: Sequence[Collection[str]] | None = None,
+) -> PaperClaim:
+    """The claim that the tasks of one group score more than those of another, or than the same ones
+    otherwise.
+
+    Args:
+        text: The claim.
+        place: Where the paper has it.
+        measure: What is measured.
+        more: Scores that should be higher, one a task.
+        less: Scores that should be lower.
+        paired: True if the scores at one position are of the same task.
+        within: If not 0, the claim is that the two differ by no more.
+        parts: What each task is made of, if the scores are paired and tasks may share parts.
+    """
+    nan = math.nan
+    if len(more) < 2 or len(less) < 2:
+        return PaperClaim(text, place, measure, nan, nan, nan)
+    if paired:
+        estimate = over_task_differences([a - b for a, b in zip(more, less, strict=True)], parts)
+        interval = (estimate.mean, estimate.low, estimate.high)
+        return PaperClaim(text, place, measure, *interval, within=within, df=estimate.df)
+    result = welch(less, more)
+    interval = (result.difference, result.low, result.high)
+    return PaperClaim(text, place, measure, *interval, within=within, df=result.df)

@@ -325,38 +325,62 @@ def sheet(
         inches: Width of the figure. One column of a paper has one panel across, its page two.
             Default: at most three across, each 5 inches wide.
     """
+    most = 3 if inches is None else max(1, round(inches / figures.WIDTHS["column"]))
+    across = figures.grid_of(len(panels), most)[1] if panels else 1
+    labels = [*legend, *([GUESSING] if guessed else [])]
+    columns = _legend_columns(labels, across * (WIDTH + 20))
+    with figures.style(**STYLE):
+        figure = _sheet(panels, legend, guessed, across, columns, inches)
+        # The width of texts was estimated; a label that the edge would cut needs one column less.
+        while columns > 1 and _is_cut(figure):
+            columns -= 1
+            figure = _sheet(panels, legend, guessed, across, columns, inches)
+        return figures.shown_in_notebooks(figure)
+
+
+def _sheet(
+    panels: Sequence[Panel],
+    legend: Mapping[str, int],
+    guessed: bool,
+    across: int,
+    columns: int,
+    inches: float | None,
+) -> Any:
+    """Draw panels in rows, and below them the legend in columns."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    most = 3 if inches is None else max(1, round(inches / figures.WIDTHS["column"]))
-    across = figures.grid_of(len(panels), most)[1] if panels else 1
     heights = []
     for start in range(0, len(panels), across):
         heights.append(40 + max(panel.height for panel in panels[start : start + across]))
     labels = [*legend, *([GUESSING] if guessed else [])]
     width = across * (WIDTH + 20)
-    columns = _legend_columns(labels, width)
     height = sum(heights) + 24 * max(1, -(-len(labels) // columns))
-    with figures.style(**STYLE):
-        figure = _figure(width, height)
-        for number, panel in enumerate(panels):
-            left = number % across * (WIDTH + 20) + 10
-            top = sum(heights[: number // across])
-            middle, line = (left + WIDTH / 2) / width, 1 - (top + 18) / height
-            figure.text(middle, line, panel.title, ha="center", va="baseline", weight="bold")
-            _put(figure, panel, left, top + 26)
-        handles: list[Any] = [
-            Patch(color=COLOURS[number][0], label=name) for name, number in legend.items()
-        ]
-        if guessed:
-            handles.append(Line2D([], [], color=SOFT, linestyle=":", label=GUESSING))
-        spacing: Any = {"handlelength": 1.2, "handletextpad": 0.5, "columnspacing": 1.4}
-        figure.legend(handles=handles, loc="lower left", ncols=columns, frameon=False, **spacing)
-        if inches is not None:
-            # Once drawn, all ticks and texts exist and can be scaled.
-            figure.draw_without_rendering()
-            figures.scale(figure, inches)
-        return figures.shown_in_notebooks(figure)
+    figure = _figure(width, height)
+    for number, panel in enumerate(panels):
+        left = number % across * (WIDTH + 20) + 10
+        top = sum(heights[: number // across])
+        middle, line = (left + WIDTH / 2) / width, 1 - (top + 18) / height
+        figure.text(middle, line, panel.title, ha="center", va="baseline", weight="bold")
+        _put(figure, panel, left, top + 26)
+    handles: list[Any] = [
+        Patch(color=COLOURS[number][0], label=name) for name, number in legend.items()
+    ]
+    if guessed:
+        handles.append(Line2D([], [], color=SOFT, linestyle=":", label=GUESSING))
+    spacing: Any = {"handlelength": 1.2, "handletextpad": 0.5, "columnspacing": 1.4}
+    figure.legend(handles=handles, loc="lower left", ncols=columns, frameon=False, **spacing)
+    if inches is not None:
+        # Once drawn, all ticks and texts exist and can be scaled.
+        figure.draw_without_rendering()
+        figures.scale(figure, inches)
+    return figure
+
+
+def _is_cut(figure: Any) -> bool:
+    """True if a legend is wider than its figure."""
+    figure.draw_without_rendering()
+    return any(legend.get_window_extent().x1 > figure.bbox.x1 for legend in figure.legends)
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:

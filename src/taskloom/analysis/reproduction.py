@@ -133,16 +133,19 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
     return [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
 
 
-def with_data(experiments: Sequence[Experiment]) -> tuple[list[Experiment], list[str]]:
-    """The experiments whose data are here, and for the others what is missing."""
-    here, missing = [], []
+def with_data(
+    experiments: Sequence[Experiment],
+) -> tuple[list[Experiment], list[tuple[Experiment, str]]]:
+    """The experiments whose data are here, and the others with what is missing."""
+    here: list[Experiment] = []
+    missing: list[tuple[Experiment, str]] = []
     for experiment in experiments:
         try:
             expand(experiment)
             here.append(experiment)
         except TaskloomError as error:
-            missing.append(str(error))
-    return here, list(dict.fromkeys(missing))
+            missing.append((experiment, str(error)))
+    return here, missing
 
 
 def find_existing(name: str) -> Study:

@@ -3,12 +3,14 @@ the paper is silent, and the estimated GPU hours.
 
 `papers/<paper>/scales.yaml` has sentences by scale and study (`all`: every study of the paper), and
 `hours`: for a learner, and a model if it has one, either the hours of a run or the parameters and
-tokens of an example from which they are computed.
+tokens of an example from which they are computed. `unknown` is a sentence on learners without a rule.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
     from taskloom.experiments.spec.cells import Cell
+    from taskloom.experiments.spec.experiment import Experiment
 
 FLOPS = 1.25e14
 """FLOP/s of training on one GPU, about 40 % of the 312 TFLOP/s in bf16 of an A100."""
@@ -29,6 +32,7 @@ SHOWN = (
     "rate",
     "warmup",
     "decay",
+    "halve_every",
     "weight_decay",
     "clip",
     "batch",
@@ -47,10 +51,13 @@ SHOWN = (
     "longest_answer",
     "state",
     "layers",
+    "layers_answering",
     "feed_forward",
     "heads",
     "slots",
     "dropout",
+    "attention_dropout",
+    "gate_dropout",
     "precision",
 )
 """Settings that a dry run prints, if the learner has them."""
@@ -75,88 +82,143 @@ def scale_statements(study: str, scale: str) -> list[str]:
     return [*stated.get("all", ()), *stated.get(name, ())]
 
 
-def resolved(cell: Cell) -> dict[str, Any]:
-    """Settings of a run's learner with defaults filled in, those of its training included."""
-    settings = dict(cell.settings)
-    return {**settings, **(settings.pop("training", None) or {})}
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A run of a plan, with what its conditions and its cost depend on.
+
+    Attributes:
+        learner: Name of the learner.
+        settings: Its settings with defaults filled in, those of its training included.
+        data: What it learns from.
+        tests: The splits that it answers.
+        seed: Of the run.
+        tries: Trainings of which it is the best by dev.
+        rows: Training rows, if the recipe states them.
+    """
+
+    learner: str
+    settings: Mapping[str, Any]
+    data: str
+    tests: tuple[str, ...]
+    seed: int
+    tries: int
+    rows: int | None = None
 
 
-UNLESS_SET = ("patience", "evaluate_epochs", "label_smoothing", "shots", "epochs")
+def planned(cell: Cell) -> PlannedRun:
+    """A cell as a run of a plan."""
+    splits = getattr(cell.data.parts[0].recipe.fields, "splits", None) or {}
+    rows = getattr(splits.get("train"), "n", None)
+    return PlannedRun(
+        cell.learner_name,
+        _flat(cell.settings),
+        cell.data.name,
+        tuple(test.name for test in cell.tests),
+        cell.seed,
+        cell.best_of.seeds,
+        rows if isinstance(rows, int) else None,
+    )
+
+
+def planned_without_data(experiment: Experiment) -> Iterator[PlannedRun]:
+    """Runs of an experiment whose data are not here: one for each recipe, learner and seed."""
+    from taskloom.experiments.spec.cells import tried_learners
+
+    for recipe in experiment.recipes:
+        for _, name, learner in tried_learners(experiment):
+            settings = _flat(dataclasses.asdict(learner))  # type: ignore[call-overload]
+            tests = tuple(str(test) for test in experiment.evaluate or ())
+            for seed in experiment.seed_list:
+                tries = experiment.best_of.seeds
+                yield PlannedRun(name, settings, _recipe_name(recipe), tests, seed, tries)
+
+
+def _recipe_name(recipe: str | Mapping[str, Any]) -> str:
+    if isinstance(recipe, str):
+        return recipe
+    if "mix" in recipe:
+        return "+".join(_recipe_name(part) for part in recipe["mix"])
+    return str(recipe["recipe"])
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    own = dict(settings)
+    return {**own, **(own.pop("training", None) or {})}
+
+
+UNLESS_SET = ("patience", "evaluate_epochs", "label_smoothing", "shots", "epochs", "halve_every")
 """Settings that are left out if they are 0."""
 
 
-def settings_lines(cells: Sequence[Cell]) -> list[str]:
+def settings_lines(runs: Sequence[PlannedRun]) -> list[str]:
     """A line for each learner and its settings, with the recipes that it learns from."""
-    groups: dict[tuple[str, str, int], list[Cell]] = {}
-    for cell in cells:
-        settings = resolved(cell)
+    groups: dict[tuple[str, str, int], list[PlannedRun]] = {}
+    for run in runs:
         # With epochs, the number of steps follows from the data.
-        hidden = ("steps", "evaluate_every") if settings.get("epochs") else ()
-        known = {name: settings[name] for name in SHOWN if settings.get(name) not in (None, "")}
+        hidden = ("steps", "evaluate_every") if run.settings.get("epochs") else ()
+        known = {name: run.settings.get(name) for name in SHOWN}
         shown = [
             f"{name} {short_value(value)}"
             for name, value in known.items()
-            if name not in hidden and (value or name not in UNLESS_SET)
+            if value not in (None, "") and name not in hidden and (value or name not in UNLESS_SET)
         ]
-        key = (cell.learner_name, ", ".join(shown), cell.best_of.seeds)
-        groups.setdefault(key, []).append(cell)
+        groups.setdefault((run.learner, ", ".join(shown), run.tries), []).append(run)
     return [_line(*key, own) for key, own in groups.items()]
 
 
-def _line(learner: str, settings: str, tries: int, cells: Sequence[Cell]) -> str:
-    recipes = ", ".join(dict.fromkeys(cell.data.name for cell in cells))
-    tests = ", ".join(dict.fromkeys(test.name for cell in cells for test in cell.tests))
-    seeds = len({cell.seed for cell in cells})
+def _line(learner: str, settings: str, tries: int, runs: Sequence[PlannedRun]) -> str:
+    recipes = ", ".join(dict.fromkeys(run.data for run in runs))
+    tests = ", ".join(dict.fromkeys(test for run in runs for test in run.tests))
+    seeds = len({run.seed for run in runs})
     best = f", each the best of {tries} by dev" if tries > 1 else ""
     return (
-        f"{learner} on {recipes}: {settings or 'no settings'}; {len(cells):,} runs with"
+        f"{learner} on {recipes}: {settings or 'no settings'}; {len(runs):,} runs with"
         f" {seeds} seeds{best}; answers {tests}"
     )
 
 
-def gpu_hours(study: str, cells: Sequence[Cell]) -> Iterator[str]:
+def gpu_hours(study: str, runs: Sequence[PlannedRun]) -> Iterator[str]:
     """Sentences on the estimated GPU hours of a plan, one for each source of an estimate."""
-    rules = scale_file(study.partition("/")[0]).get("hours", ())
+    stated = scale_file(study.partition("/")[0])
     hours: dict[str, float] = {}
-    runs: dict[str, int] = {}
+    counts: dict[str, int] = {}
     unknown = 0
-    for cell in cells:
-        rule = _rule(rules, cell)
-        own = None if rule is None else _hours(rule, cell)
+    for run in runs:
+        rule = _rule(stated.get("hours", ()), run)
+        own = None if rule is None else _hours(rule, run)
         if rule is None or own is None:
-            unknown += cell.learner_name != "majority"
+            unknown += run.learner != "majority"
             continue
-        hours[rule["source"]] = hours.get(rule["source"], 0.0) + own * cell.best_of.seeds
-        runs[rule["source"]] = runs.get(rule["source"], 0) + 1
+        hours[rule["source"]] = hours.get(rule["source"], 0.0) + own * run.tries
+        counts[rule["source"]] = counts.get(rule["source"], 0) + 1
     for source, total in hours.items():
-        yield f"about {total:,.0f} GPU hours for {runs[source]:,} runs ({source})"
+        # Below ten hours the first decimal matters: a plan of half an hour is not one of none.
+        amount = f"{total:,.0f}" if total >= 10 else f"{max(total, 0.1):.1f}"
+        yield f"about {amount} GPU hours for {counts[source]:,} runs ({source})"
     if unknown:
-        yield f"GPU hours of {unknown:,} runs are not known"
+        why = stated.get("unknown", "")
+        yield f"GPU hours of {unknown:,} runs are not known" + (f": {why}" if why else "")
 
 
-def _rule(rules: Sequence[Mapping[str, Any]], cell: Cell) -> Mapping[str, Any] | None:
+def _rule(rules: Sequence[Mapping[str, Any]], run: PlannedRun) -> Mapping[str, Any] | None:
     """The first rule of a run's learner and model."""
-    model = cell.settings.get("model")
+    model = run.settings.get("model")
     for rule in rules:
-        if cell.learner_name == rule["learner"] and rule.get("model", model) == model:
+        if run.learner == rule["learner"] and rule.get("model", model) == model:
             return rule
     return None
 
 
-def _hours(rule: Mapping[str, Any], cell: Cell) -> float | None:
+def _hours(rule: Mapping[str, Any], run: PlannedRun) -> float | None:
     """GPU hours of one training; None if the number of its steps is not known."""
     if "per_run" in rule:
         return float(rule["per_run"])
-    settings = resolved(cell)
+    settings = run.settings
     if "per_epoch" in rule:
         return float(rule["per_epoch"]) * float(settings["epochs"])
     examples = settings["steps"] * settings["batch"]
     if settings.get("epochs"):
-        splits = getattr(cell.data.parts[0].recipe.fields, "splits", None) or {}
-        train = splits.get("train")
-        rows = getattr(train, "n", None)
-        if not isinstance(rows, int):
-            rows = rule.get("rows")
+        rows = run.rows if run.rows is not None else rule.get("rows")
         if rows is None:
             return None
         examples = settings["epochs"] * rows

@@ -54,7 +54,7 @@ COMMANDS: dict[str, str] = {
     "collect export": "servers.export",
     "collect recover": "servers.recover",
     "collect serve": "servers.serve",
-    "doctor": "doctor.doctor",
+    "doctor": "tasks.doctor",
     "serve-env": "servers.serve_env",
 }
 """The module and function of each command, in the order in which --help lists them; imported when

@@ -15,7 +15,6 @@ from taskloom.core.extraction import EXTRACT
 from taskloom.core.tables import console, emit, percent, plain_text, printable, table
 
 if TYPE_CHECKING:
-    from taskloom.core.tables import Table
     from taskloom.data import Dataset
     from taskloom.data.audit import Audit
     from taskloom.data.audit.scorer_audit import ScorerAudit
@@ -118,6 +117,9 @@ def export(
         str,
         typer.Option("--as", help="For lm-eval: choice, generation, or both."),
     ] = "both",
+    licence: Annotated[
+        str | None, typer.Option("--licence", help="For hf: the licence, for the card (SPDX name).")
+    ] = None,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
@@ -134,7 +136,14 @@ def export(
     from taskloom import verbs
 
     result = verbs.export(
-        folder, kind, out, split=split, extract=extract, variants=variants, task=task
+        folder,
+        kind,
+        out,
+        split=split,
+        extract=extract,
+        variants=variants,
+        task=task,
+        licence=licence,
     )
     place = "folder" if kind in verbs.TOOLS else "file"
     print_exported(
@@ -298,130 +307,18 @@ def print_certificate(audit: Audit, as_json: bool) -> None:
     if as_json:
         emit(audit.to_dict())
         return
+    from taskloom.data.audit import certificate_tables
+
     out = console()
     print(
         f"audit of {printable(audit.name)}"
         f" {f'(content digest {audit.digest})' if audit.digest else ''}\n"
     )
-    for section in (
-        _splits,
-        _overlaps,
-        _pairs,
-        _constants,
-        _held_out,
-        _shortcuts,
-        _coverage,
-        _divergence,
-    ):
-        block = section(audit)
-        if block is not None:
-            out.print(block, "")
+    for found in certificate_tables(audit.to_dict()):
+        out.print(found, "")
     for note in audit.notes:
         print(f"note: {printable(note)}")
     print(f"{'failed' if audit.failed else 'passed'}: {audit.summary}")
-
-
-def _splits(audit: Audit) -> Table:
-    from taskloom.data.audit import SPLIT_HEADS, split_rows
-
-    rows = split_rows(audit.to_dict())
-    return table(SPLIT_HEADS, rows, "splits: duplicates within, balance of the answers")
-
-
-def _overlaps(audit: Audit) -> Table | None:
-    rows = []
-    for o in audit.overlaps:
-        verdict = o.verdict.upper() if o.leak else o.verdict
-        kinds = ", ".join(f"{kind} {n:,}" for kind, n in o.kinds.items())
-        rows.append(
-            (
-                o.split,
-                o.other,
-                o.exact,
-                o.near,
-                percent(o.share),
-                kinds,
-                verdict,
-                "; ".join(o.examples[:1])[:60],
-            )
-        )
-    heads = ("rows of", "also in", "exact", "near", "share", "near by", "verdict", "for example")
-    return table(heads, rows, "overlaps between splits") if rows else None
-
-
-def _pairs(audit: Audit) -> Table | None:
-    rows = [
-        (p.split, p.same, p.reversed, percent(p.share), "LEAK", "; ".join(p.examples[:1])[:60])
-        for p in audit.pairs
-    ]
-    heads = ("rows of", "same pair", "reversed", "share", "verdict", "for example")
-    return (
-        table(
-            heads,
-            rows,
-            "pairs of an input and an answer that training has, or has the other way round",
-        )
-        if rows
-        else None
-    )
-
-
-def _constants(audit: Audit) -> Table | None:
-    rows = [(c.split, c.task, c.like, c.n) for c in audit.constants]
-    heads = ("split", "task that training lacks", "training has", "rows")
-    return (
-        table(heads, rows, "tasks that equal a training task but for a constant") if rows else None
-    )
-
-
-def _held_out(audit: Audit) -> Table | None:
-    rows = [
-        (c.split, c.n, c.held_out, c.expected, "right" if c.right else "MISPLACED")
-        for c in audit.held_out
-    ]
-    heads = ("split", "examples", "held out", "should be", "verdict")
-    return table(heads, rows, "held-out examples: all of ood, none elsewhere") if rows else None
-
-
-def _shortcuts(audit: Audit) -> Table | None:
-    names = list(dict.fromkeys(s.baseline for s in audit.shortcuts))
-    score = {
-        (s.split, s.baseline): percent(s.accuracy) + (" SHORTCUT" if s.flagged else "")
-        for s in audit.shortcuts
-    }
-    splits = dict.fromkeys(s.split for s in audit.shortcuts)
-    rows = [(split, *(score[split, b] for b in names)) for split in splits]
-    return (
-        table(("split", *names), rows, "shortcuts: accuracy without doing the task")
-        if rows
-        else None
-    )
-
-
-def _coverage(audit: Audit) -> Table | None:
-    rows = [
-        (
-            c.split,
-            c.trait,
-            c.values,
-            c.unseen_values,
-            percent(c.unseen_rows),
-            ", ".join(c.examples[:3]),
-        )
-        for c in audit.coverage
-        if c.unseen_values
-    ]
-    heads = ("split", "trait", "values", "not in training", "rows", "for example")
-    return table(heads, rows, "coverage: traits that training lacks") if rows else None
-
-
-def _divergence(audit: Audit) -> Table | None:
-    rows = [
-        (d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds))
-        for d in audit.divergence
-    ]
-    heads = ("split", "atoms", "compounds", "compounds not in training")
-    return table(heads, rows, "divergence from training: 0 equal, 1 disjoint") if rows else None
 
 
 def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:

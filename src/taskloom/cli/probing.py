@@ -190,16 +190,24 @@ def frontier(
     model: ModelName,
     recipe: ProbedRecipe,
     along: Annotated[
-        str, typer.Option("--along", metavar="TRAIT,...", help="Traits, e.g. support,sentences.")
+        list[str],
+        typer.Option(
+            "--along",
+            metavar="TRAIT,...|FIELD=VALUE|...",
+            help="Traits (support,sentences), or a recipe field with values (length=4|8|16).",
+        ),
     ],
     beside: Annotated[
         str, typer.Option("--beside", metavar="MODEL", help="A second model for the picture.")
     ] = "",
     monotone: Annotated[
-        bool, typer.Option("--monotone", help="Accuracy can only fall along each trait.")
+        bool, typer.Option("--monotone", help="Accuracy can only fall along it.")
     ] = False,
     questions: Annotated[
-        int, typer.Option("--questions", min=1, help="Most questions for each model and trait.")
+        int,
+        typer.Option(
+            "--questions", min=1, help="Most questions for each model and trait or field."
+        ),
     ] = 1_000,
     endpoint: EndpointUrl = "",
     split: SplitName = "",
@@ -211,9 +219,9 @@ def frontier(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find out where along some traits a model's accuracy crosses 0.9 and 0.5.
+    """Find out where along some traits or fields a model's accuracy crosses 0.9 and 0.5.
 
-    Questions go to the values of a trait that are not yet clearly above or below. Rerun the command
+    Questions go to the values that are not yet clearly above or below. Rerun the command
     to resume after an interruption.
 
     \b

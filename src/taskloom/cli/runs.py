@@ -297,7 +297,10 @@ def compare(
         correction=correction,
         level=level,
     )
-    print_results(compared, "json" if as_json else form, columns)
+    form = "json" if as_json else form
+    if form == "table":
+        typer.echo(f"a: {a}, b: {b}")
+    print_results(compared, form, columns)
 
 
 def report(

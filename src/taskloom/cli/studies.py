@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from taskloom.analysis.profile.profile import ModelProfile
     from taskloom.analysis.study import Study
     from taskloom.experiments.api import DryRun
+    from taskloom.experiments.spec.experiment import Experiment
     from taskloom.experiments.table import Runs
 
 
@@ -244,7 +245,7 @@ def print_dry_run(
     study: Study,
     plan: DryRun | None,
     scale: str,
-    missing: Sequence[str] = (),
+    missing: Sequence[tuple[Experiment, str]] = (),
     *,
     own_cost: bool,
     as_json: bool,
@@ -255,16 +256,17 @@ def print_dry_run(
         study: The study.
         plan: Plan of its runs; None if it needs none, or if the data of all are missing.
         scale: The scale.
-        missing: Why some runs cannot be planned here.
+        missing: Experiments whose data are not here, with what is missing.
         own_cost: True if the models are the study's own, whose cost at quick scale was measured.
         as_json: True to print JSON.
     """
-    from taskloom.analysis.scales import gpu_hours, scale_statements, settings_lines
+    from taskloom.analysis import scales
     from taskloom.analysis.study import quick_costs
 
-    stated = scale_statements(study.name, scale)
+    stated = scales.scale_statements(study.name, scale)
+    reasons = list(dict.fromkeys(reason for _, reason in missing))
     if as_json:
-        further = {"missing": list(missing), "stated": stated}
+        further = {"missing": reasons, "stated": stated}
         if plan is None:
             emit({"cells": [], **further})
         else:
@@ -273,16 +275,22 @@ def print_dry_run(
     if study.from_recipes:
         print(f"{study.name} needs no runs: it is computed from recipes")
         return
+    here: list[scales.PlannedRun] = []
     if plan is not None:
         print_plan(plan, as_json)
-        if scale != "quick":
-            print("\n" + "\n".join(settings_lines(plan.cells)) + "\n")
-    for reason in missing:
+        here = [scales.planned(cell) for cell in plan.cells]
+    absent = [run for experiment, _ in missing for run in scales.planned_without_data(experiment)]
+    if scale != "quick" and here:
+        print("\n" + "\n".join(scales.settings_lines(here)) + "\n")
+    for reason in reasons:
         print(f"not planned: {reason}")
+    if scale != "quick":
+        for line in scales.settings_lines(absent):
+            print(f"with these data: {line}")
     for line in stated:
         print(f"- {line}")
-    if plan is not None and scale == "paper":
-        for line in gpu_hours(study.name, plan.cells):
+    if scale == "paper":
+        for line in scales.gpu_hours(study.name, [*here, *absent]):
             print(line)
     if study.follow is not None:
         print("further runs continue these; they are known when these are done")

@@ -79,16 +79,23 @@ class TryLater(Exception):  # noqa: N818 - what the caller should do
         wait: Seconds that the server asks to wait.
         overloaded: True if a smaller request may do better.
         status: The server's status; 0 if there was no reply.
+        is_unreachable: True if there was no connection, so that any other request fails, too.
         tries: Number of tries so far.
     """
 
     def __init__(
-        self, problem: str, wait: float = 0.0, overloaded: bool = False, status: int = 0
+        self,
+        problem: str,
+        wait: float = 0.0,
+        overloaded: bool = False,
+        status: int = 0,
+        is_unreachable: bool = False,
     ) -> None:
         super().__init__(problem)
         self.wait = wait
         self.overloaded = overloaded
         self.status = status
+        self.is_unreachable = is_unreachable
         self.tries = 1
 
 
@@ -98,12 +105,14 @@ class Refused(Exception):  # noqa: N818 - what the server did
     Attributes:
         status: The server's status; 0 if there was no reply.
         parameter: The parameter of the request that the server names as the reason; may be empty.
+        code: The server's word for the reason, such as `content_filter`; may be empty.
     """
 
-    def __init__(self, problem: str, status: int = 0, parameter: str = "") -> None:
+    def __init__(self, problem: str, status: int = 0, parameter: str = "", code: str = "") -> None:
         super().__init__(problem)
         self.status = status
         self.parameter = parameter
+        self.code = code
 
 
 class Secrets:
@@ -402,7 +411,8 @@ class HttpClient:
                     raise self._failure(response)
                 yield response
         except httpx.ConnectTimeout as error:
-            raise TryLater(f"cannot be reached within {self.timeout:g} seconds") from error
+            problem = f"cannot be reached within {self.timeout:g} seconds"
+            raise TryLater(problem, is_unreachable=True) from error
         except httpx.TimeoutException as error:
             raise self._late() from error
         except (httpx.ConnectError, httpx.ProxyError) as error:
@@ -412,7 +422,7 @@ class HttpClient:
                 f"cannot be reached ({self._one_line(error)}): is it running, and is the address"
                 " right?"
             )
-            raise TryLater(problem) from error
+            raise TryLater(problem, is_unreachable=True) from error
         except (
             httpx.UnsupportedProtocol,
             httpx.LocalProtocolError,
@@ -465,18 +475,18 @@ class HttpClient:
                 f"has moved to {place or 'an address that it does not state'} (status {status}):"
                 " use that address"
             )
-        explanation, parameter = self._explanation(response)
+        explanation, parameter, code = self._explanation(response)
         words = [word for word in (self._words(response.reason_phrase), explanation) if word]
         reason = f"status {status}" + (f" ({': '.join(words)})" if words else "")
         if status in PASSING or status >= 500:
             wait = retry_after(response.headers)
             asks = f" and asks to wait {wait:.0f} seconds" if wait else ""
             return TryLater(f"answers with {reason}{asks}", wait, status in (500, 504), status)
-        return Refused(f"refuses the request with {reason}", status, parameter)
+        return Refused(f"refuses the request with {reason}", status, parameter, code)
 
-    def _explanation(self, response: httpx.Response) -> tuple[str, str]:
+    def _explanation(self, response: httpx.Response) -> tuple[str, str, str]:
         """One line of the body of a failure: the message of an OpenAI-compatible error, or its
-        beginning; and the parameter that the error is about, if it names one.
+        beginning; then the parameter that the error is about and its code, if it names them.
         """
         import httpx
 
@@ -489,16 +499,19 @@ class HttpClient:
                     break
         except httpx.HTTPError:
             pass  # the status is known, and matters more
-        parameter = ""
+        parameter = code = ""
         try:
             error = json.loads(body)["error"]
             text = error["message"]
-            named = error.get("param")
-            if isinstance(named, str):
-                parameter = self._words(named)
+            parameter = self._name(error.get("param"))
+            # llama.cpp has the reason as the type, and the status as the code.
+            code = self._name(error.get("code")) or self._name(error.get("type"))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             text = body.decode("utf-8", "replace")
-        return self._words(str(text)), parameter
+        return self._words(str(text)), parameter, code
+
+    def _name(self, value: object) -> str:
+        return self._words(value) if isinstance(value, str) else ""
 
     def _one_line(self, error: Exception) -> str:
         return self._words(str(error)) or type(error).__name__

@@ -152,8 +152,11 @@ def story_html(story: StoryPicture) -> str:
         if place in used:
             text = f'<mark style="color:inherit;{LIT}">{text}</mark>'
         parts.append(f"{number} {text}")
-    numbers = ", ".join(str(place + 1) for place in used)
-    proved = f", proved by sentence{'s' if len(used) > 1 else ''} {numbers}" if used else ""
+    proved = ""
+    if used:
+        numbers = ", ".join(str(place + 1) for place in used)
+        plural = "s" if len(used) > 1 else ""
+        proved = f", proved by sentence{plural} {numbers}"
     return (
         '<div style="max-width:46rem;text-align:left;line-height:1.6">'
         f"<p><b>{escape(story.question)}</b> → <b>{escape(story.answer)}</b>{proved}</p>"

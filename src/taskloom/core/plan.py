@@ -152,7 +152,8 @@ class Plan:
         show: An example as a person reads it, for `taskloom show` (text or anything that rich
             prints); None for the plain way.
         tasks: Which task each row belongs to, with its description.
-        variants: Items that differ from a given one in one thing; None if the suite has none.
+        variants: Items that differ from a given one in one thing, simpler ones first; None if the
+            suite has none.
     """
 
     splits: tuple[Split, ...]

@@ -79,7 +79,7 @@ class PredictionSource:
     suffix: str = ""
 
     def text(self) -> str:
-        """Return the content as text, or raise an `InputError` where it is not UTF-8."""
+        """The content as text. Raise an `InputError` if it is not UTF-8."""
         try:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -89,6 +89,12 @@ class PredictionSource:
 
 
 LineReader = Callable[[PredictionSource], list[Prediction]]
+
+_Row = tuple[int, Mapping[str, Any]]
+"""A record and its line or row."""
+
+_NumberedId = tuple[int, str]
+"""The line or row of a record and the id that it gives."""
 
 
 def predictions_for(
@@ -117,16 +123,11 @@ def predictions_for(
             or unknown.
     """
     content = open_source(source)
-    rows = _records(content, objects)
-    if rows is None:
-        return (lines or read_lines)(content)
-    rows = _of_split(rows, split, content.name)
-    column = _id_column(rows, content.name)
-    if column is None:
-        return _texts(rows, content.name)
-    ids = [(line, _id(row.get(column), line, content.name)) for line, row in rows]
+    predictions, ids = _read(content, split, objects, lines)
+    if ids is None:
+        return predictions
     places = _places(examples, names, ids)
-    chosen = _chosen(_texts(rows, content.name), ids, places, content.name)
+    chosen = _chosen(predictions, ids, places, content.name)
     missing = [id for id, place in places.items() if place not in chosen]
     if missing:
         raise InputError(
@@ -158,18 +159,30 @@ def some_predictions_for(
             about all examples, and may have too few or too many predictions.
     """
     content = open_source(source)
+    predictions, ids = _read(content, split, objects, lines)
+    if ids is None:
+        return range(examples), predictions
+    places = _places(examples, (), ids)
+    chosen = _chosen(predictions, ids, places, content.name)
+    numbers = sorted(chosen)
+    return numbers, [chosen[number] for number in numbers]
+
+
+def _read(
+    content: PredictionSource, split: str, objects: bool, lines: LineReader | None
+) -> tuple[list[Prediction], list[_NumberedId] | None]:
+    """The predictions of a file, and the id of each; None if they are in the order of the
+    examples.
+    """
     rows = _records(content, objects)
     if rows is None:
-        return range(examples), (lines or read_lines)(content)
+        return (lines or read_lines)(content), None
     rows = _of_split(rows, split, content.name)
     column = _id_column(rows, content.name)
     if column is None:
-        return range(examples), _texts(rows, content.name)
+        return _texts(rows, content.name), None
     ids = [(line, _id(row.get(column), line, content.name)) for line, row in rows]
-    places = _places(examples, (), ids)
-    chosen = _chosen(_texts(rows, content.name), ids, places, content.name)
-    numbers = sorted(chosen)
-    return numbers, [chosen[number] for number in numbers]
+    return _texts(rows, content.name), ids
 
 
 def size_and_splits(source: str | Path) -> tuple[int, frozenset[str]]:
@@ -232,12 +245,8 @@ def read_lines(source: PredictionSource) -> list[Prediction]:
     return predictions
 
 
-_Row = tuple[int, Mapping[str, Any]]
-"""A record and the line or row that it stands on."""
-
-
 def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
-    """Return the records of a file, or None where it has plain lines."""
+    """The records of a file; None if it has plain lines."""
     if source.suffix == ".parquet" or source.data[:4] == b"PAR1":
         return _parquet_rows(source)
     if source.suffix == LOG:
@@ -370,7 +379,7 @@ def _parquet_rows(source: PredictionSource) -> list[_Row]:
 
 
 def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
-    """Return the rows of the split that is scored; all of them where no row names a split."""
+    """The rows of the split that is scored; all of them if no row names a split."""
     splits = {str(row[SPLIT]) for _, row in rows if row.get(SPLIT) is not None}
     if not splits:
         return rows
@@ -425,9 +434,7 @@ def _texts(rows: list[_Row], name: str) -> list[Prediction]:
 
 
 def _text(row: Mapping[str, Any], line: int, name: str) -> str:
-    """Return the text of a record without thoughts; a number, a truth value or a structure as JSON
-    writes it.
-    """
+    """The text of a record without thoughts. Anything but text is given as JSON writes it."""
     value = row.get(TEXT)
     if value is None:
         raise InputError(
@@ -444,7 +451,7 @@ def _text(row: Mapping[str, Any], line: int, name: str) -> str:
 
 
 def _id(value: Any, line: int, name: str) -> str:
-    """Return an id as text: 3, 3.0 (as tables with gaps have it) and "3" are one."""
+    """An id as text. 3, 3.0 (how tables with gaps store it) and "3" are the same id."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None or value == "" or not isinstance(value, str | int) or isinstance(value, bool):
@@ -455,16 +462,17 @@ def _id(value: Any, line: int, name: str) -> str:
     return str(value)
 
 
-def _places(examples: int, names: Sequence[str], ids: Sequence[tuple[int, str]]) -> dict[str, int]:
+def _places(examples: int, names: Sequence[str], ids: Sequence[_NumberedId]) -> dict[str, int]:
     """The example that each id means: ids are numbers from 0, or names if the first id is one."""
-    if ids and len({*names}) == examples and ids[0][1] in names:
+    first = ids[0][1] if ids else None
+    if first in names and len(set(names)) == examples:
         return {name: place for place, name in enumerate(names)}
     return {str(place): place for place in range(examples)}
 
 
 def _chosen(
     predictions: Sequence[Prediction],
-    ids: Sequence[tuple[int, str]],
+    ids: Sequence[_NumberedId],
     places: Mapping[str, int],
     name: str,
 ) -> dict[int, Prediction]:

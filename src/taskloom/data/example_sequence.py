@@ -146,7 +146,7 @@ class Examples:
 
     @property
     def _wanted_whole(self) -> bool:
-        """Return whether so many examples were read here and there that all of them are worth
+        """True if so many examples were read here and there that all of them are worth
         keeping.
         """
         return self._decoded.glances >= GLANCES and len(self) <= MOST_KEPT

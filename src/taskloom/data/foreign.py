@@ -149,7 +149,7 @@ def _read_squad(path: Path) -> pa.Table:
 
 
 def is_split_csv(path: Path) -> bool:
-    """Return whether a file is a CSV file with inputs and answers, by its head; tables of all kinds
+    """True if a file is a CSV file with inputs and answers, by its head; tables of all kinds
     end in .csv.
     """
     if path.suffix != ".csv" or not path.is_file():  # a pipe of that name would never answer
@@ -163,7 +163,7 @@ def is_split_csv(path: Path) -> bool:
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
-    """Return whether a column can be a trait."""
+    """True if a column can be a trait."""
     tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     return any(test(kind) for test in tests)
 

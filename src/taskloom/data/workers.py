@@ -101,7 +101,7 @@ def context_for(module: str) -> SpawnContext:
 
 
 def can_fork() -> bool:
-    """Return whether this process can be copied safely: on Linux, by its main thread, with no other
+    """True if this process can be copied safely: on Linux, by its main thread, with no other
     that might hold a lock.
 
     Threads of Arrow and of BLAS are no obstacle, since both see to forks. Those of torch are not

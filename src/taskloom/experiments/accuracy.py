@@ -1,8 +1,15 @@
-"""Accuracy: means with intervals, by anything that runs or examples differ in."""
+"""Accuracy: means with intervals, by anything that runs or examples differ in.
+
+If a model was sampled several times, `samples` adds the majority vote and pass@k. A sample is a
+seed: `samples: 5` in an experiment asks every question five times, and each epoch of an Inspect log
+is a sample. The interval of the mean is over samples and items, so the spread between samples is
+part of it.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.errors import nearest
+from taskloom.core.scoring import bare
 from taskloom.experiments.groups import (
     ScoredRows,
     ScoreGroup,
@@ -20,7 +29,7 @@ from taskloom.experiments.groups import (
     shown_traits,
     sort_scores,
 )
-from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, RunsError
+from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import (
     Estimate,
@@ -343,13 +352,15 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
         return _without_interval([float(np.mean(v)) for v in cells.values()], "one task", level)
-    whole = len(cells) == len(seeds) * len(names)
-    if whole:
-        table = np.array([[np.mean(cells[s, n]) for n in names] for s in seeds])
+    means = {cell: np.mean(values) for cell, values in cells.items()}
+    every_seed_has_all = len(cells) == len(seeds) * len(names)
+    if every_seed_has_all:
+        table = np.array([[means[s, n] for n in names] for s in seeds])
         return over_tasks(table, level) if over == "tasks" else two_way(table, level)
-    return over_tasks(
-        [np.mean([np.mean(v) for (_, m), v in cells.items() if m == n]) for n in names], level
-    )
+    by_task: dict[tuple[str, str], list[Any]] = {}
+    for (_, name), mean in means.items():
+        by_task.setdefault(name, []).append(mean)
+    return over_tasks([np.mean(by_task[name]) for name in names], level)
 
 
 def _without_interval(means: Sequence[float], method: str, level: float) -> Estimate:
@@ -438,3 +449,104 @@ def check_splits(runs: Runs, splits: Sequence[str]) -> None:
     for split in splits:
         if split not in runs.splits:
             raise RunsError(f"no run answered a split '{split}'; {nearest(split, runs.splits)}")
+
+
+SHOWN_K = (1, 2, 3, 5, 10, 20, 50, 100)
+"""Values of k for which pass@k is shown, up to the number of samples."""
+
+Scores = NDArray[np.float64]
+
+
+def pass_at(right: int, samples: int, k: int) -> float:
+    """Probability that at least one of k samples is right, estimated without bias from more of
+    them (Chen et al. 2021): one minus the share of all choices of k that have no right one.
+
+    >>> pass_at(1, 4, 1), pass_at(1, 4, 2), pass_at(3, 4, 2)
+    (0.25, 0.5, 1.0)
+    """
+    return 1 - math.comb(samples - right, k) / math.comb(samples, k)
+
+
+def majority_score(predictions: Sequence[str], scores: Sequence[float]) -> float:
+    """Score of the answer that most samples give; of equally frequent ones the first. Answers that
+    differ in case, an article or a full stop alone are one.
+
+    >>> majority_score(["garden", "Kitchen.", "kitchen"], [0, 1, 1])
+    1
+    """
+    votes = Counter(map(bare, predictions))
+    winner = votes.most_common(1)[0][0]
+    place = [bare(prediction) for prediction in predictions].index(winner)
+    return scores[place]
+
+
+def samples(runs: Runs, splits: Sequence[str] = (), level: float = 0.95) -> ResultTable:
+    """Mean with its interval, mean number of distinct answers to an item, score of the majority
+    vote, and pass@k of runs that differ in the seed alone.
+
+    Args:
+        runs: The runs; they must have kept their predictions.
+        splits: Only these; all by default.
+        level: The confidence level.
+    """
+    kinds: dict[str, list[Run]] = {}
+    for run in runs:
+        kinds.setdefault(run.kind, []).append(run)
+    rows = []
+    for own in kinds.values():
+        for split in splits or own[0].splits:
+            row = _sampled_row(runs, own, split, level) if len(own) > 1 else None
+            if row is not None:
+                rows.append(row)
+    if not rows:
+        raise RunsError(
+            "no model has several samples; ask for them by 'samples: 5' in the experiment"
+        )
+    most = max(row["samples"] for row in rows)
+    passes = [f"pass@{k}" for k in SHOWN_K if k <= most]
+    columns = ["recipe", "learner", "split", "samples", "n", "mean", "low", "high"]
+    columns += ["distinct", "majority"]
+    empty = dict.fromkeys(passes)
+    return ResultTable([*columns, *passes], [{**empty, **row} for row in rows])
+
+
+def _sampled_row(runs: Runs, own: Sequence[Run], split: str, level: float) -> dict[str, Any] | None:
+    """The measures of the samples of one model on a split; None unless all kept their answers."""
+    tables = []
+    for run in own:
+        answers = runs.answers(run.name, ["split", "index", "prediction", "score"])
+        if answers is None:
+            return None
+        of_split = [row for row in answers.to_pylist() if row["split"] == split]
+        tables.append({row["index"]: row for row in of_split})
+    items = [index for index in tables[0] if all(index in table for table in tables)]
+    if not items:
+        return None
+    scores: Scores = np.array([[table[i]["score"] for i in items] for table in tables])
+    right = (scores >= 1).sum(axis=0).tolist()
+    votes = [
+        majority_score([t[i]["prediction"] or "" for t in tables], [t[i]["score"] for t in tables])
+        for i in items
+    ]
+    # One distinct answer to every item tells that the model does not sample.
+    distinct = [len({bare(table[i]["prediction"] or "") for table in tables}) for i in items]
+    estimate = two_way(scores, level)
+    count = len(tables)
+    passes = {
+        f"pass@{k}": sum(pass_at(one, count, k) for one in right) / len(items)
+        for k in SHOWN_K
+        if k <= count
+    }
+    return {
+        "recipe": own[0].recipe,
+        "learner": own[0].learner,
+        "split": split,
+        "samples": count,
+        "n": len(items),
+        "mean": estimate.mean,
+        "low": estimate.low,
+        "high": estimate.high,
+        "distinct": sum(distinct) / len(distinct),
+        "majority": sum(votes) / len(votes),
+        **passes,
+    }

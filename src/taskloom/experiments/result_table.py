@@ -122,8 +122,10 @@ class ResultTable:
         for name, head in _headings(columns).items():
             if name not in known:
                 raise RunsError(f"the table has no column '{name}'; {nearest(name, known)}")
-            parts = ("mean", "low", "high") if name == SCORE and self._has_score else (name,)
-            pairs += [(part, part if name == SCORE else head) for part in parts]
+            if name == SCORE and self._has_score:
+                pairs += [(part, part) for part in ("mean", "low", "high")]
+            else:
+                pairs.append((name, head))
         heads = [head for _, head in pairs]
         return ResultTable(heads, [{new: row[old] for old, new in pairs} for row in self._rows])
 

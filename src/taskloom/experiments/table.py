@@ -23,14 +23,12 @@ import pyarrow.compute as pc
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.errors import nearest
 from taskloom.core.tables import paragraph
-from taskloom.experiments.accuracy import accuracy, check_splits
-from taskloom.experiments.compare import Selection, compare
+from taskloom.experiments.accuracy import accuracy, check_splits, samples
+from taskloom.experiments.compare import Selection, compare, twins
 from taskloom.experiments.files import REPLY_COLUMNS, StoreError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.samples import samples
 from taskloom.experiments.store import FailedRun, RunSource
-from taskloom.experiments.twins import twins
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
@@ -332,7 +330,7 @@ class Runs:
         level: float = 0.95,
     ) -> ResultTable:
         """Compute how often answers follow the edits of twins; see
-        `taskloom.experiments.twins.twins`.
+        `taskloom.experiments.compare.twins`.
         """
         return twins(self, _listed(by), _listed(split), level)
 

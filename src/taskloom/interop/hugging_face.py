@@ -1,5 +1,8 @@
 """A dataset as a folder that `datasets.load_dataset` reads and a hub shows: Parquet files, a card,
 the audit's certificate.
+
+The card answers the questions of a datasheet, as appendix B of Dyna-bAbI asks them, from the
+manifest and the audit where a program can know the answer. The rest is marked for the author.
 """
 
 from __future__ import annotations
@@ -11,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
 from taskloom.core.errors import DataError
 from taskloom.core.files import atomic_folder, path_of
 from taskloom.core.registry import SUITES
+from taskloom.core.tables import slur_pattern
 from taskloom.data.audit import Audit, audit
 from taskloom.data.dataset import Dataset, load, split_names
-from taskloom.data.datasheet import datasheet
 
 AUDIT, MANIFEST, RECIPE = "audit.json", "taskloom-manifest.json", "recipe.yaml"
 SMALL = (
@@ -41,8 +45,8 @@ def export_hf(
         data: The dataset, or its folder.
         out: The folder to write, whole or not at all; it must not exist.
         licence: An SPDX name for the card. By default `apache-2.0` for data that are made from
-            nothing but a recipe, and `other`, with the sources by name, for data that are made from
-            sources with licences of their own.
+            nothing but a recipe of Taskloom's, `other`, with the sources by name, for data that are
+            made from sources with licences of their own, and none for a task of somebody's own.
     """
     data = data if isinstance(data, Dataset) else load(path_of(data))
     folder = path_of(out)
@@ -90,10 +94,12 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
     full = [name for name in data.splits if manifest["splits"][name]["n"]]
     rows = sum(manifest["splits"][name]["n"] for name in full)
     sources = manifest.get("sources", {})
+    recipe = manifest["recipe"]
+    licence = licence or _licence(manifest)
     head = {
-        "license": licence or ("other" if sources else "apache-2.0"),
+        **({"license": licence} if licence else {}),
         "language": ["en"],
-        "pretty_name": str(manifest["recipe"].get("name", "dataset")),
+        "pretty_name": str(recipe.get("task") or recipe.get("name", "dataset")),
         "size_categories": [next((size for most, size in SMALL if rows < most), "n>10M")],
         "tags": ["synthetic", "taskloom", "compositional-generalization"],
         "configs": [
@@ -113,9 +119,17 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
         _columns(data.table(full[0])) if full else "",
         _making(manifest, sources),
         _certificate(certificate),
-        datasheet(data, certificate, str(head["license"])),
+        datasheet(data, certificate, licence),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _licence(manifest: Mapping[str, Any]) -> str:
+    """The licence of data whose author named none; empty if only the author can know it."""
+    if manifest.get("sources"):
+        return "other"
+    own = "seed" in manifest and not _code(manifest["recipe"])
+    return "apache-2.0" if own else ""
 
 
 def _splits(manifest: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -189,14 +203,16 @@ def _code(recipe: Mapping[str, Any]) -> str:
 def _certificate(certificate: Audit) -> str:
     duplicates = sum(r.exact for r in certificate.repeats)
     shortcuts = [s for s in certificate.shortcuts if s.flagged]
+    rows = f"{duplicates:,} rows repeat an earlier row of their split."
+    repeated = rows if duplicates else "No row repeats an earlier one of its split."
     verdict = "**failed**" if certificate.failed else "passed"
     lines = [
         "## Audit",
         "",
         (
             f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test"
-            f" splits, {len(certificate.pairs)} splits with pairs of training, {duplicates:,}"
-            f" duplicates, {certificate.shortcut_count}; all of it in `{AUDIT}`."
+            f" splits, {len(certificate.pairs)} splits with misplaced held-out examples,"
+            f" {certificate.shortcut_count}; all of it in `{AUDIT}`. {repeated}"
         ),
         "",
     ]
@@ -206,3 +222,158 @@ def _certificate(certificate: Audit) -> str:
     ]
     lines += [f"- {note}" for note in certificate.notes]
     return "\n".join(lines).rstrip()
+
+
+BLANK = "**[author]**"
+"""Answer to a question that only the author can answer."""
+
+Answers = dict[str, str]
+
+
+def datasheet(data: Dataset, certificate: Audit, licence: str) -> str:
+    """The datasheet of a dataset as a part of its card.
+
+    Args:
+        data: The dataset.
+        certificate: Its audit.
+        licence: SPDX name of its licence; empty if it is not known.
+    """
+    sections = {
+        "Motivation": dict.fromkeys(
+            ("For what purpose was it created?", "Who created it?", "Who funded it?"), BLANK
+        ),
+        "Composition": _composition(data, certificate),
+        "Collection and preprocessing": _collection(data.manifest),
+        "Uses": _uses(certificate),
+        "Distribution": _distribution(data.manifest, licence),
+        "Maintenance": _maintenance(data.manifest),
+    }
+    lines = [
+        "## Datasheet",
+        "",
+        f"Answered from the manifest and the audit; {BLANK} marks what only its author knows.",
+    ]
+    for title, answers in sections.items():
+        lines += ["", f"### {title}", ""]
+        lines += [f"- *{question}* {answer}" for question, answer in answers.items()]
+    return "\n".join(lines)
+
+
+def _composition(data: Dataset, certificate: Audit) -> Answers:
+    manifest = data.manifest
+    splits = manifest["splits"]
+    rows = sum(entry["n"] for entry in splits.values())
+    roles = ", ".join(f"{name} ({entry['role']})" for name, entry in splits.items())
+    left_out = "; ".join(f"{what}: {why}" for what, why in manifest.get("left_out", {}).items())
+    # A sample only of what the recipe can make; other data may be a sample of anything.
+    sample = BLANK
+    missing = BLANK
+    if "seed" in manifest:
+        sample = f"What the recipe gives for seed {manifest['seed']}; other seeds give other data."
+        missing = f"Left out: {left_out}." if left_out else "The recipe left nothing out."
+    sources = ", ".join(manifest.get("sources", {}))
+    contained = "The rows need no other resource."
+    if sources:
+        contained += f" They were made from {sources}."
+    duplicates = sum(repeats.exact for repeats in certificate.repeats)
+    warnings = " ".join(manifest.get("warnings", ()))
+    return {
+        "What do instances represent?": str(
+            manifest["recipe"].get("describe") or manifest.get("describe") or BLANK
+        ),
+        "How many are there?": f"{rows:,}.",
+        "All possible instances, or a sample?": sample,
+        "What does each consist of?": "Text; see the columns.",
+        "Is there a label?": "Yes: `targets`, every acceptable answer, the official one first.",
+        "Is information missing?": missing,
+        "Are there recommended splits?": f"{roles}.",
+        "Are there errors, noise or redundancies?": (
+            f"{duplicates:,} duplicates, {len(certificate.leaks)} leaks. {warnings}".rstrip()
+        ),
+        "Is it self-contained?": contained,
+        "Might it offend?": (
+            f"{_rows_with_slurs(data):,} rows have a word of Taskloom's list of slurs, which is"
+            f" mostly English. Otherwise: {BLANK}"
+        ),
+        "Does it relate to people?": BLANK,
+    }
+
+
+def _rows_with_slurs(data: Dataset) -> int:
+    """Number of rows with a slur in the input or in an answer."""
+    found = 0
+    for split in data.splits:
+        if not data.manifest["splits"][split]["n"]:
+            continue
+        table = data.table(split)
+        answers = pc.binary_join(table["targets"], "\n")
+        has = [
+            pc.match_substring_regex(column, slur_pattern(), ignore_case=True)
+            for column in (table["input"], answers)
+        ]
+        found += pc.sum(pc.or_(*has)).as_py() or 0
+    return found
+
+
+def _collection(manifest: Mapping[str, Any]) -> Answers:
+    acquired = sampling = processed = raw = software = BLANK
+    if "seed" in manifest:
+        version = manifest.get("versions", {}).get("taskloom", "")
+        acquired = "Generated by a program; `taskloom verify` computes the answers anew."
+        sampling = f"Pseudo-random draws from seed {manifest['seed']}, as the recipe says."
+        processed = "None after generation."
+        if manifest.get("sources"):
+            processed += f" Of the sources: {BLANK}"
+        raw = "Recipe and seed make the data again."
+        software = f"Taskloom {version}."
+    return {
+        "How was the data acquired?": acquired,
+        "What was the sampling strategy?": sampling,
+        "Was it preprocessed, cleaned or labelled?": processed,
+        "Was the raw data saved?": raw,
+        "Is the software available?": software,
+    }
+
+
+def _uses(certificate: Audit) -> Answers:
+    return {
+        "Has it been used already?": BLANK,
+        "Is there a list of papers that use it?": BLANK,
+        "What else could it be used for?": BLANK,
+        "Does its composition affect future uses?": (
+            f"The audit found {certificate.shortcut_count}. Otherwise: {BLANK}"
+        ),
+        "What should it not be used for?": BLANK,
+    }
+
+
+def _distribution(manifest: Mapping[str, Any], licence: str) -> Answers:
+    third = "The recipe names no source with a licence of its own."
+    if "seed" not in manifest:
+        third = BLANK
+    if sources := ", ".join(manifest.get("sources", {})):
+        third = f"The licences of {sources} hold."
+    return {
+        "Will it be given to third parties?": BLANK,
+        "How, and has it a DOI?": f"As this folder of Parquet files. DOI: {BLANK}",
+        "When?": BLANK,
+        "Under which licence?": f"`{licence}`." if licence else BLANK,
+        "Do third parties restrict it?": third,
+        "Do export controls apply?": BLANK,
+    }
+
+
+def _maintenance(manifest: Mapping[str, Any]) -> Answers:
+    versions = extension = BLANK
+    if "seed" in manifest:
+        versions = f"A version is its digest, `{manifest['digest']}`. Hosting: {BLANK}"
+        extension = "Change the recipe and make the data again."
+    return {
+        "Who maintains it?": BLANK,
+        "How can they be reached?": BLANK,
+        "Is there an erratum?": BLANK,
+        "Will it be updated?": BLANK,
+        "Are there limits on retention?": BLANK,
+        "Are older versions kept?": versions,
+        "How can others extend it?": extension,
+    }

@@ -22,8 +22,8 @@ from taskloom.core.extraction import (
     chat_prompt,
     shown_answer,
 )
+from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
-from taskloom.interop.packages import need
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 from taskloom.recipe.recipe import names as recipe_names
 

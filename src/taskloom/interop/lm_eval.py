@@ -31,8 +31,8 @@ from taskloom.core.example import Example
 from taskloom.core.extraction import EXTRACT, Extraction, chat_prompt, shown_answer
 from taskloom.core.files import atomic_folder, path_of
 from taskloom.data.dataset import MANIFEST, Dataset, load
+from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
-from taskloom.interop.packages import need
 from taskloom.interop.templates import fill
 
 Variant = Literal["choice", "generation"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
-from taskloom.interop.packages import need
+from taskloom.interop import need
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 TASKSET = "taskloom-recipes"

@@ -14,8 +14,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from taskloom.learners.config import read, register_preset
-from taskloom.learners.decorator import learner
+from taskloom.learners.config import learner, read, register_preset
 from taskloom.learners.interface import (
     LEARNERS,
     Entry,

@@ -16,6 +16,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     Self,
     TypeVar,
@@ -42,7 +43,7 @@ from pydantic_core import core_schema
 from taskloom.core.errors import RecipeError, echo
 from taskloom.core.files import LATER, json_digest, later_defaults, path_of
 from taskloom.core.plan import Level, Plan, Split
-from taskloom.core.seeding import Key
+from taskloom.core.seeding import Key, Random
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,6 +115,9 @@ class Fields(BaseModel):
     silently changed.
     """
 
+    foremost: ClassVar[tuple[str, ...]] = ()
+    """The fields that a form shows first; it folds the others away while they have their default."""
+
     # Built when first used: most commands read the recipes of one suite, and import several.
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
@@ -153,11 +157,14 @@ class Fields(BaseModel):
         for name, field in type(self).model_fields.items():
             extra = field.json_schema_extra
             paths = extra.get("paths") if isinstance(extra, dict) else None
-            given = [text.partition("#")[0] for text in texts(getattr(self, name))] if paths else []
-            names += [
-                text for text in given if "://" not in text and (paths == "all" or is_marked(text))
-            ]
-        return [name for name in names if name]
+            if not paths:
+                continue
+            for text in texts(getattr(self, name)):
+                file = text.partition("#")[0]
+                is_url = "://" in file
+                if file and not is_url and (paths == "all" or is_marked(file)):
+                    names.append(file)
+        return names
 
     @classmethod
     def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:
@@ -254,7 +261,7 @@ def _walk(
         )
         kind: Any = declared or within
         yield prefix + name, model, field, kind
-        for inner, inside in _models(field.annotation):
+        for inner, inside in models_in(field.annotation):
             if inside and (not members or inner in entered):
                 continue
             entered.add(inner)
@@ -267,14 +274,14 @@ def _walk(
             )
 
 
-def _models(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+def models_in(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
     """Yield the models that a field may hold, and whether they stand inside a list or a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, inside
         return
     container = get_origin(annotation) not in (None, Union, UnionType, Annotated)
     for part in get_args(annotation):
-        yield from _models(part, inside or container)
+        yield from models_in(part, inside or container)
 
 
 def _world_part(
@@ -292,6 +299,19 @@ def _world_part(
         elif kinds.get(path, "world") == "world":
             part[name] = value
     return part
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choices:
+    """Metadata of a field that holds names, or names with weights: the names that there are.
+
+    Forms offer them. What is refused is decided by the field itself.
+
+    Attributes:
+        names: Each name with what it means, in few words; empty if it explains itself.
+    """
+
+    names: tuple[tuple[str, str], ...]
 
 
 class Size(Fields):
@@ -380,6 +400,10 @@ class Span:
             raise ValueError(
                 f"expected a whole number or a range such as 2..6, not {echo(value)}"
             ) from None
+
+    def draw(self, rng: Random) -> int:
+        """Draw a number of the range uniformly."""
+        return self.low + int(rng.random() * (self.high - self.low + 1))
 
     def __contains__(self, value: int) -> bool:
         return self.low <= value <= self.high

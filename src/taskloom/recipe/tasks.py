@@ -231,6 +231,7 @@ class Task:
                     f"{self.name}: variants gave {variant!r:.60}; it must give"
                     ' tl.Variant("simpler", "flip" or "keep", edit, example)'
                 )
+        for variant in sorted(given, key=lambda variant: KINDS.index(variant.kind)):
             _check(self.name, variant.example)
             varied = replace(variant.example, task=self.name)
             if HELD_OUT in example.traits:
@@ -330,10 +331,11 @@ def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
 
 def _within(low: float | None, high: float | None, span: Span) -> Span:
     """Check that the ends of a range lie within a knob's own range."""
-    if (low is not None and span.low < low) or (high is not None and span.high > high):
-        raise ValueError(
-            f"{span} lies outside {'' if low is None else low}..{'' if high is None else high}"
-        )
+    too_low = low is not None and span.low < low
+    too_high = high is not None and span.high > high
+    if too_low or too_high:
+        least, most = ("" if end is None else end for end in (low, high))
+        raise ValueError(f"{span} lies outside {least}..{most}")
     return span
 
 

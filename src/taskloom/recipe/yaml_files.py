@@ -9,12 +9,12 @@ the values against a model; whatever pydantic finds wrong becomes one sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 from taskloom.core.errors import TaskloomError, echo, nearest
 from taskloom.core.files import MOST_NESTED, read_utf8
@@ -267,7 +267,7 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
         )
         place = ".".join(str(p) for p in path)
         if item["type"] == "extra_forbidden":
-            known = _known(model, path[:-1])
+            known = _known(model, item["loc"][:-1])
             parts.setdefault(f"\0{place}", []).append(
                 f"unknown key '{place}'; {nearest(str(path[-1]), known)}"
             )
@@ -278,7 +278,7 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
         if (
             item["type"] == "model_type"
         ):  # pydantic would name a class of ours, which nobody outside knows
-            known = _known(model, path)
+            known = _known(model, item["loc"])
             message = (
                 f"should be a mapping, e.g. {{{known[0]}: …}}" if known else "should be a mapping"
             )
@@ -296,19 +296,43 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
     return f"{where}: " + "; ".join([*sentences[: MOST_PROBLEMS if more else None], *more])
 
 
-def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """Return the field names at a place inside a model, as far as types tell."""
-    here: Any = model
-    for step in path:
-        if isinstance(here, type) and issubclass(here, BaseModel):
-            here = (
-                here.model_fields[str(step)].annotation if str(step) in here.model_fields else None
-            )
-        else:
-            inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
-            here = inner[0] if inner else None
+def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
+    """The field names at a place inside a model, as far as types tell.
+
+    A place has names of fields, keys of mappings, indices of lists, and the tag of the member that
+    pydantic chose from a union.
+    """
+    parts = [*_parts(model)]
+    for step in place:
+        inside: list[Any] = []
+        for part in parts:
+            if _tag(part) == step:
+                inside += _parts(part)
+            elif _is_model(part) and step in part.model_fields:
+                inside += _parts(part.model_fields[step].annotation)
+        # A key or an index leads to a part of the same types.
+        parts = inside or parts
     names: set[str] = set()
-    for model in (here, *get_args(here)):
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            names |= model.model_fields.keys()
+    for part in parts:
+        if _is_model(part):
+            names |= part.model_fields.keys()
     return sorted(names)
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    """A type and all types that it is made of: members of unions, items of lists and mappings."""
+    yield kind
+    for part in get_args(kind):
+        yield from _parts(part)
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _tag(kind: Any) -> str | None:
+    """The tag of a member of a union; None for other types."""
+    for one in getattr(kind, "__metadata__", ()):
+        if isinstance(one, Tag):
+            return one.tag
+    return None

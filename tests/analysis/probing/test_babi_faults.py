@@ -76,21 +76,25 @@ def test_ignored_negation_is_named(seed: int) -> None:
 def test_forgetting_after_eight_sentences_is_shrunk_to_nine(seed: int) -> None:
     result = tl.falsify(forgetful(solver(MIX)), MIX, seed=seed)
     assert result.failures
-    assert {sentences(failure) for failure in result.failures} <= {9, 10}
+    lengths = sorted(map(sentences, result.failures))
+    assert set(lengths[:-1]) <= {9, 10}
+    # One story of seed 10 needs eleven: by brute force, no three or four more can be left out.
+    assert lengths[-1] <= 11
 
 
-@pytest.mark.xfail(reason="all drawn stories are long, so they confirm no length", strict=False)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forgetting_after_eight_sentences_is_named(seed: int) -> None:
     result = tl.falsify(forgetful(solver(MIX)), MIX, seed=seed)
-    assert any(group.trait and group.trait.trait == "sentences" for group in result.groups)
+    assert "sentences ≥ 9" in {str(group.trait) for group in result.groups}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_following_the_last_mention_is_shrunk_to_two_sentences(seed: int) -> None:
     result = tl.falsify(last_mention, "babi/1", seed=seed, failures=4)
     assert result.failures
-    assert {sentences(failure) for failure in result.failures} <= {2, 3}
+    assert {sentences(failure) for failure in result.failures} == {2}
+    named = {group.edit for group in result.groups}
+    assert named <= {"keep: another order", "keep: irrelevant sentence removed"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -28,6 +28,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["messages"][-1]["content"]
+        self.server.prompt = prompt  # type: ignore[attr-defined]
         model = stories.ignores_negation if RANDOM.random() < 0.9 else stories.solve
         content = model("\n".join(STORY.findall(prompt)))
         reply = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
@@ -55,12 +56,15 @@ def test_the_fault_of_a_model_behind_an_endpoint_is_found(
     server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    result = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, out=tmp_path)
+    result = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, questions=300, out=tmp_path)
     [failure] = result.failures
     assert failure.minimal.input.count("\n") == 1
     assert "is not in" in failure.minimal.input
     answered = server.answered  # type: ignore[attr-defined]
     assert answered == result.questions
-    again = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, out=tmp_path)
+    # As `run` asks chat models: the description, the item, the form of the answer.
+    assert server.prompt.startswith("Answer yes or no.")  # type: ignore[attr-defined]
+    assert "Answer:" in server.prompt  # type: ignore[attr-defined]
+    again = tl.falsify("faulty", RECIPE, endpoint=url, failures=1, questions=300, out=tmp_path)
     assert again == result
     assert server.answered == answered  # type: ignore[attr-defined]

@@ -53,6 +53,16 @@ def test_a_trait_without_an_order_has_levels_and_no_crossing(tmp_path: Path) -> 
     assert (tmp_path / "frontier.html").is_file()
 
 
+def test_a_field_has_the_levels_that_are_named() -> None:
+    """Last mentions decide stories of one sentence, and few others."""
+    along = ["distance", "splits.test.sentences=1|2|6"]
+    result = tl.frontier(stories.last_mention, RECIPE, along=along, questions=200)
+    accuracy = {one.level: one.mean for one in result.levels if one.field != "distance"}
+    assert list(accuracy) == [1, 2, 6]
+    assert accuracy[1] == 1.0 > accuracy[2] > accuracy[6]
+    assert {c.level for c in result.crossings if c.threshold == 0.9} == {2}
+
+
 def test_two_models_are_on_one_picture(tmp_path: Path) -> None:
     models = [stories.forgetful, stories.solve]
     result = tl.frontier(models, RECIPE, along="distance", out=tmp_path)
@@ -79,7 +89,12 @@ def test_an_interrupted_search_ends_with_the_same_result(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [(["--along", "suport"], "support"), (["--along", "support_lines"], "support_lines")],
+    [
+        (["--along", "suport"], "support"),
+        (["--along", "support_lines"], "support_lines"),
+        (["--along", "splits.mix.n"], "splits.mix.n=1|2|3"),
+        (["--along", "splits.mix.size=1|2"], "splits.mix.size"),
+    ],
 )
 def test_bad_input_is_one_sentence(
     options: list[str],

@@ -276,7 +276,10 @@ def test_replies_out_of_form_are_told_from_wrong_ones(
 
     from taskloom.analysis.profile.profile_page import sentences
 
-    assert {m.formed for m in result.measurements} == {1.0}  # a constant is one of the answers
+    # A constant is one of the answers of a split; a few stories of one length may lack it.
+    whole = [m for m in result.measurements if "sentences" not in m.side]
+    assert {m.formed for m in whole} == {1.0}
+    result = replace(result, measurements=tuple(whole))
     results = result.contrasts(panel)
     assert not any("in form" in sentence for sentence in sentences(result, results, []))
     loose = replace(result, measurements=tuple(replace(m, formed=0.1) for m in result.measurements))

@@ -225,6 +225,44 @@ def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Pat
     ]
 
 
+def test_the_legend_of_a_figure_for_one_column_is_not_cut() -> None:
+    splits = ["train", "iid", "ood"]
+    colours = plot_style.colour_of(splits)
+    curves = [Curve(split, (0, 10), (0.2, 0.9)) for split in splits]
+    drawn = panels.curve_panel("ctl/A", curves, colours, {"ood": 0.25})
+    figure = panels.sheet([drawn, drawn], colours, guessed=True, inches=3.25)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_traits_of_a_recipe_of_ones_own_have_the_names_of_their_suite(tmp_path: Path) -> None:
+    """A recipe that is a file has no suite in its name; the task of its examples has."""
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"minimal": str(1 + i % 2)} for i in range(40)]
+    write(
+        made,
+        {"test": [float(i % 2) for i in range(40)]},
+        recipe="mine",
+        tasks=["babi"] * 40,
+        traits=traits,
+    )
+    page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Score by supporting facts</h2>" in page
+    assert "minimal</h2>" not in page
+
+
+def test_a_split_on_which_a_trait_makes_no_difference_is_not_drawn(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"shape": "xy"[i % 2]} for i in range(40)]
+    scores = {"iid": [1.0] * 40, "ood": [float(i % 2) for i in range(40)]}
+    write(made, scores, traits=traits)
+    page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    section = page.partition("Score by shape</h2>")[2].partition("</section>")[0]
+    assert len(re.findall("<figcaption>", section)) == 1
+    assert "ood</figcaption>" in section
+
+
 def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     traits = [
@@ -302,7 +340,7 @@ def test_findings_come_first_and_have_intervals(store: Store, html: str) -> None
     ]
     findings = html.partition("Findings</h2>")[2].partition("Scores</h2>")[0]
     assert f"{mean_with_interval(row)} on held-out items (ood)" in findings
-    assert re.search(r"[0-3] of 3 seeds above 0.95", findings)
+    assert re.search(r"(none|all|[12]) of 3 seeds above 0.95", findings)
     assert re.search(r"is better than|No difference is shown between", findings)
     assert html.index("Findings</h2>") < html.index("<svg") < html.index("<table")
     assert "the last finished on" not in html, "these runs do not say when"

@@ -11,11 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 import taskloom as tl
-from taskloom.apps.view.audit_jobs import audit_key
 from taskloom.apps.view.dataset_pages import certificate_page
 from taskloom.apps.view.datasets import open_dataset
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.server import application
+from taskloom.apps.view.state import audit_key
 from tests.apps.view.hostile import EXAMPLES, SCRIPT, TRAITS, assert_harmless, write_dataset
 
 

@@ -4,6 +4,7 @@ a file or a command.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from html import unescape
@@ -48,7 +49,7 @@ def test_every_field_of_every_suite_has_a_control_and_a_meaning() -> None:
         assert all(one.help for one in form.fields)
     controls = {one.path: one for one in form_of("ctl", SUITES.get("ctl").fields, {}).fields}
     assert controls["variant"].control == "choice"
-    assert controls["variant"].options == ("A", "R", "S", "length")
+    assert controls["variant"].options == tuple((name, "") for name in ("A", "R", "S", "length"))
     assert controls["include_singles"].control == "flag"
     assert controls["max_length"].default == "6"
     assert dict(controls["splits"].members).keys() == {"n"}
@@ -189,3 +190,83 @@ def test_a_long_form_folds_what_has_its_default_and_no_problem() -> None:
     assert "tested_by" in folded
     assert sorted([*shown, *folded]) == sorted(one.path for one in form.fields)
     assert "*id" not in form.yaml()
+
+
+STORY = {
+    "f.groups.0.n": "100",
+    "f.groups.0.events": ["", "MOVE", "GRAB"],
+    "f.groups.0.questions": ["", "where-P"],
+    "f.splits.0.": "test",
+    "f.splits.0.n": "20",
+}
+"""What a browser sends for a group of stories and one split."""
+
+
+def test_groups_of_stories_are_entered_with_ticks_and_numbers(viewer: TestClient) -> None:
+    form = viewer.get("/recipe/new", params={"suite": "babi", "sent": "1", **STORY}).text
+    assert "groups" not in re.findall(r'<textarea[^>]* name="f\.([^"]*)"', form)
+    ticked = re.findall(r'name="f\.groups\.0\.events" value="(\w+)" checked', form)
+    assert ticked == ["MOVE", "GRAB"]
+    answer = viewer.get("/recipe/preview", params={"suite": "babi", **STORY})
+    page = unescape(answer.text)
+    assert "A valid recipe: test 20" in page
+    assert "events: [MOVE, GRAB]" in page
+
+
+def test_weights_are_those_of_ticked_names_that_are_not_equally_frequent() -> None:
+    suite = SUITES.get("babi")
+    entered = {
+        "groups.0.events": ["MOVE", "GRAB"],
+        "groups.0.events.MOVE": ["0.5"],
+        "groups.0.events.DROP": ["9"],
+    }
+    plain = form_of("babi", suite.fields, entered).data["groups"]
+    assert plain == [{"events": ["MOVE", "GRAB"]}]
+    weighted = form_of("babi", suite.fields, {**entered, "groups.0.events.weighted": ["on"]})
+    assert weighted.data["groups"] == [{"events": {"MOVE": 0.5, "GRAB": 1}}]
+
+
+def test_nothing_ticked_is_nothing_and_not_the_default(viewer: TestClient) -> None:
+    answer = viewer.get(
+        "/recipe/preview", params={"suite": "babi", **STORY, "f.groups.0.events": ""}
+    )
+    page = unescape(answer.text)
+    assert 'data-problem="groups.0.events"' in page
+    assert "at least one event or construct" in page
+
+
+def test_an_error_in_a_split_is_shown_at_the_split(viewer: TestClient) -> None:
+    answer = viewer.get("/recipe/preview", params={"suite": "babi", **STORY, "f.splits.0.n": "-1"})
+    assert 'data-problem="splits.0.n"' in answer.text
+    twice = {"f.splits.1.": "test", "f.splits.1.n": "5"}
+    answer = viewer.get("/recipe/preview", params={"suite": "babi", **STORY, **twice})
+    assert 'data-problem="splits"' in answer.text
+
+
+def test_a_member_is_added_as_a_copy_and_removed_again(viewer: TestClient) -> None:
+    query = {"suite": "babi", "sent": "1", **STORY}
+    two = viewer.get("/recipe/new", params={**query, "add": "splits"}).text
+    assert re.findall(r'name="f\.splits\.(\d)\.n" value="(\d+)"', two) == [("0", "20"), ("1", "20")]
+    both = {**query, "f.splits.1.": "other", "f.splits.1.n": "7"}
+    one = viewer.get("/recipe/new", params={**both, "remove": "splits.0"}).text
+    assert re.findall(r'name="f\.splits\.\d\.n" value="(\d+)"', one) == ["7"]
+
+
+def test_what_the_form_has_no_control_for_is_entered_as_yaml() -> None:
+    suite = SUITES.get("babi")
+    splits = {"test": [{"n": 3, "events": ["MOVE"]}]}
+    form = form_of("babi", suite.fields, entered_by(suite.fields, {"splits": splits}))
+    assert form.data["splits"] == splits
+    assert next(one for one in form.fields if one.path == "splits").value
+
+
+@pytest.mark.parametrize("name", ["groups.x.n", "groups.9999.n", "groups..n", "groups.0"])
+def test_strange_names_of_fields_are_no_members(name: str) -> None:
+    form = form_of("babi", SUITES.get("babi").fields, {name: ["1"]})
+    assert "groups" not in form.data
+
+
+def test_too_many_members_are_refused_in_a_sentence(viewer: TestClient) -> None:
+    many = {f"f.groups.{i}.n": "1" for i in range(60)}
+    page = viewer.get("/recipe/preview", params={"suite": "babi", **many}).text
+    assert "at most 50" in page

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+import taskloom as tl
 from taskloom.analysis import plot_style
 from taskloom.apps.view import run_pages, stores
 from taskloom.apps.view.folders import ViewedFolders
@@ -131,6 +132,31 @@ def test_predictions_can_be_searched_and_filtered_by_trait(
     assert "No answer matches" in filled.get(
         "/predictions", run=run, split="test", **{"trait.none": "1"}
     )
+
+
+def test_twins_are_shown_beside_their_originals_with_the_edit_lit(tmp_path: Path) -> None:
+    sizes = {"train": {"n": 20}, "dev": {"n": 5}, "test": {"n": 30}}
+    recipe = {"recipe": "babi/9", "set": {"splits": sizes, "twins": {"test": ["flip"]}}}
+    runs = tl.run(recipes=[recipe], learners=["majority"], store=tmp_path / "runs", workers=1)
+    rows = PredictionRows(Store(tmp_path / "runs"), runs.names[0])
+    answers = rows.with_originals(rows.take(rows.columns("test-flip").rows), "test-flip")
+    pairs = [answer for answer in answers if answer.pair]
+    assert len(pairs) > 20
+    for answer in pairs:
+        assert answer.pair is not None
+        assert answer.pair.original.index == answer.index
+        assert answer.pair.original.targets != answer.targets
+        before, after = answer.pair.before, answer.pair.after
+        assert "".join(piece for piece, _ in before) == answer.pair.original.input
+        assert "".join(piece for piece, _ in after) == answer.input
+        assert [lit for _, lit in (*before, *after)].count(True) in (1, 2)
+    name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        query = {"run": runs.names[0], "split": "test-flip"}
+        page = viewer.get(f"/runs/{name}/predictions", params=query).text
+    assert_harmless(page)
+    assert "Twin, " in page
+    assert "<mark>" in page
 
 
 def test_accuracy_by_trait_is_that_of_the_library(filled: Filled) -> None:
@@ -414,3 +440,45 @@ def test_a_heat_map_fades_small_cells_and_marks_chance(tmp_path: Path) -> None:
         page = viewer.get(f"/runs/{name}/heat", params={"x": "depth", "y": "half"}).text
     assert re.findall(r'class="shade-(\d+)( few)?"><b>', page) == [("20", ""), ("0", " few")] * 2
     assert f"alone gives {constant:.2f}" in page
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of two learners on a story recipe that is a file, and the dataset of its runs."""
+    folder = tmp_path_factory.mktemp("own")
+    recipe = folder / "own.yaml"
+    group = "{events: [MOVE], questions: [where-P], support: 1..2, length: 4..8}"
+    splits = "{train: {n: 20}, test: {n: 20}}"
+    recipe.write_text(f"suite: babi\ngroups: [{group}]\nsplits: {splits}\n", encoding="utf-8")
+    tl.run(
+        recipes=[str(recipe)],
+        learners=["majority", "nearest-neighbour"],
+        seeds=1,
+        store=folder / "runs",
+    )
+    return folder
+
+
+@pytest.mark.parametrize("page", ["/predictions", "/compare", "/heat"])
+def test_traits_of_a_recipe_of_ones_own_have_the_names_of_their_suite(
+    stories: Path, page: str
+) -> None:
+    with TestClient(application([stories]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([stories]).every() if f.kind == "store")
+        run = next(iter(read_runs(stories / "runs").names))
+        answer = viewer.get(f"/runs/{name}{page}", params={"run": run, "split": "test"})
+    assert answer.status_code == 200
+    assert "story length" in answer.text
+    assert ">sentences<" not in answer.text
+
+
+def test_an_answer_links_to_the_proof_of_its_example(stories: Path) -> None:
+    with TestClient(application([stories]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([stories]).every() if f.kind == "store")
+        run = next(iter(read_runs(stories / "runs").names))
+        page = viewer.get(f"/runs/{name}/predictions", params={"run": run, "split": "test"}).text
+        link = unescape(re.findall(r'class="proof-link" href="([^"]+)"', page)[0])
+        question = re.findall(r'<p class="question">([^<]+)</p>', page)[0]
+        example = viewer.get(link).text
+    assert question.strip() in example
+    assert "proof-steps" in example

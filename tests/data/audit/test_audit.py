@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import taskloom as tl
 from taskloom.cli.app import run
-from taskloom.data.audit import Audit
+from taskloom.data.audit import Audit, certificate_tables
 from taskloom.data.audit.distribution import chernoff
 
 Row = dict[str, object]
@@ -72,6 +72,11 @@ def test_a_planted_leak_and_the_exit_status(
     found = audit(tmp_path / "d", train=train, test=test)
     assert [(o.split, o.other, o.exact, o.near) for o in found.leaks] == [("test", "train", 1, 0)]
     assert found.leaks[0].examples == [str(train[250]["input"])[:200]]
+    # What makes an audit fail comes first, and its rows are marked.
+    first, *_, last = certificate_tables(found.to_dict())
+    assert "LEAK" in first.cells[0]
+    assert first.marks == ("bad",)
+    assert "bad" not in last.marks
     assert run(["audit", str(tmp_path / "d")]) == 1
     assert "LEAK" in capsys.readouterr().out
     assert run(["audit", str(tmp_path / "d"), "--json"]) == 1

@@ -15,6 +15,7 @@ import yaml
 import taskloom as tl
 from taskloom.cli.app import run as cli
 from taskloom.core.scoring import exact
+from taskloom.experiments.execute.predictions import spread
 from taskloom.experiments.execute.worker import ENDPOINT_ANSWERS
 from taskloom.experiments.files import PREDICTION_COLUMNS, SCORES
 from taskloom.experiments.spec.cells import expand
@@ -24,6 +25,18 @@ from tests.experiments.sweeps import baselines, contents, environment, fill, net
 from tests.learners import test_endpoint
 
 server = test_endpoint.server
+
+
+@pytest.mark.parametrize(
+    ("n", "limit", "period"), [(1_000, 100, 5), (1_000, 100, 10), (999, 50, 3)]
+)
+def test_a_limit_takes_rows_of_all_kinds(n: int, limit: int, period: int) -> None:
+    """Rows of bAbI 1 repeat with a period of five: every tenth one is the first of a story."""
+    rows = spread(n, limit)
+    assert all(i * n // limit <= row < (i + 1) * n // limit for i, row in enumerate(rows))
+    expected = limit / period
+    counts = [sum(row % period == kind for row in rows) for kind in range(period)]
+    assert all(abs(count - expected) < 3 * expected**0.5 for count in counts)
 
 
 def test_the_table_has_a_row_per_run_and_split(filled: Path) -> None:

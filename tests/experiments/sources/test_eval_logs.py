@@ -6,6 +6,7 @@ import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import taskloom as tl
 from taskloom.cli import run as cli
 from taskloom.core.errors import DataError
+from taskloom.experiments.rescore import rescore_logs
 
 
 def sample(number: int, epoch: int = 1, value: Any = "C", **more: Any) -> dict[str, Any]:
@@ -170,6 +172,60 @@ def test_samples_of_the_harness_are_a_run_for_each_filter(tmp_path: Path) -> Non
         "0": 0.0,
         "1": 1.0,
     }
+
+
+def choice_row(number: int) -> dict[str, Any]:
+    """A choice as the harness logs it: likelihoods as texts, the target as a number."""
+    choices = ["hall", "attic", "den"]
+    likelihoods = [[[str(-9.0 + (i == number % 3)), "False"]] for i in range(3)]
+    record = {"input": "Q", "targets": ["attic"], "traits": {"support": number % 2}}
+    return {
+        "doc_id": number,
+        "doc": {"choice": 1, "record": json.dumps(record)},
+        "target": "1",
+        "arguments": {
+            f"gen_args_{i}": {"arg_0": f"Q {number}", "arg_1": f" {text}"}
+            for i, text in enumerate(choices)
+        },
+        "resps": likelihoods,
+        "filtered_resps": [one[0] for one in likelihoods],
+        "filter": "none",
+        "metrics": ["acc"],
+        "acc": float(number % 3 == 1),
+    }
+
+
+def generated_row(number: int) -> dict[str, Any]:
+    """A reply to a generation task of ours, whose target in the log has `Answer:` before it."""
+    text = f"So it is.\nAnswer: {'attic' if number % 3 else 'hall'}"
+    return {
+        **choice_row(number),
+        "target": "Answer: attic",
+        "arguments": {"gen_args_0": {"arg_0": f"Q {number}", "arg_1": {"until": []}}},
+        "resps": [[text]],
+        "filtered_resps": [text],
+        "acc": float(number % 3 > 0),
+    }
+
+
+@pytest.mark.parametrize("row", [choice_row, generated_row])
+def test_samples_of_our_tasks_have_their_answers_and_traits(
+    row: Callable[[int], dict[str, Any]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "logs" / "m"
+    folder.mkdir(parents=True)
+    lines = [json.dumps(row(number)) + "\n" for number in range(12)]
+    (folder / "samples_where_2026.jsonl").write_text("".join(lines))
+    runs = tl.runs(tmp_path / "logs")
+    assert {row["support"] for row in runs.accuracy("support")} == {"0", "1"}
+    kept = runs.predictions().to_pylist()
+    assert {tuple(one["targets"]) for one in kept} == {("attic",)}
+    if row is choice_row:
+        assert [one["prediction"] for one in kept[:3]] == ["hall", "attic", "den"]
+    # Scored again, the answers are as right as they were.
+    (change,) = rescore_logs(tmp_path / "logs", "any-of", "final")
+    assert change.before == change.after
+    assert not change.changed
 
 
 def test_the_commands_about_runs_take_logs(

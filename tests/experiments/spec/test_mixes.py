@@ -149,6 +149,40 @@ def test_patience_stops_a_mix_by_the_dev_rows_of_its_parts(tmp_path: Path) -> No
     assert set(scores["splits"]) == {"zest/synthetic:dev", "babi/1:test"}
 
 
+def test_a_task_without_dev_rows_is_trained_to_the_end(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for split, tasks in {"train": "ab", "dev": "a", "test": "ab"}.items():
+        rows = [
+            {"input": f"{task} {i}", "target": task, "task": task} for task in tasks for i in "123"
+        ]
+        text = "\n".join(json.dumps(row) for row in rows)
+        (folder / f"{split}.jsonl").write_text(text, encoding="utf-8")
+    learner = {
+        "learner": "encoder-decoder",
+        "state": 16,
+        "layers": 1,
+        "heads": 2,
+        "feed_forward": 16,
+        "steps": 2,
+        "batch": 2,
+        "evaluate_every": 1,
+        "patience": 1,
+        "longest_answer": 8,
+    }
+    plain = {
+        "recipes": [str(folder)],
+        "tasks": "each",
+        "learners": [learner],
+        "evaluate": ["test"],
+        "keep": {"model": False},
+    }
+    outcome = fill(plain, tmp_path / "runs")
+    assert not outcome.state.failed
+    assert len(outcome.runs) == 2
+
+
 def test_splits_of_a_mix_are_chosen_by_their_own_name_or_with_their_recipe() -> None:
     block = mixed([recipe("ctl/A"), recipe("ctl/R")])
     assert [t.name for t in only(experiment(block, evaluate=["iid"])).tests] == [

@@ -11,7 +11,7 @@ import pytest
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.statistics import welch
-from taskloom.papers.ctlpp.rank_correlations import order_chance
+from taskloom.experiments.statistics.distributions import order_chance
 from taskloom.papers.ctlpp.training_contrasts import ALMOST_NONE, difference_interval
 from tests.analysis.made_up_scores import group, made_up, spread
 

@@ -14,8 +14,8 @@ import pytest
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
+from taskloom.experiments.statistics.distributions import bootstrap_interval
 from taskloom.papers.ctlpp.function_tables import group_distance, variance_share
-from taskloom.papers.ctlpp.rank_correlations import bootstrap_interval
 from taskloom.suites.ctl.world import SymbolWorld
 from tests.analysis.made_up_scores import group, made_up
 
@@ -154,6 +154,40 @@ def test_functions_that_are_regrouped_are_compared_with_themselves(tmp_path: Pat
     )
 
 
+def regrouped_tables(shift: int, gains: dict[str, float]) -> list[dict[str, Any]]:
+    """A bi-LSTM on one set of functions in two groupings, for each variant; a gain of -1 stands for
+    a network on the near grouping that did not learn.
+    """
+    found = []
+    for variant, gain in gains.items():
+        for distance in ("smallest", "largest"):
+            fields = {"recipe.table_seed": shift, "recipe.group_distance": distance}
+            scores = {"iid": [1.0], "ood": [0.5 + (gain if distance == "smallest" else 0.0)]}
+            if gain == -1 and distance == "smallest":
+                scores = {"iid": [0.2], "ood": [0.2]}
+            found.append(group(f"ctl/{variant}", "bilstm", scores, fields))
+    return found
+
+
+def test_regroupings_are_paired_by_table_over_both_variants(tmp_path: Path) -> None:
+    """Gains of 0.2, 0.3 and 0.1; the second is A's alone, since R's network did not learn, and a
+    table on which neither learned is left out.
+    """
+    groups = [
+        *regrouped_tables(0, {"A": 0.1, "R": 0.3}),
+        *regrouped_tables(1, {"A": 0.3, "R": -1}),
+        *regrouped_tables(2, {"A": 0.2, "R": 0.0}),
+        *regrouped_tables(3, {"A": -1, "R": -1}),
+    ]
+    _, _, (summary, _) = analyse("ctlpp/tables", made_up(tmp_path, *groups))
+    rows = {row["trainings"]: row for row in table_rows(summary)}
+    both = rows["bi-LSTM, A and R, 32 processes"]
+    assert (both["regrouped"], both["positive"]) == (3, "3 of 3")
+    assert both["difference"] == "0.200 [-0.048, 0.448]", "t over three tables"
+    assert both["p (Holm)"] == pytest.approx(0.0742, abs=1e-4), "t = 2 sqrt(3) with 2 df"
+    assert rows["bi-LSTM, R, 32 processes"]["regrouped"] == 2
+
+
 def world(first: list[list[int]], second: list[list[int]]) -> SymbolWorld:
     images = np.array(first + second)
     names = tuple("abcdefgh"[: len(images)])
@@ -213,3 +247,16 @@ def test_stored_scores_of_ndr_by_table_are_those_of_the_page() -> None:
     solved = [rows["NDR, R, 8 processes", f"table {t}"] for t in (1, 2, 3)]
     assert solved == [(4, 4)] * 3
     assert rows["NDR, R, 8 processes", "table 0"] == (18, 5)
+
+
+def test_stored_regroupings_at_paper_size_are_those_of_the_page() -> None:
+    """The differences were computed beside the study with SciPy, from the curves that the GPU left."""
+    _, _, (summary, _) = analyse("ctlpp/tables", RESULTS / "regrouped-scores.json")
+    rows = {row["trainings"]: row for row in table_rows(summary)}
+    ndr, bilstm = (rows[f"{name}, A and R, 8 processes"] for name in ("NDR", "bi-LSTM"))
+    assert (ndr["difference"], ndr["positive"]) == ("0.510 [0.243, 0.777]", "5 of 5")
+    assert (bilstm["difference"], bilstm["positive"]) == ("0.076 [0.043, 0.109]", "8 of 8")
+    assert (ndr["p (Holm)"], bilstm["p (Holm)"]) == (
+        pytest.approx(0.00609, abs=1e-5),
+        pytest.approx(0.00191, abs=1e-5),
+    )

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from taskloom.analysis import figures
-from taskloom.analysis.claims import PaperClaim, difference_claim
-from taskloom.analysis.finding import Finding
+from taskloom.analysis.finding import Finding, PaperClaim, difference_claim
 from taskloom.analysis.published_numbers import PublishedNumber
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError

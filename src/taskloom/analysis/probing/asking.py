@@ -28,7 +28,7 @@ from taskloom.core.scoring import Scorer
 from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.learners import config
-from taskloom.learners.interface import LEARNERS, Learner, code_digest, trains
+from taskloom.learners.interface import LEARNERS, code_digest, find_learner, trains
 from taskloom.recipe import Recipe
 
 Answer = Callable[[Sequence[str], int], list[str]]
@@ -110,29 +110,22 @@ def open_model(
     if sampling is None:
         request = getattr(learner, "request", None) or {}
         sampling = block["learner"] == "endpoint" and request.get("temperature") != 0
+    registered = find_learner(str(block["learner"]))
     # A saved learner's block has a digest of its files; a learner from a file has its code.
-    identity = json_digest(LEARNERS.get(_registered(block)).identity(learner))
+    identity = json_digest(registered.identity(learner))
     return AskedModel(name, identity, sampling, _fitted_answers(learner, plan))
 
 
-def _registered(block: Mapping[str, Any]) -> str:
-    """Name of a learner in the registry."""
-    from taskloom.learners.interface import find_learner
-
-    return find_learner(str(block["learner"])).name
-
-
-def _fitted_answers(learner: Learner, plan: Plan) -> Answer:
-    """Fit a learner when it is first asked. Every repetition gets a fitted learner of its own,
-    because an endpoint remembers its replies.
-    """
+def _fitted_answers(learner: Any, plan: Plan) -> Answer:
+    """Fit a learner when it is first asked."""
     fitted: dict[int, Any] = {}
+    # An endpoint remembers its replies, so every repetition needs one that has not been asked yet.
+    remembers = hasattr(learner, "cache")
 
     def answer(inputs: Sequence[str], repetition: int) -> list[str]:
-        keeps_replies = hasattr(learner, "cache")
-        own = repetition if keeps_replies else 0
+        own = repetition if remembers else 0
         if own not in fitted:
-            once = replace(learner, cache="") if keeps_replies and own else learner  # type: ignore[type-var]
+            once = replace(learner, cache="") if own else learner
             fitted[own] = once.fit(_training_rows(plan))
         return list(fitted[own].answer(inputs))
 
@@ -166,9 +159,11 @@ def _settings(model: Any, endpoint: str) -> tuple[str, dict[str, Any]]:
         if endpoint:
             block["url"] = endpoint
         return str(block.get("model") or block["learner"]), block
+    if endpoint:  # asked as `taskloom run` asks it, not by the fixed prompt of profiles
+        return model, {"learner": "endpoint", "url": endpoint, "model": model}
     if is_python(model.partition("::")[0]):
         return model, {"learner": model}
-    profiled = read_model(model, endpoint=endpoint)
+    profiled = read_model(model)
     return profiled.name, dict(profiled.settings)
 
 
@@ -185,18 +180,20 @@ def _function(model: Any) -> Callable[[str], str] | None:
     import sys
 
     module = load_module(path_of(path))
-    if LEARNERS.of(module) and (not wanted or wanted in LEARNERS.of(module)):
+    learners = LEARNERS.of(module)
+    if learners and (not wanted or wanted in learners):
         return None
-    own = {
+    own: dict[str, Callable[[str], str]] = {
         name: thing
         for name, thing in vars(sys.modules[module]).items()
         if callable(thing) and getattr(thing, "__module__", "") == module and name[0] != "_"
     }
-    if wanted not in own and (wanted or len(own) != 1):
+    if not wanted and len(own) == 1:
+        (wanted,) = own
+    if wanted not in own:
         known = nearest(wanted, own) if own else "it defines none"
         raise TaskloomError(f"{path}: name a function of the file as {path}::NAME; {known}")
-    named: Callable[[str], str] = own[wanted or next(iter(own))]
-    return named
+    return own[wanted]
 
 
 def _of_function(function: Callable[[str], str], sampling: bool) -> AskedModel:
@@ -330,25 +327,28 @@ class Questions:
                 return self.answers([example], repetition)[0]
         return self.answers([example])[0]
 
-    def wrong(self, examples: Sequence[Example], *, thorough: bool = False) -> list[bool]:
-        """True for each example that the model certainly gets wrong.
+    def wrong(self, examples: Sequence[Example]) -> list[bool]:
+        """True for each example whose first answer is wrong, and that is certainly answered wrong."""
+        suspects = [
+            example
+            for example, right in zip(examples, self.right(examples), strict=True)
+            if not right
+        ]
+        certain = dict(zip(map(id, suspects), self.certainly_wrong(suspects), strict=True))
+        return [certain.get(id(example), False) for example in examples]
 
-        Args:
-            examples: The items.
-            thorough: Also repeat questions whose first answer is right.
+    def certainly_wrong(self, examples: Sequence[Example]) -> list[bool]:
+        """True for each example that is answered wrong in more than half of all cases.
+
+        If the model samples, every question is repeated until that is certain.
         """
-        first = self.right(examples)
         if not self.model.sampling:
-            return [not right for right in first]
-        open_items = [i for i, right in enumerate(first) if thorough or not right]
-        sequences = {i: ConfidenceSequence(level=SURE) for i in open_items}
-        verdicts = [False] * len(examples)
+            return [not right for right in self.right(examples)]
+        sequences = [ConfidenceSequence(level=SURE) for _ in examples]
+        open_items = list(range(len(examples)))
         for repetition in range(MOST_REPEATS):
             asked = self.right([examples[i] for i in open_items], repetition)
             for i, right in zip(open_items, asked, strict=True):
                 sequences[i].add(float(right))
-                verdicts[i] = sequences[i].interval[1] < BORDER
             open_items = [i for i in open_items if not sequences[i].excludes(BORDER)]
-            if not open_items:
-                break
-        return verdicts
+        return [sequence.interval[1] < BORDER for sequence in sequences]

@@ -1,16 +1,20 @@
 """Minimal failures of a model, and what groups of them have in common.
 
-A group has an edit that repairs its failures, and the condition on a trait that best separates them
-from items that the model gets right. Shrinking makes every failure short, so minimal failures differ
-from other items even if no trait is to blame. A condition is therefore named only if it also holds
-more often for wrong than for right items among those that were drawn at random.
+A group has an edit that repairs its failures, and the condition on a trait that they have in common.
+Shrinking makes every failure short, so failures have something in common even if no trait is to
+blame. Each condition is therefore tested on fresh items, which were not chosen by their answers:
+they are drawn, half of them cut to a random length, and asked in turn until one condition is
+confirmed and explains the answers clearly better than the others, or the questions are spent. The
+test allows to look after every batch. All conditions together name a trait by chance in at most 5 %
+of cases.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from taskloom.core.example import Example, Trait
@@ -18,13 +22,12 @@ from taskloom.core.example import Example, Trait
 FORMAT, SCHEMA = "taskloom falsify", 1
 
 SIGNIFICANCE = 0.05
-"""Probability that a group of failures without a common trait gets one. All conditions that are
-tried share it.
-"""
+"""Probability that failures without a common trait get one. All groups and conditions share it."""
 
+Traits = Mapping[str, Trait]
 
-Candidate = tuple[str, str, Trait]
-"""Trait, relation and value of a condition, as in `TraitRule`."""
+Asked = tuple[Traits, bool]
+"""The traits of an item, and whether it was answered wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,59 +70,51 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class TraitRule:
-    """A condition on a trait that separates items answered wrong from items answered right.
+class Condition:
+    """A condition on a trait.
 
     Attributes:
         trait: Name of the trait.
-        relation: `=`, `≥`, `≤` or `has` (for traits such as `GRAB+MOVE` that list parts).
+        relation: `=`, `≥`, `≤` or `has` (for traits that list parts, `GRAB+MOVE` or `b C n`).
         value: The value.
-        wrong: Number of wrong items for which it holds, of `of_wrong`.
-        right: Number of right items for which it holds, of `of_right`.
     """
 
     trait: str
     relation: str
     value: Trait
-    wrong: int
-    of_wrong: int
-    right: int
-    of_right: int
 
     def __str__(self) -> str:
         return f"{self.trait} {self.relation} {self.value}"
 
-    @property
-    def separation(self) -> float:
-        """Share of wrong items for which the rule holds minus the share of right ones."""
-        return self.wrong / max(1, self.of_wrong) - self.right / max(1, self.of_right)
+    def holds(self, traits: Traits) -> bool:
+        """True if an item with these traits meets it."""
+        own = traits.get(self.trait)
+        if own is None:
+            return False
+        if self.relation == "has":
+            return self.value in _parts(str(own))
+        if self.relation == "=":
+            return own == self.value
+        if isinstance(own, str) or isinstance(self.value, str):
+            return False
+        return own >= self.value if self.relation == "≥" else own <= self.value
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnTraits:
-    """Traits of the items that were drawn at random, before any was shrunk.
+class TraitRule(Condition):
+    """A condition that fresh items confirm.
 
     Attributes:
-        wrong: Of the items that the model gets wrong.
-        right: Of all others.
+        wrong: Number of wrong items that meet it, of `of_wrong`.
+        of_wrong: Number of fresh items that were answered wrong.
+        right: Number of right items that meet it, of `of_right`.
+        of_right: Number of fresh items that were answered right.
     """
 
-    wrong: Sequence[Mapping[str, Trait]]
-    right: Sequence[Mapping[str, Trait]]
-
-    def confirm(self, candidate: Candidate, tried: int) -> bool:
-        """True if a condition holds more often for wrong items than chance explains.
-
-        Args:
-            candidate: The condition.
-            tried: Number of conditions that share the significance level.
-        """
-        from scipy.stats import fisher_exact
-
-        wrong = sum(_holds(candidate, traits) for traits in self.wrong)
-        right = sum(_holds(candidate, traits) for traits in self.right)
-        counts = [[wrong, len(self.wrong) - wrong], [right, len(self.right) - right]]
-        return bool(fisher_exact(counts, alternative="greater").pvalue * tried <= SIGNIFICANCE)
+    wrong: int
+    of_wrong: int
+    right: int
+    of_right: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +123,7 @@ class FailureGroup:
 
     Attributes:
         edit: The edit, with its kind: `flip: another room`; empty if none is known.
-        trait: The trait that best separates these failures from items answered right; None if the
-            drawn items confirm none.
+        trait: The condition that these failures have in common; None if fresh items confirm none.
         failures: Positions in `Falsification.failures`.
     """
 
@@ -169,10 +163,8 @@ class Falsification:
         return {"format": FORMAT, "schema": SCHEMA, **asdict(self)}
 
 
-def grouped(
-    failures: Sequence[Failure], right: Sequence[Mapping[str, Trait]], drawn: DrawnTraits
-) -> Iterator[FailureGroup]:
-    """Group failures by the edit that repairs them, the edit that repairs most of them first.
+def grouped(failures: Sequence[Failure]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield groups: an edit, and the failures that it repairs; the most frequent edit first.
 
     A flip or keep explains more than a removal, which repairs every minimal item in some way, so
     removals only group failures that nothing else repairs.
@@ -183,8 +175,7 @@ def grouped(
         members = [i for i, failure in left.items() if not edit or edit in _repairs(failure)]
         for i in members:
             del left[i]
-        traits = [failures[i].minimal.traits for i in members]
-        yield FailureGroup(edit, separating_trait(traits, right, drawn), tuple(members))
+        yield edit, tuple(members)
 
 
 def _repairs(failure: Failure) -> set[str]:
@@ -196,62 +187,112 @@ def _most_common_edit(failures: Iterable[Failure]) -> str:
     if not counts:
         return ""
     telling = {e: n for e, n in counts.items() if not e.startswith("simpler")} or counts
-    return max(sorted(telling), key=lambda edit: telling[edit])
+    # Of equals a keep: a flip also repairs a model that always gives the same answer.
+    return max(sorted(telling), key=lambda edit: (telling[edit], edit.startswith("keep")))
 
 
-def separating_trait(
-    wrong: Sequence[Mapping[str, Trait]],
-    right: Sequence[Mapping[str, Trait]],
-    drawn: DrawnTraits,
-) -> TraitRule | None:
-    """The condition on a trait that best separates wrong items from right ones, of those that the
-    drawn items confirm.
+@dataclass(slots=True)
+class ConditionTest:
+    """Compares how often items with a condition and items without it are answered wrong.
 
-    >>> long, short = [{"n": 9}, {"n": 10}], [{"n": 8}, {"n": 3}]
-    >>> rule = separating_trait(long, short, DrawnTraits(4 * long, 4 * short))
-    >>> str(rule), rule.separation
-    ('n ≥ 9', 1.0)
+    The evidence at any moment is the probability of the answers if both are answered wrong at rates
+    of their own (unknown, with Jeffreys' prior), divided by their greatest probability at a common
+    rate. If the rate is common, the evidence ever exceeds 1 / α with probability at most α (Ville's
+    inequality), so one may look after every batch. The difference of two conditions' evidence is a
+    Bayes factor: which of them explains the answers better.
+
+    Attributes:
+        condition: The condition.
+        counts: Number of items, by whether they meet it and whether they were answered wrong.
     """
-    candidates = _candidates(wrong)
-    rules = [
-        TraitRule(
-            *candidate,
-            sum(_holds(candidate, traits) for traits in wrong),
-            len(wrong),
-            sum(_holds(candidate, traits) for traits in right),
-            len(right),
+
+    condition: Condition
+    counts: Counter[tuple[bool, bool]] = field(default_factory=Counter)
+
+    def add(self, batch: Iterable[Asked]) -> None:
+        """Take further items."""
+        self.counts.update((self.condition.holds(traits), wrong) for traits, wrong in batch)
+
+    @property
+    def evidence(self) -> float:
+        """Logarithm of the evidence; 0 if items with the condition are not wrong more often."""
+        rule = self.rule
+        with_it = (rule.wrong, rule.right)
+        without = (rule.of_wrong - rule.wrong, rule.of_right - rule.right)
+        if rule.wrong * sum(without) <= without[0] * sum(with_it):
+            return 0.0
+        return _mixture(with_it) + _mixture(without) - _greatest((rule.of_wrong, rule.of_right))
+
+    @property
+    def rule(self) -> TraitRule:
+        """The condition with what was counted."""
+        wrong, right = self.counts[True, True], self.counts[True, False]
+        return TraitRule(
+            self.condition.trait,
+            self.condition.relation,
+            self.condition.value,
+            wrong,
+            wrong + self.counts[False, True],
+            right,
+            right + self.counts[False, False],
         )
-        for candidate in candidates
-        if drawn.confirm(candidate, len(candidates))
-    ]
-    best = max(rules, key=lambda rule: rule.separation, default=None)
-    return best if best is not None and best.separation > 0 else None
 
 
-def _candidates(items: Sequence[Mapping[str, Trait]]) -> list[Candidate]:
-    """Conditions that hold for at least one of some items."""
-    candidates: dict[Candidate, None] = {}
+def _mixture(counts: Sequence[int]) -> float:
+    """Log probability of a sequence with these counts under Jeffreys' prior, a Beta(1/2, 1/2)."""
+    parts = sum(math.lgamma(count + 0.5) for count in counts)
+    return parts - math.lgamma(sum(counts) + 1) - math.log(math.pi)
+
+
+def _greatest(counts: Sequence[int]) -> float:
+    """Log probability of a sequence with these counts if their shares are the true ones."""
+    return sum(count * math.log(count / sum(counts)) for count in counts if count)
+
+
+def common_trait(
+    minimal: Sequence[Traits], fresh: Iterable[Sequence[Asked]], groups: int = 1
+) -> TraitRule | None:
+    """Find the condition that minimal failures share and that explains best which items are wrong.
+
+    Args:
+        minimal: Traits of the minimal failures of a group.
+        fresh: Batches of items that were not chosen by their answers; read until a condition is
+            confirmed and no other one explains them nearly as well.
+        groups: Number of groups that share the significance level.
+
+    >>> fresh = [[({"n": 9}, True), ({"n": 2}, False)]] * 30
+    >>> print(common_trait([{"n": 9}, {"n": 9}], fresh))
+    n ≥ 9
+    """
+    conditions = _shared_conditions(minimal)
+    if not conditions:
+        return None
+    needed = -math.log(SIGNIFICANCE / (groups * len(conditions)))
+    tests = [ConditionTest(condition) for condition in conditions]
+    best = tests[0]
+    for batch in fresh:
+        for test in tests:
+            test.add(batch)
+        best = max(tests, key=lambda test: test.evidence)
+        # Conditions that hold for the same items have the same evidence; the first one is named.
+        next_best = max((t.evidence for t in tests if t.evidence < best.evidence), default=0.0)
+        if best.evidence >= needed + next_best:
+            break
+    return best.rule if best.evidence >= needed else None
+
+
+def _shared_conditions(items: Sequence[Traits]) -> list[Condition]:
+    """Conditions that hold for all of some items."""
+    conditions: dict[Condition, None] = {}
     for traits in items:
         for name, value in traits.items():
-            if isinstance(value, bool | str):
-                candidates[name, "=", value] = None
-            else:
-                candidates[name, "≥", value] = None
-                candidates[name, "≤", value] = None
-            if isinstance(value, str) and "+" in value:
-                candidates.update({(name, "has", part): None for part in value.split("+")})
-    return list(candidates)
+            relations = ("=",) if isinstance(value, bool | str) else ("≥", "≤")
+            conditions.update({Condition(name, relation, value): None for relation in relations})
+            if isinstance(value, str):
+                conditions.update({Condition(name, "has", part): None for part in _parts(value)})
+    return [condition for condition in conditions if all(map(condition.holds, items))]
 
 
-def _holds(candidate: Candidate, traits: Mapping[str, Trait]) -> bool:
-    name, relation, value = candidate
-    own = traits.get(name)
-    if own is None:
-        return False
-    if relation == "has":
-        return value in str(own).split("+")
-    if relation == "=":
-        return own == value
-    if isinstance(own, str) or isinstance(value, str):
-        return False
-    return own >= value if relation == "≥" else own <= value
+def _parts(value: str) -> list[str]:
+    """The parts that a trait lists."""
+    return value.replace("+", " ").split()

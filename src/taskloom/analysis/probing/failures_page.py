@@ -88,8 +88,8 @@ def group_text(group: FailureGroup) -> str:
     if group.trait is not None:
         rule = group.trait
         sentences.append(
-            f"“{rule}” holds for {rule.wrong} of {rule.of_wrong} of them and for"
-            f" {rule.right:,} of {rule.of_right:,} items that were answered right."
+            f"Among fresh items, “{rule}” holds for {rule.wrong:,} of {rule.of_wrong:,} that were"
+            f" answered wrong and for {rule.right:,} of {rule.of_right:,} that were answered right."
         )
     if group.edit:
         sentences.append(f"The model is right after this edit: {group.edit}.")
@@ -98,7 +98,7 @@ def group_text(group: FailureGroup) -> str:
 
 def group_table(result: Falsification) -> Table:
     """One row for each group."""
-    heads = ("failures", "trait", "wrong with it", "right with it", "right after")
+    heads = ("failures", "trait", "of wrong items", "of right items", "right after")
     rows = []
     for group in result.groups:
         rule = group.trait

@@ -3,15 +3,16 @@
 Property-based testing for language models. Items are drawn and asked until enough are answered
 wrong. Each wrong item is then shrunk: as long as one of its *simpler* variants is answered wrong
 too, that variant takes its place. What remains is minimal: with anything less, the model is right.
-Flips and keeps of a minimal item that the model gets right show what the failure depends on.
+Flips and keeps of a minimal item that the model gets right show what the failure depends on, and
+fresh items show which trait does (`failures.py`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,20 @@ from taskloom.analysis.probing.asking import (
 from taskloom.analysis.probing.failures import (
     FORMAT,
     SCHEMA,
-    DrawnTraits,
+    Asked,
     Failure,
+    FailureGroup,
     Falsification,
     Neighbour,
+    common_trait,
     grouped,
 )
 from taskloom.core import shards
 from taskloom.core.errors import DataError, ParameterError, whole
-from taskloom.core.example import Example, Trait
+from taskloom.core.example import Example
 from taskloom.core.files import atomic, path_of, read_utf8
 from taskloom.core.plan import Plan, Variant
+from taskloom.core.seeding import Key
 from taskloom.data import Dataset, dataset, load
 from taskloom.recipe import Recipe
 from taskloom.recipe import read as read_recipe
@@ -53,6 +57,11 @@ model's answers.
 BATCH = 25
 """Items that are drawn and asked at once, and variants of one item: enough to keep an endpoint busy,
 few enough that a model with many faults is found out soon.
+"""
+
+LOOKS = 3
+"""Answers to a simpler variant, all right, after which a model that samples counts as right: one
+that is wrong in nine of ten cases is missed once in a thousand.
 """
 
 
@@ -110,7 +119,8 @@ def falsify(
         seed: Seed of the items; the recipe's own by default.
         items: Maximum number of items to draw.
         failures: Number of wrong items after which no more are drawn.
-        questions: Maximum number of questions to shrink one failure.
+        questions: Maximum number of questions to shrink one failure, and of fresh items that show
+            what failures have in common.
         endpoint: Address of an OpenAI-compatible endpoint, up to and including `/v1`.
         sampling: True if the model may answer the same question differently; see `open_model`.
         out: Folder for the page, the result and the failures as a dataset. Answers are kept there
@@ -124,11 +134,13 @@ def falsify(
     asked = open_model(model, plan, endpoint=endpoint, sampling=sampling)
     folder = path_of(out) if out is not None else None
     journal = folder / WORK / f"{asked.identity}.jsonl" if folder is not None else None
-    search = Search(plan, Questions(asked, plan.scorer, journal))
     chosen = asked_split(plan, split)
+    stream = drawn(checked, plan, chosen, seed)
+    search = Search(plan, Questions(asked, plan.scorer, journal), stream)
     with count_display(progress, "items") as show:
-        search.draw(drawn(checked, plan, chosen, seed), items, failures, show)
+        search.draw(items, failures, show)
         found = search.shrink_all(failures, questions, show)
+        groups = tuple(search.name_groups(found, questions, show))
     result = Falsification(
         asked.name,
         checked.name,
@@ -137,7 +149,7 @@ def falsify(
         len(search.wrong),
         search.questions.asked,
         tuple(found),
-        tuple(grouped(found, search.answered_right, search.drawn_traits)),
+        groups,
         plan.variants is not None,
     )
     if folder is not None:
@@ -152,44 +164,29 @@ class Search:
     Attributes:
         plan: Makes items and their variants.
         questions: The model's answers.
+        stream: Draws items.
         items: Number of items drawn.
         wrong: Items that the model certainly gets wrong.
-        answered_right: Traits of all items and variants that it got right.
-        drawn_right: Traits of the drawn items that it got right.
+        fresh: Batches of items that were not chosen by their answers.
     """
 
     plan: Plan
     questions: Questions
+    stream: Iterator[Example]
     items: int = 0
     wrong: list[Example] = field(default_factory=list)
-    answered_right: list[Mapping[str, Trait]] = field(default_factory=list)
-    drawn_right: list[Mapping[str, Trait]] = field(default_factory=list)
+    fresh: list[list[Asked]] = field(default_factory=list)
 
-    @property
-    def drawn_traits(self) -> DrawnTraits:
-        """Traits of all drawn items."""
-        return DrawnTraits([example.traits for example in self.wrong], self.drawn_right)
-
-    def draw(self, stream: Iterator[Example], items: int, enough: int, show: ShowCount) -> None:
+    def draw(self, items: int, enough: int, show: ShowCount) -> None:
         """Draw and ask items until enough of them are wrong."""
         while self.items < items and len(self.wrong) < enough:
-            batch = list(islice(stream, min(BATCH, items - self.items)))
+            batch = list(islice(self.stream, min(BATCH, items - self.items)))
             if not batch:  # the split has no further items
                 return
-            wrong = self._ask(batch)
+            wrong = self.questions.wrong(batch)
             self.items += len(batch)
-            self.drawn_right += [e.traits for e, w in zip(batch, wrong, strict=True) if not w]
             self.wrong += [e for e, is_wrong in zip(batch, wrong, strict=True) if is_wrong]
             show(f"{len(self.wrong)} wrong answers", self.items, items)
-
-    def _ask(self, examples: Sequence[Example], *, thorough: bool = False) -> list[bool]:
-        wrong = self.questions.wrong(examples, thorough=thorough)
-        self.answered_right += [
-            example.traits
-            for example, is_wrong in zip(examples, wrong, strict=True)
-            if not is_wrong
-        ]
-        return wrong
 
     def shrink_all(self, count: int, most: int, show: ShowCount) -> list[Failure]:
         """Shrink the first wrong items. Items that shrink to the same one count once."""
@@ -224,7 +221,7 @@ class Search:
         be taken away together, such as a sentence and the pronoun that refers to it.
         """
         simpler = self._simpler(example)
-        found = self._first_failure(simpler, end) or self._missed_failure(simpler, end)
+        found = self._first_failure(simpler, end)
         if found is not None:
             return found
         smaller: dict[str, Variant] = {}
@@ -234,45 +231,80 @@ class Search:
                 smaller.setdefault(second.example.input, both)
         return self._first_failure(list(smaller.values()), end)
 
-    def _simpler(self, example: Example) -> list[Variant]:
-        return [variant for variant in self._variants(example) if variant.kind == "simpler"]
-
     def _first_failure(self, simpler: Sequence[Variant], end: int) -> Variant | None:
-        for start in range(0, len(simpler), BATCH):
-            if self.questions.asked >= end:
-                return None
-            batch = simpler[start : start + BATCH]
-            right = self.questions.right([v.example for v in batch])
-            for variant, is_right in zip(batch, right, strict=True):
-                # One after the other, since the repetitions of the first one usually decide.
-                if not is_right and self._ask([variant.example])[0]:
-                    return variant
+        """The first of some variants that is certainly answered wrong."""
+        looks = LOOKS if self.questions.model.sampling else 1
+        for repetition in range(looks):
+            for start in range(0, len(simpler), BATCH):
+                if self.questions.asked >= end:
+                    return None
+                batch = simpler[start : start + BATCH]
+                right = self.questions.right([v.example for v in batch], repetition)
+                for variant, is_right in zip(batch, right, strict=True):
+                    # One after the other, since the repetitions of the first one usually decide.
+                    if not is_right and self.questions.certainly_wrong([variant.example])[0]:
+                        return variant
         return None
 
-    def _missed_failure(self, simpler: Sequence[Variant], end: int) -> Variant | None:
-        """A simpler variant that is answered wrong although its first answer was right."""
-        for start in range(0, len(simpler), BATCH):
-            if self.questions.asked >= end:
-                return None
-            batch = simpler[start : start + BATCH]
-            wrong = self._ask([v.example for v in batch], thorough=True)
-            for variant, is_wrong in zip(batch, wrong, strict=True):
-                if is_wrong:
-                    return variant
-        return None
+    def _variants(self, example: Example) -> Iterator[Variant]:
+        return iter(self.plan.variants(example)) if self.plan.variants is not None else iter(())
 
-    def _variants(self, example: Example) -> Iterable[Variant]:
-        return self.plan.variants(example) if self.plan.variants is not None else ()
+    def _simpler(self, example: Example) -> list[Variant]:
+        # The others come later and are not even made.
+        return list(takewhile(lambda variant: variant.kind == "simpler", self._variants(example)))
 
     def _neighbours(self, example: Example) -> tuple[Neighbour, ...]:
         """The variants of a minimal item that are answered right."""
         variants = list(self._variants(example))
-        wrong = self._ask([v.example for v in variants])
+        wrong = self.questions.wrong([v.example for v in variants])
         return tuple(
             Neighbour(v.kind, v.edit, v.before, v.after)
             for v, is_wrong in zip(variants, wrong, strict=True)
             if not is_wrong
         )
+
+    def name_groups(
+        self, failures: Sequence[Failure], most: int, show: ShowCount
+    ) -> Iterator[FailureGroup]:
+        """Group failures, and find the trait of each group.
+
+        Args:
+            failures: The minimal failures.
+            most: Maximum number of fresh items for all groups together.
+            show: Shows the progress.
+        """
+        groups = list(grouped(failures))
+        for number, (edit, members) in enumerate(groups):
+            show("what failures have in common", number, len(groups))
+            minimal = [failures[i].minimal.traits for i in members]
+            trait = common_trait(minimal, self._fresh_items(most), len(groups))
+            yield FailureGroup(edit, trait, members)
+
+    def _fresh_items(self, most: int) -> Iterator[list[Asked]]:
+        """Yield batches of fresh items: first those that another group has asked for already."""
+        yield from self.fresh
+        while len(self.fresh) * BATCH < most:
+            batch = [self._cut(example) for example in islice(self.stream, BATCH)]
+            if not batch:
+                return
+            right = self.questions.right(batch)
+            asked = [(e.traits, not is_right) for e, is_right in zip(batch, right, strict=True)]
+            self.fresh.append(asked)
+            yield asked
+
+    def _cut(self, example: Example) -> Example:
+        """An item as it is, or in half of all cases cut to a random length by simplifications.
+
+        If all drawn stories are long, only shorter ones can show that length is to blame.
+        """
+        rng = Key("falsify", example.input).random()
+        length = 2 * rng.random() * len(example.input)
+        while len(example.input) > length:
+            simpler = self._simpler(example)
+            if not simpler:
+                break
+            example = rng.choice(simpler).example
+        return example
 
 
 def write_result(

@@ -1,10 +1,11 @@
-"""`taskloom frontier`: where along a trait a model's accuracy crosses 0.9 and 0.5.
+"""`taskloom frontier`: where along a trait or field a model's accuracy crosses 0.9 and 0.5.
 
-Level-set estimation. Items are drawn in the order of the split and kept by the value of the trait,
-its *level*. Each level has a confidence sequence for its accuracy. The next batch goes to the level
-whose interval reaches farthest over both sides of a threshold, so that few questions are spent on
-levels that are clearly above or below. If accuracy is declared to fall along the trait, an interval
-also holds for its neighbours: a level is at most as good as every level before it.
+Level-set estimation. A *level* is a value of a trait, whose items are those of the split that have
+it, or a value of a field, whose items are drawn from the recipe with that value. Each level has a
+confidence sequence for its accuracy. The next batch goes to the level whose interval reaches
+farthest over both sides of a threshold, so that few questions are spent on levels that are clearly
+above or below. If accuracy is declared to fall along the trait, an interval also holds for its
+neighbours: a level is at most as good as every level before it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,12 @@ from taskloom.analysis.report import page
 from taskloom.core.errors import ParameterError, TaskloomError, nearest, whole
 from taskloom.core.example import Example, Trait
 from taskloom.core.files import atomic, path_of
+from taskloom.core.plan import Plan
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
+from taskloom.recipe import Recipe
 from taskloom.recipe import read as read_recipe
-from taskloom.recipe.overrides import Changes
+from taskloom.recipe.overrides import Changes, changed_fields
 
 THRESHOLDS = (0.9, 0.5)
 """Accuracies whose crossing is looked for: nearly always right, and right half of the time."""
@@ -57,7 +61,7 @@ class LevelAccuracy:
 
     Attributes:
         model: Name of the model.
-        field: The trait.
+        field: The trait or field.
         level: Its value.
         n: Number of items asked.
         mean: Accuracy; fitted to be monotone if that was declared.
@@ -80,7 +84,7 @@ class Crossing:
 
     Attributes:
         model: Name of the model.
-        field: The trait.
+        field: The trait or field.
         threshold: The accuracy.
         level: First level whose mean is below it; None if there is none.
         after: Last level before it that is certainly above; None if there is none.
@@ -160,13 +164,14 @@ def frontier(
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Find out where along some traits a model's accuracy crosses 0.9 and 0.5.
+    """Find out where along some traits or fields a model's accuracy crosses 0.9 and 0.5.
 
     Args:
         models: A model, or several that are drawn in one picture; see `falsify`.
         recipe: In any form that `make` takes.
-        along: Traits, such as `support` or `support,sentences`.
-        changes: Changes of the recipe's fields; they decide which levels there are.
+        along: Traits (`support`, `support,sentences`), and fields of the recipe with the values to
+            try (`splits.test.sentences=5|10|20`), in a list if there are several.
+        changes: Changes of the recipe's fields; they decide which levels of a trait there are.
         monotone: True if accuracy can only fall along each field.
         split: The split to draw from; `test` or the first test split by default.
         seed: Seed of the items; the recipe's own by default.
@@ -179,12 +184,7 @@ def frontier(
     whole(questions, "questions", 1)
     checked = read_recipe(recipe, changes)
     plan = checked.plan(seed)
-    fields = [one.strip() for one in along.split(",")] if isinstance(along, str) else list(along)
-    for name in fields:
-        if name not in plan.traits:
-            raise ParameterError(
-                "along", f"names '{name}'; {checked.name} has {nearest(name, plan.traits)}"
-            )
+    dimensions = _dimensions(along, checked, plan)
     chosen = asked_split(plan, split)
     several = isinstance(models, Sequence) and not isinstance(models, str)
     named: list[Any] = list(models) if several else [models]  # type: ignore[arg-type]
@@ -197,8 +197,11 @@ def frontier(
             asked = open_model(model, plan, endpoint=endpoint)
             journal = folder / WORK / f"{asked.identity}.jsonl" if folder is not None else None
             answers = Questions(asked, plan.scorer, journal)
-            for name in fields:
-                items = _by_level(drawn(checked, plan, chosen, seed), name, questions)
+            for name, values in dimensions.items():
+                if values:
+                    items = _of_values(recipe, changes, name, values, split, seed)
+                else:
+                    items = _of_trait(drawn(checked, plan, chosen, seed), name, questions)
                 search = LevelSearch(answers, name, items, monotone)
                 search.run(questions, show)
                 levels += search.accuracies()
@@ -210,8 +213,52 @@ def frontier(
     return result
 
 
-def _by_level(stream: Iterator[Example], name: str, most: int) -> dict[Trait, list[Example]]:
-    """The items of each level, in the order of drawing.
+def _dimensions(along: str | Sequence[str], recipe: Recipe, plan: Plan) -> dict[str, list[str]]:
+    """What accuracy is measured along: traits, and fields with the values to try."""
+    dimensions: dict[str, list[str]] = {}
+    for part in [along] if isinstance(along, str) else along:
+        name, equals, given = part.partition("=")
+        if equals:
+            dimensions[name.strip()] = [value.strip() for value in given.split("|")]
+        else:
+            dimensions.update({one.strip(): [] for one in part.split(",")})
+    for name, values in dimensions.items():
+        if not values and name not in plan.traits:
+            raise ParameterError(
+                "along",
+                f"names '{name}'; {recipe.name} has {nearest(name, plan.traits)}; a field of the"
+                f" recipe needs values: {name}=1|2|3",
+            )
+    return dimensions
+
+
+Levels = dict[Trait, Iterator[Example]]
+"""The items of each level, in the order of drawing; levels in order."""
+
+
+def _of_values(
+    source: Any, changes: Changes, name: str, values: Sequence[str], split: str, seed: int | None
+) -> Levels:
+    """The items of a recipe with each value of a field, levels in the order of the values."""
+    levels: Levels = {}
+    for value in values:
+        both = {**changed_fields(changes), **changed_fields([f"{name}={value}"])}
+        recipe = read_recipe(source, both)
+        plan = recipe.plan(seed)
+        levels[_level(value)] = drawn(recipe, plan, asked_split(plan, split), seed)
+    return levels
+
+
+def _level(value: str) -> Trait:
+    """A value of a field as a level: a number if it is one."""
+    try:
+        return int(value)
+    except ValueError:
+        return value
+
+
+def _of_trait(stream: Iterator[Example], name: str, most: int) -> Levels:
+    """The items of each value of a trait.
 
     Args:
         stream: Draws items.
@@ -219,16 +266,15 @@ def _by_level(stream: Iterator[Example], name: str, most: int) -> dict[Trait, li
         most: Items after which no more are drawn: ten times as many are enough for rare levels.
     """
     items: dict[Trait, list[Example]] = {}
-    for _, example in zip(range(10 * most), stream, strict=False):
+    for example in islice(stream, 10 * most):
         if name in example.traits:
             items.setdefault(example.traits[name], []).append(example)
+        if len(items) > MOST_LEVELS:
+            raise ParameterError("along", f"names '{name}', which has over {MOST_LEVELS} values")
     if not items:
         raise TaskloomError(f"no item of the split has the trait '{name}'")
-    if len(items) > MOST_LEVELS:
-        raise ParameterError(
-            "along", f"names '{name}', which has {len(items)} values; at most {MOST_LEVELS}"
-        )
-    return dict(sorted(items.items(), key=lambda level: figures.natural_order(level[0])))
+    ordered = sorted(items.items(), key=lambda level: figures.natural_order(level[0]))
+    return {level: iter(members) for level, members in ordered}
 
 
 @dataclass
@@ -237,16 +283,17 @@ class LevelSearch:
 
     Attributes:
         answers: The model's answers.
-        name: The trait.
+        name: The trait or field.
         items: Items of each level, levels in order.
         monotone: True if accuracy can only fall from level to level.
     """
 
     answers: Questions
     name: str
-    items: dict[Trait, list[Example]]
+    items: Levels
     monotone: bool
     sequences: dict[Trait, ConfidenceSequence] = field(init=False)
+    exhausted: set[Trait] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         share = 1.0 - (1.0 - LEVEL) / len(self.items)
@@ -256,8 +303,9 @@ class LevelSearch:
         """Ask until every level is on one side of each threshold, or the questions are spent."""
         asked = 0
         while asked < most and (level := self._most_ambiguous()) is not None:
-            begin = self.sequences[level].n
-            batch = self.items[level][begin : begin + min(BATCH, most - asked)]
+            batch = list(islice(self.items[level], min(BATCH, most - asked)))
+            if not batch:
+                self.exhausted.add(level)
             self.sequences[level].add([float(right) for right in self.answers.right(batch)])
             asked += len(batch)
             show(f"{self.answers.model.name} along {self.name}", asked, most)
@@ -266,7 +314,7 @@ class LevelSearch:
         """The level whose interval reaches farthest over both sides of a threshold."""
         best, reach = None, 0.0
         for level, (low, high) in self.intervals().items():
-            if self.sequences[level].n >= len(self.items[level]):
+            if level in self.exhausted:
                 continue
             own = max(min(high - t, t - low) for t in THRESHOLDS)
             if own > reach:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.analysis.report.effects import named_by
 from taskloom.core.arrow import array_of, numbers, strings, whole_array
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
@@ -102,11 +103,12 @@ def explorer(
     for recipe, own in by_recipe.items():
         chosen = {run: cell for cell in own for run in cell.runs[:seeds]}
         splits = _by_items(runs, list(chosen))
+        suite = named_by(runs, recipe, list(chosen)).partition("/")[0]
         for (split, _), tables in splits.items():
             name = f"examples-{len(page.data)}"
             replies = _replies(runs, tables, split)
             items = _split_data(tables, replies)
-            items["labels"] = {t: _label(recipe.partition("/")[0], t) for t in items["traits"]}
+            items["labels"] = {t: _label(suite, t) for t in items["traits"]}
             page.data[name] = _pack(items)
             for cell in own:
                 mine = [run for run in cell.runs[:seeds] if run in tables]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskloom.analysis import figures
 from taskloom.core.offers import TraitName
-from taskloom.core.registry import trait_name
+from taskloom.core.registry import SUITES, trait_name
 from taskloom.experiments.statistics import correct
 from taskloom.experiments.table import Runs
 
@@ -49,6 +49,7 @@ class TraitEffect:
 
     Attributes:
         recipe: Label of the recipe.
+        owner: The recipe or task whose suite names the trait.
         learner: Label of the learner.
         split: The split.
         trait: The trait's own name.
@@ -60,6 +61,7 @@ class TraitEffect:
     """
 
     recipe: str
+    owner: str
     learner: str
     split: str
     trait: str
@@ -112,19 +114,24 @@ def trait_effects(
             measured = None if trait in columns else explained(group.scores, values, 0)
             if measured is not None:
                 found.append((group, trait, measured))
+    owners = {
+        recipe: named_by(runs, recipe, [name for names in own.values() for name in names])
+        for recipe, own in cells.items()
+    }
     named: dict[tuple[str, str], TraitName] = {}  # an unknown suite is looked for on disk
     corrected = correct([measured["p"] for _, _, measured in found], "holm")
     effects = []
     for (group, trait, measured), p in zip(found, corrected, strict=True):
         recipe, learner = cell_of[group.trainings]
-        place = (recipe.partition("/")[0], trait)
+        place = (owners[recipe], trait)
         if place not in named:
-            named[place] = trait_name([recipe], trait)
+            named[place] = trait_name([owners[recipe]], trait)
         share = max(0.0, measured["explained"])
         means = measured["means"]
         effects.append(
             TraitEffect(
                 recipe,
+                owners[recipe],
                 learner,
                 group.split,
                 trait,
@@ -137,6 +144,21 @@ def trait_effects(
             )
         )
     return sorted(effects, key=lambda effect: -effect.size)
+
+
+def named_by(runs: Runs, recipe: str, own: Sequence[str]) -> str:
+    """Whose suite names the traits of a recipe: the recipe, or the task of its examples if it is a
+    file of somebody's own.
+
+    Args:
+        runs: The runs of the page.
+        recipe: The recipe.
+        own: Its runs.
+    """
+    if recipe.partition("/")[0] in SUITES.names():
+        return recipe
+    answers = runs.answers(own[0], ["task"]) if own else None
+    return str(answers["task"][0]) if answers is not None and len(answers) else recipe
 
 
 def strongest_trait(effects: Sequence[TraitEffect]) -> TraitEffect | None:
@@ -154,9 +176,7 @@ def strongest_trait(effects: Sequence[TraitEffect]) -> TraitEffect | None:
             same = (effect.recipe, effect.learner, effect.split) == group
             if same and effect.shown and effect.size >= SIMPLER * largest.size:
                 rivals.append(effect)
-        return min(
-            rivals, key=lambda effect: (len(effect.means), rank(effect.recipe, effect.trait))
-        )
+        return min(rivals, key=lambda effect: (len(effect.means), rank(effect.owner, effect.trait)))
     return None
 
 
@@ -179,10 +199,8 @@ def confirmed(effect: TraitEffect, tests: int) -> bool:
 
 def rank(recipe: str, trait: str) -> tuple[int, str]:
     """Sort key of traits that say the same: in the order in which their suite names them."""
-    from taskloom.core.registry import SUITES
-
-    owner = SUITES.find(recipe.split("/")[0])
-    named = [] if owner is None else list(owner.trait_names)
+    suite = recipe.split("/")[0]
+    named = list(SUITES.get(suite).trait_names) if suite in SUITES.names() else []
     return (named.index(trait) if trait in named else len(named), trait)
 
 

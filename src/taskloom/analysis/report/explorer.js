@@ -25,7 +25,8 @@
   mark();
 })();
 (() => {
-  const PAGE = 20;
+  const NARROW = matchMedia("(max-width: 46rem)").matches;
+  const PAGE = NARROW ? 3 : 10;
   const root = document.getElementById("explorer");
   const index = document.getElementById("explorer-index");
   if (!root || !index) return;
@@ -132,7 +133,13 @@
       end = to;
     });
     body.append(part(end, question));
-    node.append(element("p", part(question), "question"), body);
+    node.append(element("p", part(question), "question"));
+    if (!places.length || !NARROW) { node.append(body); return node; }
+    // On a phone the lit sentences stand for the story until it is opened.
+    const lit = element("p"), whole = element("details");
+    for (const [from, to] of places) lit.append(element("mark", part(from, to)), " ");
+    whole.append(element("summary", "whole story"), body);
+    node.append(lit, whole);
     return node;
   }
 

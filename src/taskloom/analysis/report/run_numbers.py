@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.analysis.report.effects import TraitEffect, trait_effects
+from taskloom.analysis.report.effects import TraitEffect, named_by, trait_effects
 from taskloom.analysis.report.page import Opened
 from taskloom.core.arrow import strings
 from taskloom.core.errors import TaskloomError
@@ -444,6 +444,14 @@ class RunNumbers:
     def trait_effects(self) -> list[TraitEffect]:
         """Effects of traits on scores, the largest first; empty without predictions."""
         return trait_effects(self.runs, self.cells) if self.predicted else []
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """The recipe or task whose suite names the traits, by recipe."""
+        return {
+            recipe: named_by(self.runs, recipe, [run for runs in own.values() for run in runs])
+            for recipe, own in self.cells.items()
+        }
 
     def task_traits(self) -> list[str]:
         """Traits that are kinds of tasks: one value for each task, and fewer values than tasks."""

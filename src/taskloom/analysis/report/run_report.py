@@ -227,15 +227,23 @@ def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
         return []
     named = sorted(((_name(data), data) for data in loaded), key=itemgetter(0))
     shown = "One command with the same recipe and seed gives the same digests on every machine."
+    audits = [_audited(name, data) for name, data in named]
+    examples = tuple(
+        Section(f"An example of {name}", blocks=(_example(name, data),)) for name, data in named
+    )
     return [
-        Section("Datasets", shown, table_of(DATASETS, [_row(name, data) for name, data in named])),
         Section(
-            "Audit",
-            "Results of taskloom audit.",
-            table_of(AUDITS, [_audited(name, data) for name, data in named]),
+            "Datasets",
+            shown,
+            table_of(DATASETS, [_row(name, data) for name, data in named]),
+            folded="Sizes and digests",
+            inside=examples,
         ),
         Section(
-            "An example of each dataset", blocks=tuple(_example(name, data) for name, data in named)
+            "Audit",
+            say("audits", rows=audits),
+            table_of(AUDITS, audits),
+            folded="By dataset",
         ),
     ]
 

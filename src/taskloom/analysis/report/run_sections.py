@@ -156,7 +156,7 @@ class RunSections:
         sentences = score_sentences(
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
         )
-        sentences = trait_sentences(self.numbers.trait_effects) + sentences
+        sentences += trait_sentences(self.numbers.trait_effects)
         sentences += form_sentences(self.numbers.means)
         sentences += comparison_sentences(self.numbers.comparisons.rows)
         if failed:
@@ -246,7 +246,8 @@ class RunSections:
             f"{len(self.runs):,} runs. Libraries:"
             f" {'; '.join(sorted(v for v in versions if v)) or 'not recorded'}."
         )
-        return Section("What was run", text, table_of(OVERVIEW, cells.values(), page.MOST_ROWS))
+        table = table_of(OVERVIEW, cells.values(), page.MOST_ROWS)
+        return Section("What was run", text, table, folded="Seeds, data and time")
 
     def twins(self) -> Section | None:
         """Show how often answers follow the edits of twins; None if no run answered twins."""
@@ -434,7 +435,7 @@ class RunSections:
         order = [name for name, effect in largest.items() if effect.shown]
         ordered = []
         for traits in alike.values():
-            recipe = traits[0][1][0]["recipe"]
+            recipe = self.numbers.owners[traits[0][1][0]["recipe"]]
             named = sorted(traits, key=lambda trait: rank(recipe, trait[0]))
             places = [order.index(name) for name, _ in named if name in order]
             ordered.append((min(places, default=len(order)), rank(recipe, named[0][0]), named))
@@ -486,7 +487,7 @@ class RunSections:
             effect: Its largest effect; None if none could be computed.
             alike: Traits that divide the examples in the same way.
         """
-        recipes = list(dict.fromkeys(row["recipe"] for row in rows))
+        recipes = list(dict.fromkeys(self.numbers.owners[row["recipe"]] for row in rows))
         named = trait_name(recipes, name)
         by_split: dict[tuple[str, str], list[Mark]] = {}
         for row in rows:
@@ -495,6 +496,8 @@ class RunSections:
             mark = _mark(row, row["learner"], str(row[name]))
             by_split.setdefault((row["recipe"], row["split"]), []).append(mark)
         kept = {k: v for k, v in by_split.items() if 1 < len({m.place for m in v}) <= MOST_VALUES}
+        # A split on which every value has about the same score says nothing about the trait.
+        kept = {k: v for k, v in kept.items() if _differ(v)} or kept
         colours = colour_of([m.series for marks in kept.values() for m in marks])
         numeric = all(is_number(row[name]) for row in rows)
         panel = trend_panel if numeric else bar_panel
@@ -552,6 +555,7 @@ class RunSections:
             text,
             table_of((*columns, *in_form_columns(rows, "a ", "b ")), rows),
             blocks=blocks,
+            folded="The numbers",
             on_screen="A difference between learners opens both side by side.",
         )
 
@@ -614,16 +618,30 @@ class RunSections:
             return None
         text = (
             "Every run's folder holds the experiment that makes it again; runs that are in the"
-            " store are not repeated. The first run's is below."
+            " store are not repeated. For the first run:"
         )
-        block = f"taskloom run {config} --store again\n\n{self.runs.config(first)}"
+        command = f"taskloom run {config} --store again"
+        experiment = Section("The experiment", blocks=(self.runs.config(first),))
         return Section(
             "How to run it again",
             text,
             table_of(FOLDERS, self.numbers.rows, page.MOST_ROWS),
-            blocks=(block,),
+            blocks=(command,),
             folded="All runs and their folders",
+            inside=(experiment,),
         )
+
+
+def _differ(marks: Sequence[Mark]) -> bool:
+    """True if the means of a learner differ between values by more than a reader can see."""
+    means: dict[str, list[float]] = {}
+    for mark in marks:
+        means.setdefault(mark.series, []).append(mark.mean)
+    return any(max(own) - min(own) >= VISIBLE for own in means.values())
+
+
+VISIBLE = 0.02
+"""Minimum difference between means that a figure shows."""
 
 
 def _competence(scores: Sequence[float]) -> dict[str, float]:

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskloom.apps.view.folders import VanishedError
-from taskloom.apps.view.page_templates import render
+from taskloom.apps.view.page_templates import render, trait_order
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
-from taskloom.apps.view.run_pages import chosen_split, prediction_rows, with_stories
+from taskloom.apps.view.run_pages import chosen_split, prediction_rows, proofs, with_stories
 from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
 from taskloom.apps.view.stores import ViewedStore
 from taskloom.core.errors import InputError, TaskloomError
@@ -87,6 +87,7 @@ def compare(request: Request) -> Response:
     traits = rows[0].traits()
     by = next((trait for trait in traits if trait == request.query_params.get("by", "")), "")
     test, problem = _paired_test(viewed, whole, a, b, split, by)
+    pairs = _pairs(request, rows, joined, order[start : start + PAGE], split)
     return render(
         request,
         "compare.html",
@@ -97,7 +98,7 @@ def compare(request: Request) -> Response:
         runs=whole[:SIDES],
         split=split,
         splits=[s for s in a.splits if s in b.splits],
-        pairs=_pairs(request, rows, joined, order[start : start + PAGE], split),
+        pairs=pairs,
         counts=joined.counts(),
         outcomes=OUTCOMES,
         show=show,
@@ -107,6 +108,8 @@ def compare(request: Request) -> Response:
         q=text,
         filters=filters,
         by=by,
+        named=rows[0].named_by(a.recipe),
+        proofs=proofs(request, a, split, [pair.a for pair in pairs]),
         traits=traits,
         test=test,
         problem=problem,
@@ -239,8 +242,9 @@ def heat(request: Request) -> Response:
     split = chosen_split(request, chosen[:1])
     predictions = prediction_rows(viewed, chosen[0].name)
     traits = list(predictions.traits())
+    named = predictions.named_by(recipe)
     if traits:
-        x, y = _axes(request, predictions, split, traits)
+        x, y = _axes(request, predictions, split, traits, named)
         maps, problem = _maps(viewed, chosen[:MOST_RUNS], split, x, y)
     else:
         x = y = ""
@@ -252,6 +256,7 @@ def heat(request: Request) -> Response:
         recipes=recipes,
         learners=learners,
         recipe=recipe,
+        named=named,
         learner=learner,
         split=split,
         splits=list(chosen[0].splits),
@@ -268,13 +273,12 @@ def heat(request: Request) -> Response:
 
 
 def _axes(
-    request: Request, predictions: PredictionRows, split: str, traits: Sequence[str]
+    request: Request, predictions: PredictionRows, split: str, traits: Sequence[str], named: str
 ) -> tuple[str, str]:
     """The traits of both axes; by default the two between whose values the score differs most."""
     asked = {"x", "y"} <= set(request.query_params)
-    best = (
-        [] if asked else predictions.telling_traits(split)
-    )  # reads thousands of rows: only if a default is needed
+    # It reads thousands of rows: only if a default is needed.
+    best = [] if asked else predictions.telling_traits(split, trait_order(named))
     x = _among(request, "x", traits, best)
     other_best = [trait for trait in best if trait != x]
     others = [trait for trait in traits if trait != x]

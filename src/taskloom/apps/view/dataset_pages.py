@@ -4,8 +4,8 @@ as tables: the verdict first, then what it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from taskloom.apps.view.datasets import ViewedDataset, filter_choices, open_dataset
 from taskloom.apps.view.folders import VanishedError
-from taskloom.apps.view.page_templates import number, percent, render, shown
+from taskloom.apps.view.page_templates import render, shown
 from taskloom.apps.view.split_rows import NumberedExample, SearchResult, SplitRows
 from taskloom.apps.view.state import (
     chosen_filters,
@@ -26,14 +26,9 @@ from taskloom.apps.view.suite_process import example_to_dict
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.pictures import derivation_tree, to_dict
-from taskloom.core.tables import Table, cell_text
-from taskloom.data.audit import SPLIT_HEADS, split_rows
+from taskloom.core.tables import Table
+from taskloom.data.audit import certificate_tables
 from taskloom.data.audit.shortcuts import shortcut_count
-
-Rows = Sequence[Mapping[str, Any]]
-
-EXAMPLE = 160
-"""Maximum characters of an example that a table shows."""
 
 LONGEST = 200
 """Maximum characters of any cell."""
@@ -69,162 +64,16 @@ def certificate_page(audit: Mapping[str, Any]) -> CertificatePage:
         f"{repeats:,} duplicates",
         shortcut_count((one["baseline"], bool(one["flagged"])) for one in audit["shortcuts"]),
     ]
-    tables = [table for make in TABLES if (table := make(audit)) is not None]
+    tables = [_shown(table) for table in certificate_tables(audit)]
     return CertificatePage(
         not audit["failed"], ", ".join(parts), tables, [str(note) for note in audit["notes"]]
     )
 
 
-def _table(
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    bad: Sequence[bool] = (),
-) -> Table | None:
-    """A table whose cells show hidden characters; None without rows.
-
-    Args:
-        title: The line that unfolds it.
-        heads: The heads of its columns.
-        rows: The values of each row.
-        bad: True for each row that makes the audit fail; none by default.
-    """
-    if not rows:
-        return None
-    cells = tuple(tuple(shown(cell_text(cell), LONGEST) for cell in row) for row in rows)
-    marks = tuple("bad" if is_bad else "" for is_bad in bad)
-    return Table(tuple(heads), cells, (False,) * len(heads), title, marks=marks)
-
-
-def _splits(audit: Mapping[str, Any]) -> Table | None:
-    heads = SPLIT_HEADS
-    return _table("Duplicates within splits, balance of the answers", heads, split_rows(audit))
-
-
-def _overlaps(audit: Mapping[str, Any]) -> Table | None:
-    rows = [
-        (
-            one["split"],
-            one["other"],
-            one["exact"],
-            one["near"],
-            percent(one["share"]),
-            _overlap_verdict(one),
-            "; ".join(one["examples"][:1])[:EXAMPLE],
-        )
-        for one in audit["overlaps"]
-    ]
-    heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
-    return _table(
-        "Overlaps between splits", heads, rows, [one["leak"] for one in audit["overlaps"]]
-    )
-
-
-def _overlap_verdict(overlap: Mapping[str, Any]) -> str:
-    if overlap["leak"]:
-        return "LEAK"
-    return "by design" if overlap["by_design"] else "note"
-
-
-def _pairs(audit: Mapping[str, Any]) -> Table | None:
-    rows = [
-        (
-            one["split"],
-            one["same"],
-            one["reversed"],
-            percent(one["share"]),
-            "; ".join(one["examples"][:1])[:EXAMPLE],
-        )
-        for one in audit["pairs"]
-    ]
-    heads = ("rows of", "same pair", "reversed", "share", "for example")
-    return _table("Pairs of input and answer that training has", heads, rows, [True] * len(rows))
-
-
-def _constants(audit: Mapping[str, Any]) -> Table | None:
-    rows = [(one["split"], one["task"], one["like"], one["n"]) for one in audit["constants"]]
-    return _table(
-        "Tasks that equal a training task but for a constant",
-        ("split", "task", "training has", "rows"),
-        rows,
-    )
-
-
-def _held_out(audit: Mapping[str, Any]) -> Table | None:
-    bad = [one["split"] in audit["misplaced"] for one in audit["held_out"]]
-    rows = [
-        (
-            one["split"],
-            one["n"],
-            one["held_out"],
-            one["expected"],
-            "MISPLACED" if wrong else "right",
-        )
-        for one, wrong in zip(audit["held_out"], bad, strict=True)
-    ]
-    return _table(
-        "Held-out examples", ("split", "examples", "held out", "should be", "verdict"), rows, bad
-    )
-
-
-def _shortcuts(audit: Mapping[str, Any]) -> Table | None:
-    shortcuts: Rows = audit["shortcuts"]
-    rows = [
-        (
-            one["split"],
-            one["baseline"],
-            percent(one["accuracy"]),
-            percent(one["majority"]),
-            "SHORTCUT" if one["flagged"] else "",
-        )
-        for one in shortcuts
-    ]
-    heads = ("split", "without doing the task", "accuracy", "majority answer", "verdict")
-    return _table("Shortcuts", heads, rows, [bool(one["flagged"]) for one in shortcuts])
-
-
-def _coverage(audit: Mapping[str, Any]) -> Table | None:
-    rows = [
-        (
-            one["split"],
-            one["trait"],
-            one["values"],
-            one["unseen_values"],
-            percent(one["unseen_rows"]),
-            ", ".join(map(str, one["examples"][:3]))[:EXAMPLE],
-        )
-        for one in audit["coverage"]
-        if one["unseen_values"]
-    ]
-    heads = ("split", "trait", "values", "not in training", "rows", "for example")
-    return _table("Coverage: values of traits that training lacks", heads, rows)
-
-
-def _divergence(audit: Mapping[str, Any]) -> Table | None:
-    rows = [
-        (
-            one["split"],
-            number(one["atoms"]),
-            number(one["compounds"]),
-            percent(one["unseen_compounds"]),
-        )
-        for one in audit["divergence"]
-    ]
-    heads = ("split", "atoms", "compounds", "compounds not in training")
-    return _table("Divergence from training: 0 equal, 1 disjoint", heads, rows)
-
-
-TABLES: tuple[Callable[[Mapping[str, Any]], Table | None], ...] = (
-    _overlaps,
-    _pairs,
-    _held_out,
-    _shortcuts,
-    _splits,
-    _constants,
-    _coverage,
-    _divergence,
-)
-"""In the order in which a reader wants them: what makes an audit fail comes first."""
+def _shown(table: Table) -> Table:
+    """The table with hidden characters of its cells made visible."""
+    cells = tuple(tuple(shown(cell, LONGEST) for cell in row) for row in table.cells)
+    return replace(table, cells=cells)
 
 
 PAGE = 25

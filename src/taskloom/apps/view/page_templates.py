@@ -63,6 +63,8 @@ def environment() -> Environment:
     )
     templates.filters |= {
         "shown": shown,
+        "broken": broken,
+        "in_order": in_order,
         "plain": plain,
         "exact": exact,
         "clip": clip,
@@ -140,6 +142,27 @@ def named_trait(recipe: str, name: str) -> TraitName:
     if suite not in SUITES.names():  # a name from data: nothing is imported for it
         return TraitName(name)
     return trait_name([suite], name)
+
+
+def trait_order(recipe: str) -> list[str]:
+    """The traits that the suite of a recipe or task explains, in its order.
+
+    >>> trait_order("babi/1")[0], trait_order("none")
+    ('minimal', [])
+    """
+    suite = str(recipe).partition("/")[0]
+    return list(SUITES.get(suite).trait_names) if suite in SUITES.names() else []
+
+
+def in_order(traits: Mapping[str, Any], recipe: str) -> list[tuple[str, Any]]:
+    """The traits of an example, those that its suite explains first."""
+    order = {name: place for place, name in enumerate(trait_order(recipe))}
+    return sorted(traits.items(), key=lambda item: order.get(item[0], len(order)))
+
+
+def broken(value: Any, longest: int = LONGEST) -> Markup:
+    """A name as escaped markup that may break after a plus sign."""
+    return Markup("+<wbr>").join(shown(value, longest).split("+"))
 
 
 def shade(value: float | None) -> int:

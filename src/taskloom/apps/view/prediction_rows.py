@@ -5,6 +5,7 @@ whole run are in memory.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.apps.view.split_rows import BATCH, TASK
+from taskloom.core.registry import SUITES
+from taskloom.core.twins import TWIN_KINDS, companion
 from taskloom.experiments.files import REPLY_COLUMNS
 from taskloom.experiments.groups import trait
 from taskloom.experiments.store import RunSource
@@ -28,6 +31,9 @@ SAMPLE = 4_096
 
 MOST_PLACES = 12
 """Values of a trait that a map has by default; more do not fit a screen."""
+
+DIGITS = 2
+"""Digits of the explained share of variance that traits are ranked by."""
 
 NEARLY = 0.8
 """Share of what a trait explains that a coarser one must explain to be shown in its place."""
@@ -63,6 +69,49 @@ def lit_story(text: str, lit: Sequence[Sequence[int]], question: int) -> LitStor
     return LitStory([piece for piece in pieces if piece[0]], text[question:])
 
 
+Pieces = list[tuple[str, bool]]
+"""A text in pieces, each with True if it is lit."""
+
+
+def edited(original: str, twin: str) -> tuple[Pieces, Pieces]:
+    """Light the words of two texts that are between their common beginning and end.
+
+    >>> edited("Ann went home.", "Ann ran home.")[1]
+    [('Ann ', False), ('ran ', True), ('home.', False)]
+    """
+    ours, theirs = re.findall(r"\s*\S+\s*", original), re.findall(r"\s*\S+\s*", twin)
+    begin = _alike(ours, theirs)
+    end = _alike(ours[begin:][::-1], theirs[begin:][::-1])
+    return _lit_middle(ours, begin, end), _lit_middle(theirs, begin, end)
+
+
+def _alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Number of words that two texts have in common at their beginning."""
+    same = [a == b for a, b in zip(ours, theirs, strict=False)]
+    return [*same, False].index(False)
+
+
+def _lit_middle(words: Sequence[str], begin: int, end: int) -> Pieces:
+    stop = len(words) - end
+    parts = [(words[:begin], False), (words[begin:stop], True), (words[stop:], False)]
+    return [("".join(part), lit) for part, lit in parts if part]
+
+
+@dataclass(frozen=True, slots=True)
+class EditedPair:
+    """An item and its twin, with the edit lit in both texts.
+
+    Attributes:
+        original: The answer to the item.
+        before: Its text.
+        after: The twin's text.
+    """
+
+    original: ScoredAnswer
+    before: Pieces
+    after: Pieces
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
     """A row of predictions.parquet and, of a chat model, that of replies.parquet."""
@@ -76,6 +125,7 @@ class ScoredAnswer:
     traits: Mapping[str, str]
     reply: Mapping[str, Any] | None = None
     story: LitStory | None = None
+    pair: EditedPair | None = None
 
     @property
     def right(self) -> bool:
@@ -178,6 +228,16 @@ class PredictionRows:
         chosen = [answers[row] for row in wanted.tolist() if row in answers]
         return self._with_replies(chosen, split)
 
+    def with_originals(self, answers: Sequence[ScoredAnswer], split: str) -> list[ScoredAnswer]:
+        """The answers to twins beside those to the items that they vary; others as they are."""
+        kind = next((kind for kind in TWIN_KINDS if split.endswith(companion("", kind))), None)
+        if kind is None or not answers:
+            return list(answers)
+        columns = self.columns(split.removesuffix(companion("", kind)))
+        wanted = np.isin(columns.index, [one.index for one in answers])
+        originals = {one.index: one for one in self.take(columns.rows[wanted])}
+        return [_beside(one, originals.get(one.index)) for one in answers]
+
     def _with_replies(self, answers: list[ScoredAnswer], split: str) -> list[ScoredAnswer]:
         """The answers with the whole replies that a chat model sent, if the run kept them."""
         table = self.source.replies(self.run, REPLY_COLUMNS.names) if split else None
@@ -213,9 +273,25 @@ class PredictionRows:
                     n += 1
         return max(counts.values()) / n if counts else None
 
-    def telling_traits(self, split: str) -> list[str]:
+    def named_by(self, recipe: str) -> str:
+        """Whose names of traits apply: the recipe, or the task of the examples if the recipe is a
+        file of its own.
+        """
+        if recipe.partition("/")[0] in SUITES.names():
+            return recipe
+        for _, batch in self._batches(["task"]):
+            if batch.num_rows:
+                return str(batch["task"][0].as_py() or recipe)
+        return recipe
+
+    def telling_traits(self, split: str, known: Sequence[str] = ()) -> list[str]:
         """Return traits that a small map can show, those first between whose values the mean score
         differs most.
+
+        Args:
+            split: The split.
+            known: The traits that the suite explains, in its order, which decides between traits
+                that explain about as much: a model that fails everywhere has no trait that tells.
 
         A trait that only renames or merges the values of another is left out, as it would fill a
         diagonal. Of the two the coarser one stays if it explains nearly as much: groups of a recipe
@@ -239,7 +315,12 @@ class PredictionRows:
         }
         scores = np.array([score for _, score in rows])
         explained = {name: _explained(column, scores) for name, column in few.items()}
-        ranked = sorted(few, key=lambda name: (-explained[name], name))
+        places = {name: place for place, name in enumerate(known)}
+
+        def rank(name: str) -> tuple[float, int, str]:
+            return -round(explained[name], DIGITS), places.get(name, len(places)), name
+
+        ranked = sorted(few, key=rank)
         telling: list[str] = []
         for finest in ranked:
             enough = NEARLY * explained[finest]
@@ -258,6 +339,13 @@ class PredictionRows:
         for batch in self.source.answer_batches(self.run, columns, BATCH):
             yield low, batch
             low += batch.num_rows
+
+
+def _beside(twin: ScoredAnswer, original: ScoredAnswer | None) -> ScoredAnswer:
+    """The answer to a twin with that to its original. An item without a twin repeats its original."""
+    if original is None or not twin.traits.get("edit"):
+        return twin
+    return replace(twin, pair=EditedPair(original, *edited(original.input, twin.input)))
 
 
 def _answer(row: Mapping[str, Any]) -> ScoredAnswer:

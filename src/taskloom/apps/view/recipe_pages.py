@@ -15,7 +15,7 @@ from taskloom.apps.view.dataset_pages import example_parts
 from taskloom.apps.view.datasets import open_dataset
 from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.apps.view.page_templates import render
-from taskloom.apps.view.recipe_form import RecipeForm, command, entered_by, form_of
+from taskloom.apps.view.recipe_form import RecipeForm, changed, command, entered_by, form_of
 from taskloom.apps.view.state import state_of, whole_number
 from taskloom.apps.view.stores import ViewedStore
 from taskloom.apps.view.suite_process import example_of
@@ -38,13 +38,18 @@ def home(request: Request) -> Response:
     in_stores = [any(_is_in(line["folder"], store) for store in stores) for line in lines]
     own = [line for line, inside in zip(lines, in_stores, strict=True) if not inside]
     run_data = [line for line, inside in zip(lines, in_stores, strict=True) if inside]
+    store_lines = [_store_line(request, one) for one in stores[:LISTED]]
+    comparable = [line for line in store_lines if line["summary"] and line["summary"].runs > 1]
+    with_rows = [line for line in own or run_data if line["n"]]
     return render(
         request,
         "home.html",
+        first=next(iter(with_rows), None),
+        compared=next(iter(comparable), None),
         suites=[{"suite": one, "recipes": len(one.recipe_files())} for one in SUITES],
         datasets=told_apart(own),
         run_data=told_apart(run_data),
-        stores=[_store_line(request, one) for one in stores[:LISTED]],
+        stores=store_lines,
         more=max(0, len(datasets) - LISTED) + max(0, len(stores) - LISTED),
         roots=[str(root) for root in folders.roots],
     )
@@ -166,22 +171,46 @@ FIELD = "f."
 def new(request: Request) -> Response:
     """Show the form of a suite's fields, and a preview where it was sent."""
     chosen = known_suite(request.query_params.get("suite", ""))
-    base, base_data = _base(request, chosen)
     sent = "sent" in request.query_params
+    if not sent and "from" not in request.query_params:
+        base = _starters(chosen.name)[0]["name"]
+        base_data = find(base).data
+    else:
+        base, base_data = _base(request, chosen)
+    asked = request.query_params
+    entered = changed(_entered(request), asked.get("add", ""), asked.get("remove", ""))
     form = form_of(
-        chosen.name,
-        chosen.fields,
-        _entered(request) if sent else entered_by(chosen.fields, base_data),
+        chosen.name, chosen.fields, entered if sent else entered_by(chosen.fields, base_data)
     )
     return render(
         request,
         "form.html",
         suite=chosen,
         recipes=recipes_of(chosen.name),
+        starters=_starters(chosen.name),
         base=base,
         form=form,
         seed=whole_number(request, "seed"),
         preview=_preview(request, form, base, base_data) if sent else None,
+    )
+
+
+STARTERS = 6
+"""Recipes that a form offers first to start from."""
+
+
+@cache
+def _starters(name: str) -> list[dict[str, str]]:
+    """Some of the recipes that a form shows without YAML, spread over all of them."""
+    suite = SUITES.get(name)
+    rows = recipes_of(name)
+    forms = [
+        form_of(name, suite.fields, entered_by(suite.fields, find(r["name"]).data)) for r in rows
+    ]
+    best = max(form.ease for form in forms)
+    easy = [row for row, form in zip(rows, forms, strict=True) if form.ease == best]
+    return (
+        [easy[i * len(easy) // STARTERS] for i in range(STARTERS)] if len(easy) > STARTERS else easy
     )
 
 

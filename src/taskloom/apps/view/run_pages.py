@@ -16,8 +16,9 @@ from starlette.responses import Response
 
 from taskloom.analysis.panels import Curve, curve_panel
 from taskloom.analysis.plot_style import colour_of
+from taskloom.apps.view.datasets import open_dataset
 from taskloom.apps.view.folders import VanishedError
-from taskloom.apps.view.page_templates import plain, render
+from taskloom.apps.view.page_templates import plain, render, trait_order
 from taskloom.apps.view.prediction_rows import (
     PredictionRows,
     ScoreColumns,
@@ -239,9 +240,14 @@ def predictions(request: Request) -> Response:
     order = _ordered(columns, show)
     start = page_start(request, len(order), ANSWERS)
     known = rows.traits()
-    telling = [name for name in rows.telling_traits(split) if name in known]
-    traits = {name: known[name] for name in dict.fromkeys([*telling, *known])}
+    named = rows.named_by(chosen.recipe)
+    ordered = trait_order(named)
+    telling = [name for name in rows.telling_traits(split, ordered) if name in known]
+    explained = [name for name in ordered if name in known]
+    traits = {name: known[name] for name in dict.fromkeys([*telling, *explained, *known])}
     by = request.query_params.get("by", "") or next(iter(traits), "")
+    shown = rows.take(columns.rows[order[start : start + ANSWERS]], split)
+    answers = with_stories(request, rows.with_originals(shown, split))
     return render(
         request,
         "predictions.html",
@@ -249,9 +255,7 @@ def predictions(request: Request) -> Response:
         run=chosen,
         label=viewed.label(chosen),
         split=split,
-        answers=with_stories(
-            request, rows.take(columns.rows[order[start : start + ANSWERS]], split)
-        ),
+        answers=answers,
         n=len(columns.rows),
         wrong=int((~columns.right).sum()),
         listed=len(order),
@@ -262,6 +266,10 @@ def predictions(request: Request) -> Response:
         show=show,
         shows=SHOWS,
         traits=traits,
+        telling=max(1, len(telling)),
+        named=named,
+        chance=rows.best_constant(split),
+        proofs=proofs(request, chosen, split, answers),
         by=by,
         groups=_by_trait(viewed, chosen, split, by) if by in traits else [],
     )
@@ -284,6 +292,28 @@ def with_stories(request: Request, answers: Sequence[ScoredAnswer]) -> list[Scor
         replace(one, story=lit_story(one.input, *places)) if places else one
         for one, places in zip(answers, lit, strict=True)
     ]
+
+
+def proofs(request: Request, run: Run, split: str, answers: Sequence[ScoredAnswer]) -> str:
+    """The address of the dataset that a run was evaluated on, if it is among the viewed folders."""
+    if not run.data or not answers:
+        return ""
+    for folder in state_of(request).folders.of_kind("dataset")[:MOST_DATASETS]:
+        try:
+            data = open_dataset(folder)
+            if data.manifest.get("digest") != run.data or split not in data.splits:
+                continue
+            # Runs that were evaluated on another recipe may call one of its splits the same.
+            row = data.splits[split].read(answers[0].index, 1)
+        except (TaskloomError, OSError):
+            continue
+        if row and row[0].example.input == answers[0].input:
+            return f"/data/{folder.name}/example"
+    return ""
+
+
+MOST_DATASETS = 50
+"""Maximum datasets that are looked at for that of a run."""
 
 
 def _ordered(columns: ScoreColumns, show: str) -> Any:

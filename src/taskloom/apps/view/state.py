@@ -1,17 +1,176 @@
-"""What the pages of one viewer share."""
+"""What the pages of one viewer share, among it audits of datasets: each in a process of its own, one
+at a time, with certificates kept in the cache.
+
+A certificate belongs to the bytes that were audited: sizes and times of all files are part of its
+key, not only the digest that the manifest states, which may be another dataset's.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 from starlette.requests import Request
 
-from taskloom.apps.view.audit_jobs import AuditJobs
+import taskloom
+from taskloom.apps.view.datasets import ViewedDataset
 from taskloom.apps.view.folders import ViewedFolder, ViewedFolders
 from taskloom.apps.view.stores import ViewedStore
 from taskloom.apps.view.suite_process import SuiteProcess
-from taskloom.core.errors import InputError
+from taskloom.core.child_process import ChildProcess, end_with_parent
+from taskloom.core.errors import InputError, TaskloomError
+from taskloom.core.files import atomic, cache_folder, json_digest
+from taskloom.data.dataset import MANIFEST
+
+PATIENCE = 1_800.0
+"""Seconds after which an audit is given up; one of a million examples takes some minutes."""
+
+LARGEST = 50 * 2**20
+"""Bytes of a certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditState:
+    """How far the audit of a dataset is.
+
+    Attributes:
+        state: `none` was asked for, `running`, `done` or `failed`.
+        certificate: What `Audit.to_dict` gives, when it is done.
+        problem: A sentence, where it failed.
+    """
+
+    state: str
+    certificate: dict[str, Any] | None = None
+    problem: str = ""
+
+
+class AuditJobs:
+    """The audits of one viewer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._one = threading.Lock()
+        self._running: set[str] = set()
+        self._problems: dict[str, str] = {}
+        self._process: ChildProcess | None = None
+        self._closed = False
+
+    def state(self, data: ViewedDataset) -> AuditState:
+        """Return how far the audit of a dataset is."""
+        key = audit_key(data)
+        with self._lock:
+            if key in self._running:
+                return AuditState("running")
+        certificate = _read(_place(key))
+        if certificate is not None:
+            return AuditState("done", certificate)
+        problem = self._problems.get(key, "")
+        return AuditState("failed", problem=problem) if problem else AuditState("none")
+
+    def start(self, data: ViewedDataset) -> None:
+        """Begin the audit of a dataset, unless it is running or done."""
+        key = audit_key(data)
+        with self._lock:
+            if key in self._running or _place(key).is_file():
+                return
+            self._running.add(key)
+            self._problems.pop(key, None)
+        threading.Thread(target=self._run, args=(key, data.folder.path), daemon=True).start()
+
+    def close(self) -> None:
+        """End the audit that is running."""
+        self._closed = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _run(self, key: str, folder: Path) -> None:
+        try:
+            with self._one:
+                problem = self._audit(key, folder)
+        finally:
+            with self._lock:
+                self._running.discard(key)
+        if problem:
+            self._problems[key] = problem
+
+    def _audit(self, key: str, folder: Path) -> str:
+        """Run the process and keep its certificate; return what went wrong."""
+        if self._closed:
+            return "the viewer has ended"
+        child = ChildProcess("taskloom.apps.view.state", str(folder), stdout=PIPE, stderr=PIPE)
+        self._process = child
+        output = child.communicate(PATIENCE)
+        if output is None:
+            return (
+                f"the audit took longer than {PATIENCE / 60:.0f} minutes; run 'taskloom audit'"
+                " instead"
+            )
+        out, errors = output
+        if child.end() or len(out) > LARGEST:
+            lines = errors.decode("utf-8", "replace").strip().splitlines()
+            last = lines[-1] if lines else "it was ended by the system"
+            return last[:600]
+        with atomic(_place(key)) as beside:
+            beside.write_bytes(out)
+        return ""
+
+
+def main() -> None:
+    """Audit the folder that the command line names, and print its certificate."""
+    from taskloom.data.audit import audit
+
+    end_with_parent()  # an audit may take half an hour, which nobody would wait for then
+    with suppress(AttributeError, OSError):  # not on Windows
+        os.nice(10)
+    try:
+        result = audit(sys.argv[1])
+    except TaskloomError as error:
+        sys.exit(str(error))
+    certificate = {
+        **result.to_dict(),
+        "failed": result.failed,
+        "misplaced": [one.split for one in result.misplaced],
+    }
+    print(json.dumps(certificate))
+
+
+def audit_key(data: ViewedDataset) -> str:
+    """Return what a certificate is kept under: the dataset's files as they are, and the version of
+    the audit.
+    """
+    files = [
+        data.folder.path / MANIFEST,
+        *(path for rows in data.splits.values() for path, _ in rows.files),
+    ]
+    marks = []
+    for path in files:
+        status = path.stat() if path.is_file() else None
+        marks.append([str(path), status.st_size, status.st_mtime_ns] if status else [str(path)])
+    return json_digest([taskloom.__version__, data.manifest["digest"], marks])
+
+
+def _place(key: str) -> Path:
+    return cache_folder("viewer", "audits", f"{key}.json")
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        certificate = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return certificate if isinstance(certificate, dict) else None
+
+
+if __name__ == "__main__":
+    main()
+
 
 FILTER = "trait."
 """Stands before the names of traits in a query."""

@@ -9,8 +9,8 @@ needs the data alone, not the generator, so it audits anybody's data.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from taskloom.core.descriptions import undescribed_table
 from taskloom.core.offers import TaskForm
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.registry import SUITES
-from taskloom.core.tables import counted, paragraph, percent, table
+from taskloom.core.tables import Table, counted, paragraph, percent, table
 from taskloom.data import Dataset, dataset
 from taskloom.data.audit.disguises import Alike
 from taskloom.data.audit.distribution import (
@@ -156,26 +156,102 @@ class Audit:
         return {**asdict(self), "leaks": leaks, "summary": self.summary}
 
 
-SPLIT_HEADS = (
-    "split",
-    "role",
-    "examples",
-    "duplicates",
-    "near",
-    "contradictions",
-    "answers",
-    "majority",
-    "evenness",
-)
-"""Heads of the columns of `split_rows`."""
+EXAMPLE = 160
+"""Maximum characters of an example that a table shows."""
 
 
-def split_rows(audit: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """A row for each split: repeats in it, and the balance of its answers.
+def certificate_tables(audit: Mapping[str, Any]) -> list[Table]:
+    """What an audit found, table by table, in the order in which a reader wants them: what makes
+    an audit fail comes first. Tables without rows are left out.
 
     Args:
         audit: An audit as `Audit.to_dict` or a certificate's JSON has it.
     """
+    tables = (
+        _overlap_table(audit["overlaps"]),
+        _pair_table(audit["pairs"]),
+        _held_out_table(audit["held_out"]),
+        _shortcut_table(audit["shortcuts"]),
+        _split_table(audit),
+        _constant_table(audit["constants"]),
+        _coverage_table(audit["coverage"]),
+        _divergence_table(audit["divergence"]),
+    )
+    return [one for one in tables if len(one)]
+
+
+_Found = Sequence[Mapping[str, Any]]
+
+
+def _marked(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], bad: Iterable[bool]
+) -> Table:
+    """A table in which rows that make the audit fail, or are shortcuts, are marked."""
+    marks = tuple("bad" if is_bad else "" for is_bad in bad)
+    return replace(table(heads, rows, title), marks=marks)
+
+
+def _example(examples: Sequence[Any]) -> str:
+    return str(examples[0])[:EXAMPLE] if examples else ""
+
+
+def _overlap_table(found: _Found) -> Table:
+    rows = []
+    for one in found:
+        verdict = "by design" if one["by_design"] else "note"
+        kinds = ", ".join(f"{kind} {n:,}" for kind, n in one.get("kinds", {}).items())
+        rows.append(
+            (
+                one["split"],
+                one["other"],
+                one["exact"],
+                one["near"],
+                percent(one["share"]),
+                kinds,
+                "LEAK" if one["leak"] else verdict,
+                _example(one["examples"]),
+            )
+        )
+    heads = ("rows of", "also in", "exact", "near", "share", "near by", "verdict", "for example")
+    return _marked("Overlaps between splits", heads, rows, [one["leak"] for one in found])
+
+
+def _pair_table(found: _Found) -> Table:
+    rows = []
+    for one in found:
+        share, example = percent(one["share"]), _example(one["examples"])
+        rows.append((one["split"], one["same"], one["reversed"], share, "LEAK", example))
+    heads = ("rows of", "same pair", "reversed", "share", "verdict", "for example")
+    title = "Pairs of an input and an answer that training has, or has the other way round"
+    return _marked(title, heads, rows, [True] * len(rows))
+
+
+def _held_out_table(found: _Found) -> Table:
+    right = [one["held_out"] == one["expected"] for one in found]
+    rows = []
+    for one, is_right in zip(found, right, strict=True):
+        verdict = "right" if is_right else "MISPLACED"
+        rows.append((one["split"], one["n"], one["held_out"], one["expected"], verdict))
+    heads = ("split", "examples", "held out", "should be", "verdict")
+    title = "Held-out examples: all of ood, none elsewhere"
+    return _marked(title, heads, rows, [not is_right for is_right in right])
+
+
+def _shortcut_table(found: _Found) -> Table:
+    """A row for each split, a column for each way to answer without doing the task."""
+    names = list(dict.fromkeys(one["baseline"] for one in found))
+    cells: dict[str, dict[str, str]] = {}
+    for one in found:
+        mark = " SHORTCUT" if one["flagged"] else ""
+        cells.setdefault(one["split"], {})[one["baseline"]] = percent(one["accuracy"]) + mark
+    rows = [(split, *(own.get(name, "–") for name in names)) for split, own in cells.items()]
+    flagged = {one["split"] for one in found if one["flagged"]}
+    title = "Shortcuts: accuracy without doing the task"
+    return _marked(title, ("split", *names), rows, [split in flagged for split in cells])
+
+
+def _split_table(audit: Mapping[str, Any]) -> Table:
+    """Repeats in each split, and the balance of its answers."""
     repeats = {one["split"]: one for one in audit["repeats"]}
     balance = {one["split"]: one for one in audit["balance"]}
     rows = []
@@ -188,7 +264,35 @@ def split_rows(audit: Mapping[str, Any]) -> list[tuple[Any, ...]]:
             evenness = f"{answers['evenness']:.3f}"
             spread = (answers["answers"], percent(answers["majority"]), evenness)
         rows.append((split, about["role"], about["n"], *counts, *spread))
-    return rows
+    heads = ("split", "role", "examples", "duplicates", "near", "contradictions", "answers")
+    title = "Duplicates within splits, balance of the answers"
+    return table((*heads, "majority", "evenness"), rows, title)
+
+
+def _constant_table(found: _Found) -> Table:
+    rows = [(one["split"], one["task"], one["like"], one["n"]) for one in found]
+    heads = ("split", "task that training lacks", "training has", "rows")
+    return table(heads, rows, "Tasks that equal a training task but for a constant")
+
+
+def _coverage_table(found: _Found) -> Table:
+    rows = []
+    for one in found:
+        if one["unseen_values"]:
+            examples = ", ".join(map(str, one["examples"][:3]))[:EXAMPLE]
+            counts = (one["values"], one["unseen_values"], percent(one["unseen_rows"]))
+            rows.append((one["split"], one["trait"], *counts, examples))
+    heads = ("split", "trait", "values", "not in training", "rows", "for example")
+    return table(heads, rows, "Coverage: values of traits that training lacks")
+
+
+def _divergence_table(found: _Found) -> Table:
+    rows = []
+    for one in found:
+        unseen = percent(one["unseen_compounds"])
+        rows.append((one["split"], f"{one['atoms']:.3f}", f"{one['compounds']:.3f}", unseen))
+    heads = ("split", "atoms", "compounds", "compounds not in training")
+    return table(heads, rows, "Divergence from training: 0 equal, 1 disjoint")
 
 
 STEPS = 8

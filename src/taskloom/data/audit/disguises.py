@@ -178,7 +178,9 @@ def find_forms(words: Words) -> Forms:
         sizes = words.sizes[at]
         starts = np.cumsum(sizes) - sizes
         place = (np.arange(len(words.ids)) - np.repeat(starts, sizes)).astype(np.uint64)
+        # A sum over the words of each text. The last bit is set, because 0 stands for short texts.
         bag[at] = np.add.reduceat(scramble(words.ids), starts) | np.uint64(1)
+        # Here a word's hash depends on its place, and all numbers count as the same word.
         masked = np.where(words.is_number, np.uint64(0), words.ids)
         ordered = scramble(masked + (place << np.uint64(32)))
         some = np.add.reduceat(words.is_number.astype(np.int64), starts) > 0
@@ -255,6 +257,8 @@ def _masked(words: Words, rows: I64) -> tuple[U64, I64]:
     hashes = scramble(ids + (place << np.uint64(32)))
     if not len(hashes):
         return hashes, np.zeros(0, dtype=np.int64)
+    # A text's hash is the sum of its words' hashes. For each word it is taken out of the sum, and
+    # what marks a gap at its place in a text of this length is put in.
     whole = np.add.reduceat(hashes, np.cumsum(sizes) - sizes)
     gap = scramble(place + (np.repeat(sizes, sizes).astype(np.uint64) << np.uint64(32)))
     return np.repeat(whole, sizes) - hashes + gap, np.repeat(rows, sizes)

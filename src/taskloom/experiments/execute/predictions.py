@@ -25,6 +25,7 @@ from taskloom.core.errors import DataError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
 from taskloom.core.scoring import answer_or_none, any_of, form_of
+from taskloom.core.seeding import Key
 from taskloom.data import Dataset, Examples, dataset
 from taskloom.experiments import files as run_files
 from taskloom.experiments.spec.cell_data import CellData
@@ -79,7 +80,7 @@ class SplitPart:
         split: The split.
         by: `task`, or the trait that names the task of a row.
         task: The only task that is used; empty: all.
-        limit: The most rows that are used, drawn evenly over those that there are; 0: all.
+        limit: The most rows that are used, spread over those that there are; 0: all.
         rows: Positions of the rows that are used, among those that the limit allows; empty: all.
     """
 
@@ -105,9 +106,19 @@ def read_part(part: SplitPart) -> Examples:
         own = pc.fill_null(pc.equal(task_column(rows.table, part.by), part.task), False)
         rows = Examples(rows.table.filter(own), rows.manifest, part.split)
     if part.limit and len(rows) > part.limit:
-        # Some splits are sorted, by task or by length: the first rows would be of one kind.
-        rows = _chosen(rows, [i * len(rows) // part.limit for i in range(part.limit)], part.split)
+        rows = _chosen(rows, spread(len(rows), part.limit), part.split)
     return _chosen(rows, part.rows, part.split) if part.rows else rows
+
+
+def spread(n: int, limit: int) -> list[int]:
+    """Positions of `limit` of n rows: one drawn from each of as many stretches of equal length.
+
+    Some splits are sorted, by task or by length, so the first rows would be of one kind. Others
+    repeat with a period, so every tenth row would be too: bAbI 1 asks after 2, 4, 6, 8 and 10
+    sentences. The draw depends on the two numbers alone, so a split and its twins keep the same rows.
+    """
+    rng = Key("limit", n, limit).random()
+    return [rng.randrange(i * n // limit, (i + 1) * n // limit) for i in range(limit)]
 
 
 def _chosen(rows: Examples, positions: Sequence[int], split: str) -> Examples:

@@ -388,7 +388,7 @@ def fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
     the split that chooses.
     """
     train, tests = _splits(store, cell)
-    learner: Any = _with_cache(store, cell)
+    learner: Any = _to_the_end(_with_cache(store, cell), cell, tests)
     if getattr(learner, "shots", 0) and isinstance(cell.data, CellData):
         train = asked_as(learner, cell.data, train)
     if cell.best_of.seeds == 1:
@@ -426,13 +426,13 @@ def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chose
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
-    """Return the learner; one that asks an endpoint and names no cache keeps the answers in the
-    store, since they are paid for.
+    """Return the learner; one that keeps replies and names no cache keeps them in the store.
 
     Not where the model is kept: its card would name a file of this machine.
     """
     learner: Any = cell.learner
-    if getattr(learner, "cache", None) != "" or cell.keep.model:
+    keeps_replies = getattr(learner, "keeps_replies", False)
+    if not keeps_replies or learner.cache or cell.keep.model:
         return cell.learner
     replaced: Learner = dataclasses.replace(
         learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve())
@@ -515,6 +515,18 @@ def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
 
 def _patience(cell: Cell) -> int:
     return int((cell.settings.get("training") or {}).get("patience") or 0)
+
+
+def _to_the_end(learner: Any, cell: Cell, tests: Mapping[str, Any]) -> Any:
+    """The learner without early stopping if its task has no row in the split to stop by, though the
+    recipe has that split: one small task must not cost the others their study.
+    """
+    split = cell.best_of.split
+    named = {one.name for part in cell.data.parts for one in part.plan.splits}
+    if not _patience(cell) or split in tests or split not in named:
+        return learner
+    print(f"{cell.task or cell.data.name} has no row in '{split}': trained to the end")
+    return dataclasses.replace(learner, training=dataclasses.replace(learner.training, patience=0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,20 +331,72 @@ def _metric(row: Mapping[str, Any], path: Path) -> str:
 
 
 def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem:
-    reply = _first_text(row.get("filtered_resps") or row.get("resps"))
     score = row.get(metric)
     if not isinstance(score, int | float):
         raise DataError(f"{path}: item {row['doc_id']} has no number for {metric}")
     doc = row.get("doc")
+    doc = doc if isinstance(doc, dict) else {}
+    targets = (str(row.get("target", "")),)
+    choices, chosen = _choice(row)
+    if choices:
+        reply = prediction = choices[chosen]
+        # The target of a choice is its number.
+        number = int(targets[0]) if targets[0].isdecimal() else len(choices)
+        targets = (choices[number],) if number < len(choices) else targets
+    else:
+        reply = _first_text(row.get("resps"))
+        prediction = _first_text(row.get("filtered_resps") or row.get("resps"))
+    record = _record(doc)
     return LoggedItem(
         id=str(row["doc_id"]),
         input=_prompt(row),
-        targets=(str(row.get("target", "")),),
-        prediction=str(reply),
+        targets=record.targets if record else targets,
+        prediction=prediction,
         score=float(score),
-        traits=_traits(doc if isinstance(doc, dict) else None),
-        reply=_first_text(row.get("resps")),
+        traits=_traits(record.traits if record else doc),
+        reply=reply,
     )
+
+
+def _choice(row: Mapping[str, Any]) -> tuple[list[str], int]:
+    """Texts of the choices of an item whose likelihoods were compared, and the index of the
+    likeliest one; empty if the model replied with a text.
+    """
+    asked, replies = row.get("arguments"), row.get("resps")
+    texts = []
+    likelihoods = []
+    try:
+        requests = asked.values() if isinstance(asked, dict) else asked
+        for request, reply in zip(requests or (), replies or (), strict=True):
+            pair = request.values() if isinstance(request, dict) else request
+            _, text = pair
+            ((likelihood, is_greedy),) = reply
+            if str(is_greedy) not in ("True", "False"):
+                return [], 0
+            texts.append(str(text).strip())
+            likelihoods.append(float(likelihood))
+    except (TypeError, ValueError):  # another shape: a text
+        return [], 0
+    return texts, max(range(len(texts)), key=likelihoods.__getitem__, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What a document of one of Taskloom's own tasks has of its example."""
+
+    targets: tuple[str, ...]
+    traits: dict[str, Any]
+
+
+def _record(doc: Mapping[str, Any]) -> _Record | None:
+    """Read a Taskloom example from a document; None if it is of another task."""
+    try:
+        record = json.loads(doc["record"])
+        targets, traits = record["targets"], record["traits"]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return None
+    is_example = isinstance(targets, list) and isinstance(traits, dict)
+    return _Record(tuple(map(str, targets)), traits) if is_example else None
 
 
 def _first_text(replies: object) -> str:

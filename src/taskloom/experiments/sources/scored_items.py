@@ -88,8 +88,11 @@ def pack_items(rows: pa.Table, traits: Sequence[str]) -> dict[str, Any]:
     of = []
     columns = (rows[name].to_pylist() for name in ("targets", "traits", "task"))
     for targets, pairs, task in zip(*columns, strict=True):
-        known = {TASK: task, **dict(pairs or ()), ANSWER: targets[0] if targets else None}
-        of.append(kinds.setdefault(tuple(known.get(name) for name in names), len(kinds)))
+        answer = targets[0] if targets else None
+        known = {TASK: task, **dict(pairs or ()), ANSWER: answer}
+        kind = tuple(known.get(name) for name in names)
+        # A kind that is new gets the next number.
+        of.append(kinds.setdefault(kind, len(kinds)))
     return {"traits": names, "kinds": [list(kind) for kind in kinds], "of": of}
 
 

@@ -275,11 +275,7 @@ def expand(experiment: Experiment) -> list[Cell]:
         for block in experiment.recipes
         for d in read_data(block, _part(experiment.grid, "recipe."))
     ]
-    learners = [
-        x
-        for block in experiment.learners
-        for x in _learners(block, _part(experiment.grid, "learner."))
-    ]
+    learners = list(tried_learners(experiment))
     _check_grid(experiment, learners)
     splits = SplitFinder()
     cells: dict[str, Cell] = {}
@@ -421,6 +417,13 @@ def _check_grid(
             )
 
 
+def tried_learners(experiment: Experiment) -> Iterator[tuple[dict[str, Any], str, Learner]]:
+    """The learners of an experiment at each point of its grid: spelling, name and learner."""
+    grid = _part(experiment.grid, "learner.")
+    for block in experiment.learners:
+        yield from _learners(block, grid)
+
+
 def _learners(
     block: str | dict[str, Any], grid: Mapping[str, list[Any]]
 ) -> Iterator[tuple[dict[str, Any], str, Learner]]:
@@ -496,7 +499,8 @@ class EvaluatedSplit:
     def identity(self) -> list[str]:
         """What it contributes to the digest of a run."""
         names = [self.name] if self.name == self.split else [self.name, self.split]
-        return [*names, self.data.key, *([f"limit {self.limit}"] if self.limit else [])]
+        # A limit used to take every k-th row; "drawn" keeps such runs apart from today's.
+        return [*names, self.data.key, *([f"limit {self.limit} drawn"] if self.limit else [])]
 
 
 class SplitFinder:

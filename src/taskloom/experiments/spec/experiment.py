@@ -174,8 +174,8 @@ class Experiment(Fields):
         evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for
             its test splits, also as a block with `only: [SPLIT]`. By default all test splits of the
             recipe and of the recipe that it names as `tested_by`.
-        limit: The most examples of each evaluated split that are answered, drawn evenly over the
-            split; 0: all. A run with a limit is another run.
+        limit: The most examples of each evaluated split that are answered, drawn at random
+            from equal stretches of the split; 0: all. A run with a limit is another run.
         until: Ask learners that answer without training until their accuracy is certain: the
             half-width of its 95 % interval (`0.02`), `decided`, or a block `{goal: 0.02, budget:
             5usd}`. `limit` is then the maximum. Learners with a training loop

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from taskloom.core.errors import ParameterError, nearest
@@ -40,7 +40,7 @@ from taskloom.learners.interface import (
     report_answers,
     texts,
 )
-from taskloom.learners.models.client import Message, ModelReply, Question
+from taskloom.learners.models.client import TOO_LONG, Message, ModelReply, Question
 from taskloom.learners.pretrained.in_context import (
     KNOWN,
     Prompt,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ANSWERED = "answered"
-"""Outcome of a reply that has an answer. The others: `refused`, `filtered`, `cut off`, `only
-thinking`, `empty` and `no answer` (a text in which the extraction finds none).
+"""Outcome of a reply that has an answer. The others: `refused`, `filtered`, `too long`, `cut off`,
+`only thinking`, `empty` and `no answer` (a text in which the extraction finds none).
 """
 
 SHOTS_AS = ("messages", "prompt")
@@ -107,22 +107,36 @@ def read_prices(prices: Mapping[str, float] | str | None, model: str) -> tuple[f
                 " file"
             )
         return float(prices["in"]), float(prices["out"])
-    path = path_of(prices)
+    return _price_of_table(path_of(prices), model)
+
+
+def _price_of_table(path: Path, model: str) -> tuple[float, float] | None:
+    """Return a model's price by a table of LiteLLM's format; None if it is not in the table."""
     try:
         table = json.loads(path.read_bytes())
-        row = table.get(model) or table.get(model.partition("/")[2])
-        if row is None:
-            return None
-        return row["input_cost_per_token"] * MILLION, row["output_cost_per_token"] * MILLION
-    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise LearnerError(
-            f"prices: {path} is not a JSON file with 'input_cost_per_token' and"
-            f" 'output_cost_per_token' for each model ({type(error).__name__})"
-        ) from error
+    except OSError as error:
+        raise LearnerError(f"prices: {path} cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise LearnerError(f"prices: {path} is not a JSON file ({error})") from error
+    if not isinstance(table, dict):
+        raise LearnerError(f"prices: {path} must have one JSON object, with a key for each model")
+    row = table.get(model) or table.get(model.partition("/")[2])
+    if row is None:
+        return None
+    costs = []
+    for name in ("input_cost_per_token", "output_cost_per_token"):
+        cost = row.get(name) if isinstance(row, dict) else None
+        if cost is None or not _is_price(cost):
+            raise LearnerError(
+                f"prices: {path} has no number of at least 0 as '{name}' of '{model}'"
+            )
+        costs.append(cost * MILLION)
+    return costs[0], costs[1]
 
 
-def _is_price(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+def _is_price(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < float("inf")
 
 
 class Asker(Protocol):
@@ -177,6 +191,9 @@ class FittedChat:
         """
         asked = [self.messages(text) for text in texts(inputs)]
         note = noting()
+        if self.learner.prices and self.learner.price is None:
+            name = self.learner.model
+            note(f"prices: {self.learner.prices} has no price of '{name}', so costs are unknown")
         longest = self.learner.longest_answer
         received = self.asker.ask(asked, longest, report_answers, note, self.seed)
         pairs = zip(asked, received, strict=True)
@@ -218,6 +235,8 @@ class FittedChat:
             return "refused"
         if reply.finish == "content_filter":
             return "filtered"
+        if reply.finish == TOO_LONG:
+            return TOO_LONG
         if reply.finish == "length" and not is_finished(said, self.prompt.how):
             return "cut off"
         if said.strip():
@@ -303,10 +322,16 @@ class ChatLearner(WithoutSteps[FittedChat]):
     prices: dict[str, float] | str | None = field(default=None, hash=False, metadata={ASIDE: True})
 
     name: ClassVar[str] = ""
+    keeps_replies: ClassVar[bool] = True
+    """True if replies are kept in a cache, because they are paid for or take a while."""
 
     @property
     def label(self) -> str:
-        """What tables, pages and files call the learner: the model's name."""
+        """What tables, pages and files call the learner: the model's name; of a path, which a local
+        server may call its model by, the last part.
+        """
+        if self.model.startswith(("/", "./", "../", "~")):
+            return PurePosixPath(self.model).name
         return self.model or self.name
 
     @cached_property

@@ -6,7 +6,8 @@ is halved when the endpoint says that it is too much (429). Replies are kept by 
 request, so a run that was stopped asks only what is open.
 
 A reply is data: empty, refused, filtered and cut-off ones are kept like any other and have no
-answer. Only a server that fails ends a run. Secrets are hidden before anything is kept or shown.
+answer. Only a server that fails ends a run: one that cannot be reached with the first question that has used
+up its attempts, any other after `MOST_FAILED_IN_ROW` such questions. Secrets are hidden before anything is kept or shown.
 """
 
 from __future__ import annotations
@@ -51,8 +52,34 @@ LONGEST_REQUESTED_WAIT = 600.0
 NOTED_WAIT = 5.0
 """Seconds of a requested wait from which it is announced."""
 
+MOST_FAILED_IN_ROW = 8
+"""Questions in a row without a usable answer, after all their attempts, that end a run: then the
+server fails and not the question. Otherwise a server that is down is asked all questions six times
+each, which takes minutes for hundreds.
+"""
+
 MOST_BYTES = 2**22
 """Maximum reply size in bytes. Longer replies are rejected."""
+
+
+FILTER_CODES = ("content_filter", "content_policy_violation", "invalid_prompt")
+"""Codes of refusals of one question by a content filter: Azure OpenAI, OpenAI's images and its
+reasoning models.
+"""
+
+TOO_LONG = "too long"
+"""`finish` of a reply to a question that does not fit into the model's context."""
+
+_TOO_LONG = re.compile(
+    r"context.length|context.size|context.window|maximum.context|too.many.(?:input.)?tokens"
+    r"|(?:prompt|input|request).is.too.long|string_above_max_length",
+    re.IGNORECASE,
+)
+"""What OpenAI, vLLM, llama.cpp, Anthropic and others say to such a question."""
+
+
+SHORTER = "set a smaller longest_answer, or give the server a larger context"
+"""What to do if no question fits."""
 
 
 class EndpointError(LearnerError):
@@ -102,7 +129,8 @@ class ModelReply:
         text: What the model wrote, thoughts included; empty if there is nothing.
         thinking: Thoughts that the endpoint sent apart.
         finish: Why the model stopped, as the endpoint says (`stop`, `length`, `content_filter`);
-            `refusal` for a refusal that was sent in place of a text; may be empty.
+            `refusal` for a refusal that was sent in place of a text; `TOO_LONG` for a question that
+            was not accepted; may be empty.
         tokens_in: Tokens of the question; None if the endpoint does not say.
         tokens_out: Tokens of the reply, thinking included.
         tokens_thinking: Tokens of the thoughts alone.
@@ -280,6 +308,10 @@ class ModelClient:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._fault = ""
+        self._is_noted = False
+        self._answered = 0
+        self._failed_in_row = 0
+        self._too_long: list[str] = []
 
     def ask(
         self,
@@ -299,7 +331,8 @@ class ModelClient:
             sample: Which of several independent replies to the same questions is wanted.
         """
         self._stop.clear()
-        self._note = note
+        self._note, self._is_noted, self._failed_in_row = note, False, 0
+        self._too_long.clear()
         digests = [self._digest(q, most_tokens, sample) for q in questions]
         answers: dict[str, ModelReply] = {}
         open_: dict[str, Question] = {}
@@ -339,15 +372,16 @@ class ModelClient:
                 if self._fault and isinstance(worst, BudgetSpent)
                 else ""
             )
-            where = (
-                f"in the cache {self.cache.path}"
-                if self.cache.path
-                else "kept in memory; cache: FILE keeps them"
-            )
+            where = ""
+            if answered and self.cache.path:
+                where = f" and are in the cache {self.cache.path}"
+            elif answered:
+                where = " and are kept in memory; cache: FILE keeps them"
             raise type(worst)(
-                f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are"
-                f" {where})"
+                f"{worst}{why} ({answered} of {len(open_)} open questions were answered{where})"
             )
+        if answers and all(reply.finish == TOO_LONG for reply in answers.values()):
+            raise EndpointError(f"the endpoint {self._too_long[0]}; {SHORTER}")
         return [answers[d] for d in digests]
 
     def _digest(self, question: Question, most_tokens: int, sample: int = 0) -> str:
@@ -370,6 +404,7 @@ class ModelClient:
 
     def _one(self, digest: str, question: Question, most_tokens: int) -> ModelReply:
         """Ask until there is a reply, and keep it."""
+        before = self._answered
 
         def once() -> ModelReply:
             if self._stop.is_set():
@@ -379,6 +414,7 @@ class ModelClient:
                     return self._try(question, most_tokens)
             except TryLater as error:
                 self._fault = str(error)
+                self._note_failure(error)
                 raise
 
         try:
@@ -386,22 +422,68 @@ class ModelClient:
         except _NoText:
             reply = ModelReply()  # one item without a text must not cost a run all others
         except TryLater as error:
+            self._count_failure(error, before)
             raise EndpointError(
                 f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last"
                 f" time it {error}"
             ) from error
         except Refused as error:
+            if error.code in FILTER_CODES:
+                return self._received(digest, ModelReply(finish="content_filter"))
+            if _is_too_long(error) and self._others_fit(str(error)):
+                return ModelReply(finish=TOO_LONG)  # not kept: a server's context may grow
             self._stop.set()  # every other request would be refused, too
             remedy = self._remedy(error, question, most_tokens)
             raise EndpointError(f"the endpoint {error}; {remedy}") from error
+        return self._received(digest, reply)
+
+    def _received(self, digest: str, reply: ModelReply) -> ModelReply:
+        """Count a reply and keep it."""
+        with self._lock:
+            self._answered += 1
+            self._failed_in_row = 0
         self.gate.went_well()
         self._keep(digest, reply)
         return reply
+
+    def _others_fit(self, problem: str) -> bool:
+        """Count a question that does not fit; False if it seems that none does.
+
+        Args:
+            problem: What the server says.
+        """
+        with self._lock:
+            self._too_long.append(problem)
+            are_few = len(self._too_long) < MOST_FAILED_IN_ROW
+            return are_few or self._answered + self.spent.cached > 0
+
+    def _note_failure(self, error: TryLater) -> None:
+        """Announce the first failure, because the attempts that follow take a while."""
+        is_expected = isinstance(error, _NoText) or error.wait or self.limits.attempts == 1
+        if self._is_noted or self._note is None or is_expected:
+            return
+        self._is_noted = True
+        self._note(f"trying up to {self.limits.attempts} times, because the endpoint {error}")
+
+    def _count_failure(self, error: TryLater, answered_before: int) -> None:
+        """Stop if no other question can be expected to be answered.
+
+        Args:
+            error: Why the last attempt at a question failed.
+            answered_before: Questions that had been answered before its first attempt.
+        """
+        with self._lock:
+            self._failed_in_row += 1
+            is_down = error.is_unreachable and self._answered == answered_before
+            if is_down or self._failed_in_row >= MOST_FAILED_IN_ROW:
+                self._stop.set()
 
     def _remedy(self, error: Refused, question: Question, most_tokens: int) -> str:
         """What a person can do about a refusal: change the parameter that it names."""
         if error.status not in (400, 422):
             return "check url, model and key"
+        if _is_too_long(error):
+            return SHORTER
         sent = self.form.settings(most_tokens)
         named = [name for name in sent if name == error.parameter]
         named = named or [name for name in sent if _names(str(error), name)]
@@ -511,6 +593,12 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
 
 class _NoText(TryLater):
     """A reply without a text and without a reason for that, which another try may have."""
+
+
+def _is_too_long(error: Refused) -> bool:
+    """True if a server refuses a question because it does not fit into the context."""
+    by_words = error.status in (400, 413, 422) and _TOO_LONG.search(f"{error.code} {error}")
+    return bool(by_words)
 
 
 def _names(text: str, word: str) -> bool:

@@ -158,6 +158,7 @@ class LocalChat(ChatLearner):
     device: str = "auto"
 
     name: ClassVar[str] = "local-chat"
+    keeps_replies: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

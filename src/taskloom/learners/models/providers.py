@@ -12,10 +12,12 @@ import os
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
+
+from pydantic import ValidationError
 
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import path_of
@@ -36,6 +38,11 @@ from taskloom.learners.pretrained.in_context import read_prompt
 
 FINISHES = {"max_tokens": "length", "model_length": "length"}
 """Inspect's reasons for the end of a reply under the names of the OpenAI protocol."""
+
+BATCH_AT_ONCE = 1000
+"""Questions that are open at one time in batch mode, if `at_once` is smaller. A batch may take hours,
+so the questions of a run should share one.
+"""
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
@@ -71,13 +78,20 @@ class ProviderClient(ModelClient):
     ) -> None:
         identity = {**settings, **({"arguments": arguments} if arguments else {})}
         keys = [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+        seconds = max(1, round(limits.timeout))
+        # Inspect gives up a try after `attempt_timeout`, and tries again until `timeout`.
+        how: dict[str, Any] = {"attempt_timeout": seconds, "timeout": seconds}
+        is_batch = bool(batch or settings.get("batch"))
+        if is_batch:
+            how = {"batch": True}
+            limits = replace(limits, at_once=max(limits.at_once, BATCH_AT_ONCE))
         super().__init__("inspect", model, "", limits, cache, RequestForm(identity), secrets=keys)
         self._hidden = Secrets(*keys)
         self._arguments = arguments
-        self._settings = {**settings, **({"batch": True} if batch else {})}
+        self._settings = {**how, **settings}
         self._opening = threading.Lock()
-        if batch:
-            self.gate.limit = limits.at_once  # a batch waits for all of its requests
+        if is_batch:
+            self.gate.limit = limits.at_once  # all at once: the first batch is sent after seconds
 
     @cached_property
     def _opened(self) -> tuple[Any, asyncio.AbstractEventLoop]:
@@ -98,23 +112,41 @@ class ProviderClient(ModelClient):
     def _request(self, question: Question, most_tokens: int) -> tuple[ModelReply, int | None]:
         with self._opening:
             model, loop = self._opened
-        from inspect_ai.model import GenerateConfig
-
-        config = GenerateConfig(
-            max_tokens=most_tokens, timeout=int(self.limits.timeout) or 1, **self._settings
-        )
+        config = self._config(most_tokens)
         try:
             asked = _generate(model, messages_of(question), config)
             output = asyncio.run_coroutine_threadsafe(asked, loop).result()
         except Exception as error:  # each provider's package has its own errors
-            if _PASSING.search(f"{type(error).__name__} {error}"):
-                raise TryLater(f"failed: {self._sentence(error)}") from error
-            raise Refused(f"refuses the request: {self._sentence(error)}", 400) from error
+            cause = _cause(error)
+            kind = type(cause).__name__
+            if kind == "AttemptTimeoutError":
+                problem = f"gave no whole answer within {self.limits.timeout:g} seconds"
+                raise TryLater(problem) from error
+            if _PASSING.search(f"{kind} {cause}"):
+                raise TryLater(f"failed: {self._sentence(cause)}") from error
+            raise Refused(f"refuses the request: {self._sentence(cause)}", 400) from error
         return _read_output(output)
 
-    def _sentence(self, error: Exception) -> str:
+    def _config(self, most_tokens: int) -> Any:
+        """Inspect's settings of a request."""
+        from inspect_ai.model import GenerateConfig
+
+        try:
+            return GenerateConfig(**{"max_tokens": most_tokens, **self._settings})
+        except ValidationError as error:
+            first = error.errors()[0]
+            names = "".join(f"{name}: " for name in first["loc"])
+            raise LearnerError(f"request: {names}{first['msg']}") from error
+
+    def _sentence(self, error: BaseException) -> str:
         text = " ".join(str(error).split()) or type(error).__name__
         return self._hidden.hide_in_message(text)[:200]
+
+
+def _cause(error: Exception) -> BaseException:
+    """The error of the last of Inspect's own tries, which it wraps."""
+    last = getattr(error, "last_attempt", None)
+    return (last.exception() if last is not None else None) or error
 
 
 async def _generate(model: Any, messages: Sequence[dict[str, str]], config: Any) -> Any:
@@ -174,7 +206,8 @@ class ProviderModel(ChatLearner):
 
     Attributes:
         arguments: Further arguments for the provider, such as `{base_url: …}`.
-        batch: Use the provider's batch mode, which is cheaper and may take hours.
+        batch: Use the provider's batch mode, which is cheaper and may take hours. Up to 1,000
+            questions are asked at once, or `at_once` if that is more.
     """
 
     arguments: dict[str, Any] | None = field(default=None, hash=False, metadata={"later": True})

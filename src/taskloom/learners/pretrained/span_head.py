@@ -13,12 +13,12 @@ import torch
 from taskloom.core.errors import nearest
 from taskloom.core.example import Example
 from taskloom.core.scoring import AnyOf
-from taskloom.learners.interface import LearnerError, check_candidates, texts
+from taskloom.learners.interface import LearnerError, texts
 from taskloom.learners.pretrained.encoding import EncodedRows
 from taskloom.learners.pretrained.fitted import FittedLanguageModel
 from taskloom.learners.pretrained.forward import IGNORED, collate, point
 from taskloom.learners.pretrained.models import Base
-from taskloom.learners.scratch.answer_spans import Pointed, ask, split_question
+from taskloom.learners.scratch.answer_spans import Pointed, ask, split_question, weigh_all
 from taskloom.learners.training.out_of_memory import in_halves
 from taskloom.learners.training.step import computing
 
@@ -101,15 +101,8 @@ class Pointing(FittedLanguageModel):
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the log-probability of each candidate, wherever it stands; minus infinity for what
-        is not in the input.
-        """
-        inputs = texts(inputs)
-        check_candidates(inputs, candidates)
-        return [
-            [pointed.weigh(c) for c in row]
-            for pointed, row in zip(self._point(inputs), candidates, strict=True)
-        ]
+        """The log-probability of each candidate; see `weigh_all`."""
+        return weigh_all(self._point, inputs, candidates)
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
         """Return the share of acceptable answers, and the mean loss of start and end where the

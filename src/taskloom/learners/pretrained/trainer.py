@@ -39,12 +39,11 @@ from taskloom.learners.pretrained.encoding import EncodedRows, draw_targets
 from taskloom.learners.pretrained.forward import IGNORED, Batch, collate, losses, send
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.training import checkpoint
-from taskloom.learners.training.batches import Order
 from taskloom.learners.training.checkpoint import Watch, watching
-from taskloom.learners.training.optimiser import GROWTH_STEPS
+from taskloom.learners.training.loop import Order
 from taskloom.learners.training.out_of_memory import is_short
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.step import computing, pick_precision, using_threads
+from taskloom.learners.training.step import GROWTH_STEPS, computing, pick_precision, using_threads
 
 Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, float]]]
 """Maps the indices of some tasks and their rows of a split to each task's score and loss."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import QUESTION_MARK, Example
-from taskloom.learners.interface import LearnerError
+from taskloom.learners.interface import LearnerError, check_candidates, texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -176,6 +176,32 @@ class Pointed:
             if a in starts and b in ends:  # else the text begins or ends inside a token
                 logprobs.append(float(self.start[starts[a]] + self.end[ends[b]]))
         return float(np.logaddexp.reduce(logprobs)) if logprobs else -math.inf
+
+
+class Weighing(Protocol):
+    """Output for one input that knows how likely a text is its answer."""
+
+    def weigh(self, candidate: str) -> float:
+        """The log-probability that the answer is this text."""
+
+
+def weigh_all(
+    point: Callable[[list[str]], Iterable[Weighing]],
+    inputs: Sequence[str],
+    candidates: Sequence[Sequence[str]],
+) -> list[list[float]]:
+    """The log-probability of each candidate, wherever it occurs in its input; minus infinity for
+    what does not.
+
+    Args:
+        point: The model.
+        inputs: The inputs.
+        candidates: The candidates for each input.
+    """
+    inputs = texts(inputs)
+    check_candidates(inputs, candidates)
+    pairs = zip(point(inputs), candidates, strict=True)
+    return [[pointed.weigh(candidate) for candidate in row] for pointed, row in pairs]
 
 
 @dataclass(frozen=True, slots=True)

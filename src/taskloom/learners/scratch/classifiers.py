@@ -181,8 +181,7 @@ class Stacked(Generic[F]):
         same sizes; see `train_each`.
         """
         need_torch()
-        from taskloom.learners.training.batches import LearningData
-        from taskloom.learners.training.loop import train_each
+        from taskloom.learners.training.loop import LearningData, train_each
 
         all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         ready = [self.prepare(train, evaluation_splits(evaluate)) for train, evaluate in data]

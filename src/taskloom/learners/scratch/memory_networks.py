@@ -92,7 +92,7 @@ class EntNetLearner(Storied):
 
     def network_for(self, reader: Stories, classes: int) -> Net:
         """Build the network; see `nets.entnet`."""
-        from taskloom.learners.scratch.nets.entnet import EntNet
+        from taskloom.learners.scratch.nets.memory import EntNet
 
         return EntNet(len(reader.words.words), classes, reader.sentence, self.state, self.slots)
 
@@ -127,8 +127,8 @@ class STMLearner(Storied):
     name: ClassVar[str] = "stm"
 
     def network_for(self, reader: Stories, classes: int) -> Net:
-        """Build the network; see `nets.stm`."""
-        from taskloom.learners.scratch.nets.stm import STM
+        """Build the network; see `nets.memory`."""
+        from taskloom.learners.scratch.nets.memory import STM
 
         sizes = (self.embedding, self.state, self.hidden, self.slots)
         return STM(len(reader.words.words), classes, reader.sentence, *sizes)

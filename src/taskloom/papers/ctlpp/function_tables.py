@@ -26,16 +26,17 @@ from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.study import StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_mean, judge_share
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
-from taskloom.experiments.statistics.distributions import beta_quantile
-from taskloom.experiments.table import Runs
-from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
-from taskloom.papers.ctlpp.experiments import function_table_experiments
-from taskloom.papers.ctlpp.rank_correlations import (
+from taskloom.experiments.statistics import Estimate, holm, over_task_differences, over_tasks
+from taskloom.experiments.statistics.distributions import (
+    beta_quantile,
     bootstrap_interval,
     order_chance,
     rank_correlation,
+    t_two_sided,
 )
+from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
+from taskloom.papers.ctlpp.experiments import function_table_experiments
 from taskloom.papers.ctlpp.runs import Trainings, trainings
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
@@ -82,6 +83,11 @@ class TableNetworks:
     def ood(self) -> list[float]:
         """Accuracy of each network on unseen compositions."""
         return [network.ood for network in self.networks]
+
+    @property
+    def learned(self) -> list[float]:
+        """Accuracy of each network that learned the training compositions."""
+        return [network.ood for network in self.networks if network.iid > CONVERGED]
 
     @property
     def mean(self) -> float:
@@ -181,14 +187,18 @@ def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
     series = {}
     for own in alike.values():
         first = own[0]
-        drawn = f"{first.processes} processes" if first.processes else f"{first.draw} draw"
-        series[f"{first.label}, {first.variant}, {drawn}"] = _function_tables(runs, own)
+        series[f"{first.label}, {first.variant}, {_drawn(first)}"] = _function_tables(runs, own)
     return series
+
+
+def _drawn(group: Trainings) -> str:
+    """How the training data were drawn, for labels."""
+    return f"{group.processes} processes" if group.processes else f"{group.draw} draw"
 
 
 def _rest(group: Trainings) -> str:
     """Everything that two trainings must have in common to be compared."""
-    varied = ("recipe.table_seed", "recipe.tables", "recipe.seed")
+    varied = ("recipe.table_seed", "recipe.tables", "recipe.group_distance", "recipe.seed")
     return json.dumps(
         {name: value for name, value in group.conditions.items() if not name.startswith(varied)}
     )
@@ -211,12 +221,25 @@ def _function_tables(runs: Runs, groups: Sequence[Trainings]) -> list[TableNetwo
     for world, own in worlds.values():
         functions = json.dumps(sorted(world.images.tolist()))
         name = f"table {own[0].table_seed}"
-        if own[0].conditions.get("recipe.tables") is not None:
+        if _given_in_full(own[0]):
             name = given.setdefault(functions, f"functions {len(given) + 1}")
         networks = [network for group in own for network in _networks(group)]
         networks.sort(key=lambda network: (network.data_seed, network.seed))
         found.append(TableNetworks(name, functions, group_distance(world), tuple(networks), own[0]))
-    return sorted(found, key=lambda table: (int(table.name.split()[-1]), table.distance))
+    return sorted(found, key=_by_number)
+
+
+def _by_number(table: TableNetworks) -> tuple[str, int, float]:
+    kind, number = table.name.split()
+    return kind, int(number), table.distance
+
+
+def _given_in_full(group: Trainings) -> bool:
+    """True if the recipe lists the function tables."""
+    return any(
+        name.startswith("recipe.tables") and value is not None
+        for name, value in group.conditions.items()
+    )
 
 
 def _networks(group: Trainings) -> Iterator[Network]:
@@ -226,19 +249,47 @@ def _networks(group: Trainings) -> Iterator[Network]:
             yield Network(group.data_seed, seed, iid.get(seed, 1.0), ood[seed])
 
 
-def _regrouped(own: Sequence[TableNetworks]) -> list[tuple[TableNetworks, TableNetworks]]:
-    """Pairs of tables with the same functions: the grouping with the smallest distance and that
-    with the largest.
-    """
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """Mean ood accuracy on the same functions in two groupings, of networks that learned."""
+
+    near: float
+    """With the smallest distance of the groups."""
+
+    far: float
+    """With the largest."""
+
+    @property
+    def gain(self) -> float:
+        """Accuracy gained by the smallest distance."""
+        return self.near - self.far
+
+
+def _regrouped(own: Sequence[TableNetworks]) -> dict[str, Regrouping]:
+    """Regroupings by their functions. Groupings on which no network learned are left out."""
     by_functions: dict[str, list[TableNetworks]] = {}
     for table in own:
         by_functions.setdefault(table.functions, []).append(table)
-    pairs = []
-    for alike in by_functions.values():
+    found = {}
+    for functions, alike in by_functions.items():
         ranked = sorted(alike, key=lambda table: table.distance)
-        if len(ranked) > 1:
-            pairs.append((ranked[0], ranked[-1]))
-    return pairs
+        near, far = ranked[0], ranked[-1]
+        if near is not far and near.learned and far.learned:
+            found[functions] = Regrouping(
+                statistics.fmean(near.learned), statistics.fmean(far.learned)
+            )
+    return found
+
+
+def _over_variants(own: Sequence[Mapping[str, Regrouping]]) -> dict[str, Regrouping]:
+    """Regroupings as the mean over variants, each paired within its variant."""
+    found = {}
+    for functions in dict.fromkeys(name for one in own for name in one):
+        alike = [one[functions] for one in own if functions in one]
+        found[functions] = Regrouping(
+            statistics.fmean(one.near for one in alike), statistics.fmean(one.far for one in alike)
+        )
+    return found
 
 
 SUMMARY_COLUMNS = (
@@ -255,11 +306,13 @@ SUMMARY_COLUMNS = (
     "largest distance",
     "difference",
     "positive",
+    "p (Holm)",
 )
 
 
 def _summary(series: Mapping[str, list[TableNetworks]]) -> Finding:
     rows = [_summary_row(name, own) for name, own in series.items()]
+    rows += _rows_over_variants(series)
     shown = [column for column in SUMMARY_COLUMNS if any(row[column] is not None for row in rows)]
     drawn = {name: own for name, own in series.items() if len(own) <= MOST_COLUMNS}
     several = any(len(own) > 1 for own in series.values())
@@ -271,7 +324,9 @@ def _summary(series: Mapping[str, list[TableNetworks]]) -> Finding:
         " equal. Distance: total variation distance of what the two groups of functions put out,"
         " averaged over input symbols; its correlation with a table's score is Spearman's, with a"
         " bootstrap interval over tables and p by permutation (one test a row, not corrected)."
-        " Regrouped: tables with the same functions in other groups.",
+        " Regrouped: tables with the same functions in other groups, compared by their networks"
+        f" that learned (iid over {CONVERGED:g}); A and R: the mean of the two by table, with p by t"
+        " over tables, corrected by Holm over these rows.",
         ResultTable(shown, rows),
         (_columns_figure(drawn),) if drawn and several else (),
     )
@@ -282,7 +337,7 @@ def _summary_row(name: str, own: Sequence[TableNetworks]) -> dict[str, Any]:
     scores = [score for table in own for score in table.ood]
     row |= {"trainings": name, "tables": len(own), "networks": len(scores)}
     row["over 95 %"] = f"{sum(score > SUCCESS for score in scores)} of {len(scores)}"
-    pairs = _regrouped(own)
+    pairs = list(_regrouped(own).values())
     if len(own) > 1 and not pairs:  # tables that were grouped on purpose are no sample of tables
         row["mean over tables"] = str(over_tasks([table.mean for table in own]))
         if len(scores) > len(own):
@@ -292,13 +347,48 @@ def _summary_row(name: str, own: Sequence[TableNetworks]) -> dict[str, Any]:
         if len(own) >= FEWEST_TABLES:
             row |= _distance_and_ood(own)
     if len(pairs) > 1:
-        gains = [near.mean - far.mean for near, far in pairs]
-        row["regrouped"] = len(pairs)
-        row["smallest distance"] = statistics.fmean(near.mean for near, _ in pairs)
-        row["largest distance"] = statistics.fmean(far.mean for _, far in pairs)
-        row["difference"] = str(over_task_differences(gains))
-        row["positive"] = f"{sum(gain > 0 for gain in gains)} of {len(gains)}"
+        row |= _regrouping_columns(pairs)
     return row
+
+
+def _regrouping_columns(pairs: Sequence[Regrouping]) -> dict[str, Any]:
+    return {
+        "regrouped": len(pairs),
+        "smallest distance": statistics.fmean(pair.near for pair in pairs),
+        "largest distance": statistics.fmean(pair.far for pair in pairs),
+        "difference": str(over_task_differences([pair.gain for pair in pairs])),
+        "positive": f"{sum(pair.gain > 0 for pair in pairs)} of {len(pairs)}",
+    }
+
+
+def _rows_over_variants(series: Mapping[str, list[TableNetworks]]) -> list[dict[str, Any]]:
+    """Rows for regroupings that were trained on both variants."""
+    alike: dict[tuple[str, str], dict[str, list[TableNetworks]]] = {}
+    for own in series.values():
+        first = own[0].group
+        alike.setdefault((first.label, _drawn(first)), {})[first.variant] = own
+    rows = []
+    chances = []
+    for (label, drawn), by_variant in alike.items():
+        pairs = list(_over_variants([_regrouped(own) for own in by_variant.values()]).values())
+        if len(by_variant) < 2 or len(pairs) < 2:
+            continue
+        tables = [table for own in by_variant.values() for table in own]
+        scores = [score for table in tables for score in table.ood]
+        row: dict[str, Any] = dict.fromkeys(SUMMARY_COLUMNS)
+        row |= {
+            "trainings": f"{label}, {' and '.join(by_variant)}, {drawn}",
+            "tables": len({(table.functions, table.distance) for table in tables}),
+            "networks": len(scores),
+            "over 95 %": f"{sum(score > SUCCESS for score in scores)} of {len(scores)}",
+        }
+        rows.append(row | _regrouping_columns(pairs))
+        gains = over_task_differences([pair.gain for pair in pairs])
+        # Equal gains have no spread to test against.
+        chances.append(1.0 if gains.se == 0 else t_two_sided(gains.mean / gains.se, gains.df))
+    for row, p in zip(rows, holm(chances) if chances else (), strict=True):
+        row["p (Holm)"] = float(p)
+    return rows
 
 
 def _distance_and_ood(own: Sequence[TableNetworks]) -> dict[str, Any]:
@@ -410,7 +500,7 @@ def _network_rows(name: str, table: TableNetworks) -> Iterator[dict[str, Any]]:
 
 def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
     regrouped = any(_regrouped(own) for own in series.values())
-    columns = ("trainings", "table", "distance", "mean", "networks", "joined", "chance")
+    columns = ("trainings", "table", "distance", "mean", "networks", "learned", "joined", "chance")
     rows = [
         {
             "trainings": name,
@@ -418,6 +508,7 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
             "distance": table.distance,
             "mean": table.mean,
             "networks": len(table.networks),
+            "learned": len(table.learned),
             "joined": table.name if regrouped else "",
             "chance": table.group.chance,
         }
@@ -428,7 +519,7 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
     caption = (
         "Mean accuracy on unseen compositions by how differently the two groups of functions act"
         " on average (total variation distance): a dot for each function table, the unit of"
-        f" analysis.{joined} The dotted line is chance."
+        f" analysis.{joined} Open dots are tables that no network learned. The dotted line is chance."
     )
     stem = "regrouping" if regrouped else "distance"
     return StudyFigure(stem, caption, ResultTable(columns, rows), draw_by_distance)
@@ -483,6 +574,25 @@ def _column(axis: Any, place: int, rows: Sequence[Mapping[str, Any]]) -> None:
     axis.plot([place - 0.35, place + 0.35], [mean, mean], color=figures.SHADES[0], linewidth=1.6)
 
 
+def _points(
+    axis: Any, rows: Sequence[Mapping[str, Any]], style: str, fill: str | None = None
+) -> None:
+    if not rows:
+        return
+    across = [row["distance"] for row in rows]
+    up = [row["mean"] for row in rows]
+    colour = figures.SHADES[1]
+    axis.plot(
+        across,
+        up,
+        style,
+        markersize=4,
+        linewidth=0.9,
+        color=colour,
+        markerfacecolor=fill or colour,
+    )
+
+
 def draw_by_distance(data: ResultTable) -> Any:
     """Draw a dot for each function table over the distance of its groups; lines join groupings of
     the same functions.
@@ -498,8 +608,8 @@ def draw_by_distance(data: ResultTable) -> Any:
                 lines.setdefault(row["joined"] or row["table"], []).append(row)
             for own in lines.values():
                 ordered = sorted(own, key=lambda row: row["distance"])
-                across, up = [row["distance"] for row in ordered], [row["mean"] for row in ordered]
-                axis.plot(across, up, "o-", markersize=4, linewidth=0.9, color=figures.SHADES[1])
+                _points(axis, [row for row in ordered if row["learned"]], "o-")
+                _points(axis, [row for row in ordered if not row["learned"]], "o", fill="none")
             axis.axhline(rows[0]["chance"], color="#444444", linewidth=1.0, linestyle=":")
             axis.set(
                 title=figures.wrapped(title),

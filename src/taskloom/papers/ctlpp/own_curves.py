@@ -21,11 +21,11 @@ from taskloom.analysis.study import ShareSetting, StudyError, study
 from taskloom.core.files import path_of, read_utf8
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import correct, over_seeds
+from taskloom.experiments.statistics.distributions import order_chance, rank_correlation
 from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load
 from taskloom.papers.ctlpp.accuracy_table import CONVERGED, model_of_label, short_names
 from taskloom.papers.ctlpp.experiments import layer_experiments, table_experiments
-from taskloom.papers.ctlpp.rank_correlations import order_chance, rank_correlation
 from taskloom.papers.ctlpp.runs import PROCESSES, Trainings, trainings
 
 SPLITS = ("iid", "ood")

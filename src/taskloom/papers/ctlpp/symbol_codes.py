@@ -18,22 +18,22 @@ from typing import Any
 import numpy as np
 
 from taskloom.analysis import figures
-from taskloom.analysis.any_runs import pearson
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import count_of
 from taskloom.analysis.similarity import Floats
 from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable, p_text
 from taskloom.experiments.statistics import correct, over_seeds
-from taskloom.experiments.statistics.distributions import t_quantile
-from taskloom.experiments.table import Runs
-from taskloom.papers.ctlpp.experiments import similarity_experiments
-from taskloom.papers.ctlpp.rank_correlations import (
+from taskloom.experiments.statistics.distributions import (
     PERMUTATIONS,
     order_chance,
+    pearson,
     rank_correlation,
     ranks,
+    t_quantile,
 )
+from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.experiments import similarity_experiments
 from taskloom.papers.ctlpp.runs import DrawSetting, ModelSetting, VariantSetting
 from taskloom.papers.ctlpp.symbol_similarity import (
     CONVERGED,

@@ -164,6 +164,12 @@ def learner(scale: str, name: str) -> Block:
     )
 
 
+HALVED = 25 * 9_000 // 32
+"""Steps of 32 after which Henaff et al. halve EntNet's rate, for each task of concat: 25 epochs of
+9,000 questions.
+"""
+
+
 def small_sizes(data: str, part: str) -> dict[str, int]:
     """Sizes of a training recipe at quick scale."""
     n = EACH * SIZES[part]
@@ -216,10 +222,13 @@ def block(
     more: Mapping[str, Any] | None = None,
 ) -> Block:
     """Experiment of one model on one training set."""
-    trimmed = learner(scale, name)["learner"] == "fine-tune"
+    own = learner(scale, name)
+    trimmed = own["learner"] == "fine-tune"
+    if scale == "paper" and name == "entnet" and data == "concat":
+        own["halve_every"] = HALVED * SIZES[part]
     experiment: Block = {
         "recipes": [recipe_block(scale, data, part, trimmed)],
-        "learners": [learner(scale, name)],
+        "learners": [own],
         "seeds": seeds,
         "evaluate": evaluated(scale, part, probes),
         **(more or {}),

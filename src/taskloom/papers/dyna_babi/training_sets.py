@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from taskloom.analysis import figures
-from taskloom.analysis.claims import PaperClaim, claim_findings, claim_table
 from taskloom.analysis.conditions import random_twin
-from taskloom.analysis.finding import Finding
+from taskloom.analysis.finding import Finding, PaperClaim, claim_findings, claim_table
 from taskloom.analysis.paper_table import QUESTIONS, PaperTable, TableCell, wide_table
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.study import StudyError, study

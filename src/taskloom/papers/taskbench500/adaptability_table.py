@@ -7,8 +7,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
-from taskloom.analysis.finding import Finding
+from taskloom.analysis.finding import Finding, PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.paper_table import PaperTable, TableCell, count_of, table_of, wide_table
 from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable

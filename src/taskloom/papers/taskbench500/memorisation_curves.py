@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
-from taskloom.analysis.finding import Finding
+from taskloom.analysis.finding import Finding, PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from taskloom.analysis.claims import RULE, PaperClaim, claim_findings, difference_claim
-from taskloom.analysis.finding import Finding
+from taskloom.analysis.finding import RULE, Finding, PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.paper_table import PaperTable, TableCell, mean_and_se, wide_table
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.study import StudyError, study

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -27,7 +27,7 @@ from pydantic import (
 from taskloom.core.errors import RecipeError, nearest
 from taskloom.core.files import LATER
 from taskloom.recipe import Fields, Size, Span
-from taskloom.recipe.fields import InputParts, draw, presentation, world
+from taskloom.recipe.fields import Choices, InputParts, draw, presentation, world
 from taskloom.suites.babi.story.events import (
     AFFIRM,
     CONSTRUCTS,
@@ -50,6 +50,33 @@ CONCEPTS = (*EVENTS, *CONSTRUCTS, *QUESTIONS)
 WORDINGS = (*CONSTRUCTS, AFFIRM)
 STORY_CONCEPTS = (*EVENTS, *CONSTRUCTS)
 """Concepts that a supporting sentence can have: all but questions."""
+
+SAID = {
+    "MOVE": "goes somewhere",
+    "GRAB": "takes a thing",
+    "DROP": "puts it down",
+    "GIVE": "gives it to somebody",
+    "COREF": "“she”, “he”",
+    "CONJ": "“Mary and John”",
+    "COMPOUND": "“they”",
+    "NEGATE": "“is not in”",
+    "INDEF": "“either … or …”",
+    "AFFIRM": "“is in”",
+    "where-P": "Where is Mary?",
+    "where-O": "Where is the milk?",
+    "where-was-O": "Where was the milk before?",
+    "yes-no": "Is Mary in the park?",
+    "list": "What is Mary carrying?",
+    "counting": "How many objects …?",
+    "give-qs": "Who gave the milk to John?",
+}
+"""What forms say of a concept; events that others add have none."""
+
+
+def said(names: Iterable[str]) -> Choices:
+    """Names that a form offers, with what they mean."""
+    return Choices(tuple((name, SAID.get(name, "")) for name in names))
+
 
 Given = TypeVar("Given")
 
@@ -104,7 +131,7 @@ def _check_weight(name: object, weight: object, known: tuple[str, ...]) -> None:
         raise ValueError(f"the weight of {name} is a number from 0 up, not {weight!r}")
 
 
-def _weights(known: tuple[str, ...]) -> Any:
+def _weights(known: tuple[str, ...]) -> BeforeValidator:
     def read(value: Any) -> Any:
         value = _named_weights(value)
         if not isinstance(value, dict):
@@ -121,11 +148,15 @@ def _weights(known: tuple[str, ...]) -> Any:
     return BeforeValidator(read)
 
 
-EventWeights = Annotated[dict[str, float], _weights(EVENTS)]
-WordingWeights = Annotated[dict[str, float], _weights(WORDINGS)]
-StatementWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
-QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
-AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
+EventWeights = Annotated[dict[str, float], said(EVENTS), _weights(EVENTS)]
+WordingWeights = Annotated[dict[str, float], said(WORDINGS), _weights(WORDINGS)]
+STATEMENTS = (*EVENTS, "NEGATE", "INDEF", AFFIRM)
+StatementWeights = Annotated[dict[str, float], said(STATEMENTS), _weights(STATEMENTS)]
+QuestionWeights = Annotated[dict[str, float], said(QUESTIONS), _weights(QUESTIONS)]
+YES_NO = ("yes", "no", "maybe")
+AnswerWeights = Annotated[dict[str, float], said(YES_NO), _weights(YES_NO)]
+Shares = Annotated[dict[str, Annotated[float, Field(ge=0, le=1)]], said(STORY_CONCEPTS)]
+Concepts = Annotated[tuple[str, ...], said(STORY_CONCEPTS)]
 
 
 MOST_WORDS = 1_000
@@ -342,6 +373,16 @@ class StoryGroup(Fields):
             follow each other.
     """
 
+    foremost: ClassVar[tuple[str, ...]] = (
+        "name",
+        "n",
+        "questions",
+        "support",
+        "events",
+        "wording",
+        "length",
+    )
+
     name: str = ""
     n: int = Field(default=1, ge=0)
     events: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
@@ -354,9 +395,9 @@ class StoryGroup(Fields):
     length: Span = Span(20, 20)
     support: Span | None = None
     falloff: float = Field(default=1.0, gt=0, le=1)
-    composition: tuple[str, ...] = ()
+    composition: Concepts = ()
     proofs: Literal["planned", "simulated"] = "planned"
-    frequencies: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+    frequencies: Shares = Field(default_factory=dict)
     cited: bool = False
     alternatives: Span | None = None
     answers: AnswerWeights | None = None
@@ -428,8 +469,7 @@ class StoryGroup(Fields):
         by_pronoun = "COMPOUND" if event.compound else "COREF"
         if event.pronoun and by_pronoun not in self.wording:
             return by_pronoun
-        two_at_once = len(event.who) > 1 or event.also
-        if two_at_once and not {"CONJ", "COMPOUND"} & {*self.wording}:
+        if "CONJ" in event.concepts() and not {"CONJ", "COMPOUND"} & {*self.wording}:
             return "CONJ"
         if event.denied and "NEGATE" not in self.wording:
             return "NEGATE"
@@ -578,8 +618,8 @@ class BabiFields(InputParts):
         reading: How much a sentence says; see the docs.
         vocabulary: Who and what there is.
         style: Verbs and small words.
-        groups: The groups of the splits that are a plain size.
-        splits: Sizes, or lists of groups.
+        groups: What examples there are. Every split that only gives a number of examples uses them.
+        splits: The size of each split, or groups of its own.
         holdout: Concepts that never meet in a training example; checked of the recipe and of every
             example.
         tested_by: A recipe whose concepts the training groups must share out: each has some, none
@@ -595,6 +635,8 @@ class BabiFields(InputParts):
         phrasing: where-P: a yes-no question that is answered by yes is asked as a where-P question,
             of the same story.
     """
+
+    foremost: ClassVar[tuple[str, ...]] = ("groups", "splits")
 
     number: int | None = world(None)
     knobs: dict[str, Any] = world(default_factory=dict)

@@ -49,7 +49,6 @@ from taskloom.suites.babi.splits import (
 from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.babi.variants import StoryVariants
-from taskloom.suites.draws import pick_number
 
 
 def story_plan(fields: BabiFields, key: Key) -> Plan:
@@ -356,7 +355,7 @@ class _ExhaustiveExamples:
         asked = sorted(kind for kind, weight in group.questions.items() if weight)
         kinds = cast(tuple[QuestionKind, ...], tuple(asked))
         for _ in range(tries):
-            length = pick_number(rng, group.length)
+            length = group.length.draw(rng)
             try:
                 events, structure = self._examples.simulate(None, length, rng, self._rule)
             except Blocked:

@@ -9,9 +9,8 @@ from typing import Any
 from taskloom.core.errors import InputError
 from taskloom.core.example import Answer, Example
 from taskloom.core.pictures import ProofStep, StoryPicture
-from taskloom.suites.babi.reasoner.answers import answer, supports
+from taskloom.suites.babi.reasoner.answers import answer, derivation, in_words, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
-from taskloom.suites.babi.reasoner.proofs import derivation, in_words
 from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.text_format import split_passage
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary

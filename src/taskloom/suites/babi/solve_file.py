@@ -21,9 +21,8 @@ from taskloom.core.errors import InputError, nearest
 from taskloom.core.scoring import number as as_number
 from taskloom.suites.babi.numbered import TASKS, task04_relations, task_of
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
-from taskloom.suites.babi.reasoner.answers import Verdict, answer, supports
+from taskloom.suites.babi.reasoner.answers import Verdict, answer, in_words, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
-from taskloom.suites.babi.reasoner.proofs import in_words
 from taskloom.suites.babi.story import text_format
 from taskloom.suites.babi.story.events import PlacedQuestion, Question, Story
 from taskloom.suites.babi.story.grammar import understand
@@ -371,7 +370,7 @@ def solve_story(
 
 
 def _contains(sets: tuple[tuple[int, ...], ...], numbers: frozenset[int]) -> bool:
-    """Return whether some sentences contain a minimal support."""
+    """True if some sentences contain a minimal support."""
     return any(numbers.issuperset(s) for s in sets)
 
 
@@ -407,7 +406,7 @@ def _must_know(knowledge: Knowledge, placed: PlacedQuestion, name: str) -> None:
 
 
 def same_answer(question: Question, verdict: Verdict, claimed: str) -> bool:
-    """Return whether two answers say the same: lists in any order, numbers in words or digits."""
+    """True if two answers say the same: lists in any order, numbers in words or digits."""
     text = claimed.strip().casefold()
     if question.kind == "list" or question.form == "given":
         items = {x.strip() for x in text.split(",")} - {"nothing", ""}
@@ -486,6 +485,6 @@ def entails(
     claimed: str | None,
     numbers: frozenset[int],
 ) -> bool:
-    """Return whether the sentences with these numbers alone entail the claimed answer."""
+    """True if the sentences with these numbers alone entail the claimed answer."""
     proof = task.derive([s for s in statements if s.number in numbers], query)
     return claimed in (proof.answer, *proof.others)

@@ -92,7 +92,11 @@ class StoryVariants:
         """Yield candidates: simpler ones (shortest first), then flips, then keeps."""
         story = self._read(example)
         rng = Key("babi/variants", example.input).random()
-        simpler = [*self._names_fewer(story), *self._sentence_fewer(story)]
+        simpler = [
+            *self._names_fewer(story),
+            *self._handled_less(story),
+            *self._sentence_fewer(story),
+        ]
         simpler.sort(key=lambda edit: len(edit.sentences))
         edits = [*simpler, *self._flips(story, rng), *self._keeps(story, rng)]
         for edit in edits:
@@ -151,6 +155,21 @@ class StoryVariants:
     def _sentence_fewer(self, story: OriginalStory) -> Iterator[StoryEdit]:
         for i, event in enumerate(story.events):
             yield StoryEdit("simpler", "sentence removed", story.without([i]), event.text, "")
+
+    def _handled_less(self, story: OriginalStory) -> Iterator[StoryEdit]:
+        """Leave out two successive sentences about an object: to take it and to put it down often
+        cannot be left out alone.
+        """
+        last: dict[str, int] = {}
+        for i, event in enumerate(story.events):
+            for thing in event.things:
+                if thing in last:
+                    pair = (last[thing], i)
+                    before = " ".join(story.events[at].text for at in pair)
+                    yield StoryEdit(
+                        "simpler", "object handled less", story.without(pair), before, ""
+                    )
+                last[thing] = i
 
     def _names_fewer(self, story: OriginalStory) -> Iterator[StoryEdit]:
         """Leave out every sentence about a person, or about an object, that is not asked about."""

@@ -4,7 +4,7 @@ defaults.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -70,6 +70,16 @@ class CtlSplit(Fields):
 
 class CtlFields(InputParts):
     """Fields of a CTL recipe."""
+
+    foremost: ClassVar[tuple[str, ...]] = (
+        "variant",
+        "symbols",
+        "functions",
+        "groups",
+        "max_length",
+        "draw",
+        "splits",
+    )
 
     variant: Variant = kinds.world(
         description=(

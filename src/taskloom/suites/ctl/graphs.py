@@ -168,7 +168,7 @@ class Pool:
 
     @cached_property
     def _narrow(self) -> bool:
-        """Return whether all numbers that the search needs fit into machine integers."""
+        """True if all numbers that the search needs fit into machine integers."""
         return self.size * len(self._next) < WORD_LIMIT
 
     @cached_property

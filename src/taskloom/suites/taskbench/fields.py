@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -120,6 +120,8 @@ def _one_or_many(value: Any) -> Any:
 
 class TaskbenchFields(Fields):
     """Fields of a function recipe."""
+
+    foremost: ClassVar[tuple[str, ...]] = ("functions", "lexicon", "pairing", "labels")
 
     functions: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = draw(
         (), description="Functions, in any of the three notations"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 OTHERS = 8
 """Other words that are tried for a word, or for an item of a sequence."""
+
+
+class SequenceEdit(NamedTuple):
+    """A varied sequence."""
+
+    kind: VariantKind
+    name: str
+    items: list[str]
+    before: str
+    after: str
 
 
 class FunctionVariants:
@@ -67,39 +77,21 @@ class FunctionVariants:
         # The key always has separators, so that names of several words stay whole.
         given = items(example.key or example.input, True if example.key else self._separators)
         original = answerer.positions(join(given, True))
-        solved = rows.sampler.solved
-
-        def varied(kind: VariantKind, edit: str, new: list[str], i: int) -> Variant | None:
-            after = new[i] if len(new) == len(given) else ""
+        for edit in _sequence_edits(rows.sampler.solved, given, rng):
             try:
-                accepted = answerer.positions(join(new, True))
+                accepted = answerer.positions(join(edit.items, True))
             except InputError:
-                return None
+                continue
             if not accepted or not all(accepted):
-                return None
+                continue
             # A flip is one only if no sequence of answers is right for both.
-            if kind == "flip" and not _apart(original, accepted):
-                return None
-            if kind == "keep" and list(map(set, original)) != list(map(set, accepted)):
-                return None
-            target = example.target if kind == "keep" else ""
-            made = self._sequence(rows, example, new, accepted, target)
-            return Variant(kind, edit, made, given[i], after)
-
-        found: list[Variant | None] = []
-        for i in range(len(given)) if len(given) > 1 else ():
-            found.append(varied("simpler", "item removed", given[:i] + given[i + 1 :], i))
-        for kind, edit, others in (
-            ("flip", "another word", _some(solved, solved.domain, rng)),
-            ("keep", "word with the same answers", None),
-            ("keep", "irrelevant item", _some(solved, solved.dropped, rng)),
-        ):
-            for i, item in enumerate(given):
-                for other in _alike(solved, item) if others is None else others:
-                    if other != item:
-                        new = [*given[:i], other, *given[i + 1 :]]
-                        found.append(varied(kind, edit, new, i))  # type: ignore[arg-type]
-        yield from filter(None, found)
+            if edit.kind == "flip" and not _apart(original, accepted):
+                continue
+            if edit.kind == "keep" and list(map(set, original)) != list(map(set, accepted)):
+                continue
+            target = example.target if edit.kind == "keep" else ""
+            made = self._sequence(rows, example, edit.items, accepted, target)
+            yield Variant(edit.kind, edit.name, made, edit.before, edit.after)
 
     def _sequence(
         self,
@@ -131,6 +123,32 @@ class FunctionVariants:
         )
 
 
+def _sequence_edits(solved: FunctionTable, given: list[str], rng: Random) -> Iterator[SequenceEdit]:
+    """Yield sequences with an item fewer, then with another item in one place."""
+    if len(given) > 1:
+        for i, item in enumerate(given):
+            yield SequenceEdit("simpler", "item removed", given[:i] + given[i + 1 :], item, "")
+    words = _some(solved, solved.domain, rng)
+    irrelevant = _some(solved, solved.dropped, rng)
+    for i in range(len(given)):
+        yield from _replaced("flip", "another word", given, i, words)
+    for i, item in enumerate(given):
+        same = _alike(solved, item)
+        yield from _replaced("keep", "word with the same answers", given, i, same)
+    for i in range(len(given)):
+        yield from _replaced("keep", "irrelevant item", given, i, irrelevant)
+
+
+def _replaced(
+    kind: VariantKind, name: str, given: list[str], i: int, others: list[str]
+) -> Iterator[SequenceEdit]:
+    """Yield sequences with another word in the place of one."""
+    for other in others:
+        if other != given[i]:
+            new = [*given[:i], other, *given[i + 1 :]]
+            yield SequenceEdit(kind, name, new, given[i], other)
+
+
 def _apart(one: list[tuple[str, ...]], other: list[tuple[str, ...]]) -> bool:
     """True if no sequence of answers is right for both."""
     if len(one) != len(other):
@@ -142,25 +160,6 @@ def _some(solved: FunctionTable, numbers: NDArray[np.int32], rng: Random) -> lis
     """Some of the words with these numbers."""
     chosen = rng.sample(range(len(numbers)), min(OTHERS, len(numbers)))
     return [solved.inputs[int(numbers[i])] for i in chosen]
-
-
-def _place(solved: FunctionTable, word: str) -> int | None:
-    """Position of a word in the domain; None if it is outside."""
-    places = _places(solved.inputs, solved.domain)
-    return places.get(word)
-
-
-_KNOWN: dict[int, tuple[object, dict[str, int]]] = {}
-
-
-def _places(inputs: Sequence[str], domain: NDArray[np.int32]) -> dict[str, int]:
-    """Positions of the words of a domain, kept for the last domain asked for."""
-    known = _KNOWN.get(id(domain))
-    if known is None or known[0] is not domain:
-        _KNOWN.clear()
-        known = (domain, {inputs[number]: i for i, number in enumerate(domain.tolist())})
-        _KNOWN[id(domain)] = known
-    return known[1]
 
 
 def _same_answers(solved: FunctionTable, place: int) -> list[int]:
@@ -180,7 +179,7 @@ def _same_answers(solved: FunctionTable, place: int) -> list[int]:
 
 def _alike(solved: FunctionTable, word: str) -> list[str]:
     """Words with the same answers as a word of the domain."""
-    place = _place(solved, word)
+    place = solved.positions.get(word)
     if place is None:
         return []
     return [solved.inputs[int(solved.domain[i])] for i in _same_answers(solved, place)]
@@ -189,7 +188,7 @@ def _alike(solved: FunctionTable, word: str) -> list[str]:
 def _word_variants(rows: WordRows, example: Example, rng: Random) -> Iterator[Variant]:
     """Another word whose answers differ, or are the same."""
     solved = rows.solved
-    place = _place(solved, example.input)
+    place = solved.positions.get(example.input)
     if place is None:
         raise InputError(f"'{example.input}' lies outside the domain of {rows.task}")
     chosen = rng.sample(range(len(solved.domain)), min(2 * OTHERS, len(solved.domain)))

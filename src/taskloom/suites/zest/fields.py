@@ -5,7 +5,7 @@ paper (appendix B) and by its public code.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -94,6 +94,8 @@ class GeneralizationShares(Fields):
 
 class ZestFields(Fields):
     """Fields of a ZEST recipe: `files` reads published tasks, everything else generates them."""
+
+    foremost: ClassVar[tuple[str, ...]] = ("tasks", "domains", "passages", "paraphrase", "facts")
 
     files: dict[str, str] = world(
         default_factory=dict,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.core.seeding import Random
+from taskloom.core.seeding import Random, pick
 from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.story.vocabulary import Vocabulary
-from taskloom.suites.draws import pick
 
 NAMES = Vocabulary()
 THINGS = st.sets(st.sampled_from(NAMES.objects))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskloom.suites.babi.fields import Style, event_words
-from taskloom.suites.babi.reasoner.proofs import says
+from taskloom.suites.babi.reasoner.answers import says
 from taskloom.suites.babi.story.events import (
     CONSTRUCTS,
     EVENT_TYPES,

@@ -87,6 +87,48 @@ for (const place of document.querySelectorAll("[data-live]")) {
   setTimeout(poll, EVERY);
 }
 
+// Sliders beside numbers. A size goes over round numbers, a range has a slider for each end.
+const SIZES = [0, 10, 20, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10000, 20000, 50000, 100000, 200000, 500000];
+const offerSliders = (input) => {
+  const [low, high] = input.dataset.slider.split(" ").map(Number);
+  const scale = {
+    size: { max: SIZES.length - 1, step: 1, to: (n) => Math.max(0, SIZES.findLastIndex((one) => one <= n)), from: (place) => SIZES[place] },
+    share: { max: 1, step: 0.05, to: Number, from: Number },
+  }[input.dataset.slider] || { min: low, max: high, step: 1, to: Number, from: Number };
+  const ends = input.dataset.control === "span" ? ["smallest", "largest"] : [""];
+  const sliders = ends.map((end) => {
+    const slider = document.createElement("input");
+    slider.type = "range";
+    Object.assign(slider, { min: scale.min || 0, max: scale.max, step: scale.step });
+    slider.setAttribute("aria-label", `${input.closest(".field").querySelector("label").textContent} ${end}`.trim());
+    return slider;
+  });
+  const show = () => {
+    const given = (input.value || input.placeholder).split("..");
+    sliders.forEach((slider, i) => { slider.value = scale.to(Number(given[i] || given[0] || 0)); });
+  };
+  sliders.forEach((slider, i) => slider.addEventListener("input", () => {
+    const values = sliders.map((one) => scale.from(Number(one.value)));
+    if (values.length === 2 && values[0] > values[1]) { values[1 - i] = values[i]; }
+    input.value = [...new Set(values)].join("..");
+    if (values.length === 2) show();
+  }));
+  input.addEventListener("input", show);
+  input.after(...sliders);
+  show();
+};
+document.querySelectorAll("[data-slider]").forEach(offerSliders);
+
+// What was entered, without what is empty; nothing ticked where something could be is sent as such.
+const entered = (form) => {
+  const kept = new URLSearchParams();
+  const data = new FormData(form);
+  const ticks = new Set([...form.querySelectorAll(".ticks > input[type=hidden]")].map((one) => one.name));
+  for (const [name, value] of data) if (value.trim()) kept.append(name, value);
+  for (const name of ticks) if (!kept.has(name)) kept.append(name, "");
+  return kept;
+};
+
 // The form of a recipe: check and preview it shortly after the last change.
 for (const form of document.querySelectorAll("[data-preview]")) {
   const place = document.getElementById("preview");
@@ -96,28 +138,34 @@ for (const form of document.querySelectorAll("[data-preview]")) {
     const mine = ++asked;
     place.classList.add("waiting");
     try {
-      const answer = await fetch(`${form.dataset.preview}?${new URLSearchParams(new FormData(form))}`);
+      const answer = await fetch(`${form.dataset.preview}?${entered(form)}`);
       const text = await answer.text();
       if (mine !== asked) return;
       replace(place, text);
       const problem = place.querySelector("[data-problem]");
       form.querySelectorAll("[data-field]").forEach((field) => {
         field.classList.toggle("has-problem", Boolean(problem && problem.dataset.problem === field.dataset.field));
-        const folded = field.closest(".folded-fields");
-        if (folded && field.classList.contains("has-problem")) folded.open = true;
+        if (!field.classList.contains("has-problem")) return;
+        for (let part = field; part; part = part.parentElement.closest("details")) if (part.localName === "details") part.open = true;
       });
     } catch { /* the viewer has ended */ }
     if (mine === asked) place.classList.remove("waiting");
   };
   form.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(ask, 500);
+    timer = setTimeout(ask, 400);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(new FormData(form))}`);
+    const query = entered(form);
+    const button = event.submitter;
+    if (button && button.name) {
+      query.append(button.name, button.value);
+      location.assign(`${location.pathname}?${query}`);
+      return;
+    }
+    history.replaceState(null, "", `${location.pathname}?${query}`);
     ask();
-    if (matchMedia("(max-width: 62rem)").matches) place.scrollIntoView();
   });
   if (!place.querySelector("pre")) ask();
 }

@@ -8,8 +8,7 @@ from sys import intern
 from typing import NamedTuple
 
 from taskloom.core.example import Example, Trait
-from taskloom.suites.babi.reasoner.answers import Verdict
-from taskloom.suites.babi.reasoner.proofs import derivation
+from taskloom.suites.babi.reasoner.answers import Verdict, derivation
 from taskloom.suites.babi.story.events import Event, Question, Remembered, composition, listed
 
 TRAITS: dict[str, type] = {

@@ -17,7 +17,7 @@ from operator import or_
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
-from taskloom.core.seeding import Random
+from taskloom.core.seeding import Random, sample
 from taskloom.recipe import Span
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import (
@@ -38,7 +38,6 @@ from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import Event, Question, QuestionKind
 from taskloom.suites.babi.story.sentences import ask
-from taskloom.suites.draws import pick_number, sample
 
 TRIES = 2_000
 """Maximum pieces drawn when a request is tried out, before it counts as impossible."""
@@ -277,5 +276,5 @@ def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str
     """Draw the names that a story does not use; none if it may use all."""
     if number is None:
         return set()
-    surplus = max(0, len(names) - pick_number(rng, number))
+    surplus = max(0, len(names) - number.draw(rng))
     return set(sample(rng, names, surplus))

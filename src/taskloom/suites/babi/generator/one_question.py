@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
-from taskloom.core.seeding import Key, Random
+from taskloom.core.seeding import Key, Random, pick, sample
 from taskloom.recipe import Span
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import (
@@ -46,7 +46,6 @@ from taskloom.suites.babi.story.events import (
     composition,
 )
 from taskloom.suites.babi.story.sentences import ask
-from taskloom.suites.draws import pick, sample
 
 TRIES = 4_000
 """Maximum draws for an example when a request is tried out, before it counts as impossible."""

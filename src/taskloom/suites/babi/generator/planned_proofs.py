@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from itertools import product
 from types import MappingProxyType
 
-from taskloom.core.seeding import Random
+from taskloom.core.seeding import Random, pick
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
 from taskloom.suites.babi.generator.proof_plan import ProofBuilder, ProofPlan, Shape
 from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.story.events import PLACING, PLACING_TWO, Event, QuestionKind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
-from taskloom.suites.draws import pick
 
 DENIALS = 3
 """Maximum sentences in a planned proof that deny something."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import Any
 
-from taskloom.core.seeding import Random
+from taskloom.core.seeding import Random, pick, sample
 from taskloom.suites.babi.generator.pronouns import NoProofPlan, add_antecedents, free_pronouns
 from taskloom.suites.babi.story.events import (
     GIVE_FORMS,
@@ -32,7 +32,6 @@ from taskloom.suites.babi.story.events import (
     give_question,
 )
 from taskloom.suites.babi.story.vocabulary import Vocabulary
-from taskloom.suites.draws import pick, sample
 
 PRONOUNS = 0.85
 """Probability that a person who handles two objects in a row is named by a pronoun. With it, 63 to

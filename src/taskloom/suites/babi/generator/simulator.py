@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, combinations, product, repeat
 from typing import ClassVar
 
-from taskloom.core.seeding import Random
+from taskloom.core.seeding import Random, pick, pick_two
 from taskloom.suites.babi.generator.story_setting import ActionWeights
 from taskloom.suites.babi.story.events import (
     HANDLED,
@@ -24,7 +24,6 @@ from taskloom.suites.babi.story.events import (
     Kind,
 )
 from taskloom.suites.babi.story.vocabulary import Vocabulary
-from taskloom.suites.draws import pick, pick_two
 
 FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
 """What a person can do next with the same two objects: the second sentence of COMPOUND ("Then she

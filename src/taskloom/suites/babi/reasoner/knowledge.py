@@ -51,11 +51,11 @@ class Handling(NamedTuple):
     thing: str
 
     def names(self, person: str) -> bool:
-        """Return whether the sentence names that person."""
+        """True if the sentence names that person."""
         return person in self.event.who or person == self.event.to
 
     def leaves(self, person: str) -> bool:
-        """Return whether the object is certainly not with that person afterwards."""
+        """True if the object is certainly not with that person afterwards."""
         event = self.event
         return not event.denied and person != {"grab": event.who[0], "give": event.to}.get(
             event.kind, ""
@@ -159,7 +159,7 @@ class Knowledge:
         return self._domain[self._root(variable)]
 
     def same(self, one: int, other: int) -> bool:
-        """Return whether two variables are known to be equal."""
+        """True if two variables are known to be equal."""
         return self._root(one) == self._root(other)
 
     def names(self, mask: int) -> list[str]:

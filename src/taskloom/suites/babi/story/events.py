@@ -74,12 +74,12 @@ class EventType:
 
     @property
     def handles(self) -> bool:
-        """Return whether it is about objects; all others place somebody."""
+        """True if it is about objects; all others place somebody."""
         return "{thing" in self.form
 
     @property
     def takes_two(self) -> bool:
-        """Return whether it can be said of two objects at once, the CONJ of things."""
+        """True if it can be said of two objects at once, the CONJ of things."""
         return "{things}" in self.form
 
 
@@ -211,7 +211,7 @@ class Event(NamedTuple):
 
     @property
     def compound(self) -> bool:
-        """Return whether a pronoun stands for two."""
+        """True if a pronoun stands for two."""
         return self.pronoun and (self.them or len(self.who) > 1)
 
     def concepts(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class Vocabulary:
         return self.pronouns.get(person, "they")
 
     def clear(self, person: str, to: str) -> bool:
-        """Return whether a pronoun after "person gave … to …" can only be the giver: no "she" of
+        """True if a pronoun after "person gave … to …" can only be the giver: no "she" of
         two women, no "they" of both.
         """
         pronoun = self.pronoun(person)

@@ -6,7 +6,7 @@ Rows of datasets carry the one path that leads to their official answer instead,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol, assert_never
 
 from taskloom.core.errors import InputError
@@ -90,7 +90,11 @@ class Deriver:
         self.separators = separators
 
     def __call__(self, text: str) -> Answer:
-        """Return the acceptable answers to one input and how they come about."""
+        """The acceptable answers to one input and how they come about.
+
+        A step names the steps that it uses by their index in `steps`, to which every method below
+        appends its own.
+        """
         if self.type.form == "sequence":
             return self._sequence(text)
         given = self.space.enter(text, self.type.source)
@@ -138,11 +142,11 @@ class Deriver:
         of = () if source is None else (source,)
         match function:
             case Atom(name):
-                reached = _all(lambda x: self.space.look(name, x), given)
+                reached = _joined(self.space.look(name, x) for x in given)
                 return reached, self._add(steps, name, reached, of)
             case Inverse():
                 name = function.atom
-                reached = _all(lambda x: self.space.look(name, x, inverse=True), given)
+                reached = _joined(self.space.look(name, x, inverse=True) for x in given)
                 return reached, self._add(steps, function.notation, reached, of)
             case Chain(parts):
                 for part in reversed(parts):
@@ -151,7 +155,7 @@ class Deriver:
                 return given, source
             case Union(parts):
                 both = [self._values(part, given, source, steps) for part in parts]
-                reached = _all(lambda x: x, [values for values, _ in both])
+                reached = _joined(values for values, _ in both)
                 return reached, self._add(steps, "union", reached, tuple(step for _, step in both))
             case Intersection() | Difference():
                 return self._pointwise(function, given, source, steps)
@@ -176,7 +180,7 @@ class Deriver:
             sets = [set(self._values(part, (x,), None, [])[0]) for part in function.parts]
             rows.append(tuple(combine(*sets)))
         operands = tuple(self._values(part, given, source, steps)[1] for part in function.parts)
-        values = _all(lambda x: x, rows)
+        values = _joined(rows)
         return values, self._add(steps, function.word, values, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -283,11 +287,12 @@ class Deriver:
     def _mapped(
         self, function: Expression, given: list[tuple[str, tuple[str, ...]]], steps: list[Step]
     ) -> list[str]:
-        source = len(steps) - 1
+        # All items come from the filter's step, if there is one.
+        source = len(steps) - 1 if steps else None
         last: list[int] = []
         chosen: list[str] = []
         for item, xs in given:
-            values, step = self._values(function, xs, source if source >= 0 else None, steps)
+            values, step = self._values(function, xs, source, steps)
             shown = self.space.show(values)
             if not shown:
                 raise InputError(
@@ -312,12 +317,9 @@ class Deriver:
         return answers
 
 
-def _all(look: Callable[..., tuple[str, ...]], given: Iterable[object]) -> tuple[str, ...]:
-    """Return all values at all members of a set, sorted."""
-    rows = [look(x) for x in given]
-    if len(rows) == 1:
-        return tuple(sorted(rows[0]))
-    return tuple(sorted({value for row in rows for value in row}))
+def _joined(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The values of all rows, each once, sorted."""
+    return tuple(sorted(set().union(*rows)))
 
 
 def _truth(true: bool) -> str:

@@ -16,7 +16,6 @@ import numpy as np
 
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
-from taskloom.suites.taskbench.language.checker import ExpressionError
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
@@ -33,6 +32,7 @@ from taskloom.suites.taskbench.language.operators import (
     SequenceOperator,
     Union,
 )
+from taskloom.suites.taskbench.language.parser import ExpressionError
 from taskloom.suites.taskbench.tables import Table
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class FunctionTable:
     def answers(self) -> Table:
         """Answers of each input of the domain."""
         return self.table if isinstance(self.table, Table) else self.table()
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Position of each input of the domain."""
+        return {self.inputs[number]: i for i, number in enumerate(self.domain.tolist())}
 
     @property
     def words(self) -> int:

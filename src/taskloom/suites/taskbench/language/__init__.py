@@ -8,9 +8,14 @@ The nodes of expressions, one class for each operator, are in `operators.py`.
 'map(union(father, mother))'
 """
 
-from taskloom.suites.taskbench.language.checker import ExpressionError, type_of
 from taskloom.suites.taskbench.language.operators import map_filter, name, normal
-from taskloom.suites.taskbench.language.parser import parse, read, read_typed
+from taskloom.suites.taskbench.language.parser import (
+    ExpressionError,
+    parse,
+    read,
+    read_typed,
+    type_of,
+)
 from taskloom.suites.taskbench.language.printer import (
     LEVELS,
     describe,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, get_args
 from taskloom.suites.taskbench.language.types import Type
 
 if TYPE_CHECKING:
-    from taskloom.suites.taskbench.language.checker import Checker
+    from taskloom.suites.taskbench.language.parser import Checker
 
 
 Span = tuple[int, int]

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from taskloom.suites.taskbench.language.checker import type_of
 from taskloom.suites.taskbench.language.operators import (
     ALL,
     ONE,
@@ -33,6 +32,7 @@ from taskloom.suites.taskbench.language.operators import (
     map_filter,
     normal,
 )
+from taskloom.suites.taskbench.language.parser import type_of
 from taskloom.suites.taskbench.language.types import Type
 
 

@@ -129,14 +129,14 @@ def _predicted_value(value: Any) -> AnswerValue:
         return NA
     if isinstance(value, str):
         return NA if says_na(value) else AnswerValue((tuple(fold(value).split("|")),), False)
-    if isinstance(value, dict):
-        values = [_predicted_value(v) for v in value.values()]
-        return (
-            AnswerValue(((json.dumps(value),),), False) if any(v.positive for v in values) else NA
-        )
     if isinstance(value, list):
-        spans = tuple(span for item in value for way in _predicted_value(item).ways for span in way)
-        return AnswerValue((spans,), False) if spans else NA
+        spans: list[str] = []
+        for item in value:
+            for way in _predicted_value(item).ways:
+                spans += way
+        return AnswerValue((tuple(spans),), False) if spans else NA
+    if isinstance(value, dict) and not any(_predicted_value(v).positive for v in value.values()):
+        return NA
     return AnswerValue(((json.dumps(value),),), False)
 
 
@@ -325,7 +325,10 @@ def mistake(gold: Answer, prediction: str, judged: Judged) -> Mistake | None:
     A partial answer has some member of a gold list (or some value of a structure) right and another
     one missing or wrong; a single span that overlaps in part is "other", as in the paper's table.
     """
-    if all(bucket == "tn" or (bucket == "tp" and score >= 1.0) for bucket, score in judged.entries):
+    right = [
+        bucket == "tn" or (bucket == "tp" and score >= 1.0) for bucket, score in judged.entries
+    ]
+    if all(right):
         return None
     buckets = {bucket for bucket, _ in judged.entries}
     structure = isinstance(gold, str) and is_structure(gold)

@@ -9,10 +9,10 @@ one. Which split a form belongs to depends on the world and the seed alone: size
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Literal
 
 from taskloom.core.errors import RecipeError
@@ -285,7 +285,8 @@ def _pools(
                     last = flips_first and not group.flips(request.flips)
                     turns.append((last, seen[group.form], len(turns), group))
                     seen[group.form] += 1
-            pool.append(iter([group for *_, group in sorted(turns, key=lambda turn: turn[:3])]))
+            turns.sort(key=lambda turn: turn[:3])  # groups themselves have no order
+            pool.append(iter([group for *_, group in turns]))
     return by_type
 
 
@@ -402,22 +403,14 @@ class _Split:
         few = max(1, min(many, count // PER_DOMAIN))
         chosen = [(self.first + i) % many for i in range(few)]
         for yes_no, wanted in self._wanted(count).items():
-            live = [self.pools[yes_no][i] for i in chosen]
-            taken = 0
-            while taken < wanted and live:
-                for pool in list(live):
-                    group = next(pool, None)
-                    if group is None:
-                        live.remove(pool)
-                        if not live:  # the chosen domains have run out
-                            live = [p for i, p in enumerate(self.pools[yes_no]) if i not in chosen]
-                            chosen = list(range(many))
-                    elif taken < wanted:
-                        drawn.append(group)
-                        taken += 1
-                        if taken == wanted:
-                            break
-            if taken < wanted:
+            pools = self.pools[yes_no]
+            taken = list(islice(_in_turn([pools[i] for i in chosen]), wanted))
+            if len(taken) < wanted:  # the chosen domains have run out
+                others = [pool for i, pool in enumerate(pools) if i not in chosen]
+                taken += islice(_in_turn(others), wanted - len(taken))
+                chosen = list(range(many))
+            drawn += taken
+            if len(taken) < wanted:
                 kind = "yes/no" if yes_no else "extraction"
                 names = ", ".join(domain.name for domain in self.request.domains)
                 remedy = "ask for fewer tasks or add a domain"
@@ -425,7 +418,7 @@ class _Split:
                     remedy = "ask for fewer tasks, add a domain, or split by unseen=program"
                 raise _TooFewError(
                     f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains"
-                    f" ({names}) have only {taken} for it; {remedy}"
+                    f" ({names}) have only {len(taken)} for it; {remedy}"
                 )
         return drawn
 
@@ -599,6 +592,18 @@ class _Split:
                 if owner == self.split:
                     shown.add(program)
                     yield self._task(base.domain, "structure", program, (base,), turn)
+
+
+def _in_turn(pools: Iterable[Iterator[FlipGroup]]) -> Iterator[FlipGroup]:
+    """One group of each pool, then another of each, until all have run out."""
+    live = list(pools)
+    while live:
+        for pool in list(live):
+            group = next(pool, None)
+            if group is None:
+                live.remove(pool)
+            else:
+                yield group
 
 
 def _others(base: DescribedTask) -> list[str]:

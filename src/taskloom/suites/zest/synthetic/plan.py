@@ -137,7 +137,9 @@ def family(world: TaskWorld, task: DescribedTask) -> list[DescribedTask]:
     members = [base]
     for kind in list(PAPER_NAMES)[1:]:
         derived = [t for t in split if t.kind == kind and base.id in t.derives_from]
-        members += [t for t in derived if t.id == task.id][:1] or derived[:1]
+        # The task itself stands for its kind, else the first one does.
+        derived.sort(key=lambda t: t.id != task.id)
+        members += derived[:1]
     return members
 
 

@@ -11,8 +11,7 @@ from functools import lru_cache
 from math import gcd, perm, prod
 from typing import Any, NamedTuple, TypeVar
 
-from taskloom.core.seeding import Key, Random
-from taskloom.suites.draws import pick
+from taskloom.core.seeding import Key, Random, pick
 from taskloom.suites.zest.synthetic.algebra import Facts, Record, Stated
 from taskloom.suites.zest.synthetic.domain import (
     OPENERS,
