@@ -483,10 +483,11 @@ def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:
     are.
     """
     if pa.types.is_list(wanted):
-        return pa.types.is_list(kind) and _is_like(kind.value_type, wanted.value_type)
+        return bool(pa.types.is_list(kind)) and _is_like(kind.value_type, wanted.value_type)
     if pa.types.is_struct(wanted):
-        same = pa.types.is_struct(kind) and {f.name for f in kind} == {f.name for f in wanted}
-        return same and all(_is_like(kind.field(f.name).type, f.type) for f in wanted)
+        if not pa.types.is_struct(kind) or {f.name for f in kind} != {f.name for f in wanted}:
+            return False
+        return all(_is_like(kind.field(f.name).type, f.type) for f in wanted)
     if pa.types.is_integer(wanted):
         return bool(pa.types.is_integer(kind))
     return bool(kind == wanted)
