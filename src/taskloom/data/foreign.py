@@ -260,12 +260,23 @@ def _filled(texts: Any) -> Any:
 def _derivations(table: pa.Table, where: Path) -> Any:
     if "derivation" not in table.column_names:
         return pa.nulls(table.num_rows, pa.list_(shards.STEP))
+    column, wanted = table.column("derivation"), pa.list_(shards.STEP)
     try:
-        return table.column("derivation").cast(pa.list_(shards.STEP))
+        if _has_steps(column.type):
+            # Files have the fields in any order, and older versions of Arrow (16.1) cast them by place.
+            return pa.chunked_array([pa.array(column.to_pylist(), wanted)])
+        return column.cast(wanted)
     except (pa.ArrowException, TypeError) as error:
         raise DataError(
             f"{where}: 'derivation' must be a list of steps with rule, value and of: {error}"
         ) from error
+
+
+def _has_steps(kind: pa.DataType) -> bool:
+    """True for lists of structures that have the fields of steps, whatever their order."""
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    return {field.name for field in kind.value_type} == {field.name for field in shards.STEP}
 
 
 PEEK = 4_096

@@ -47,6 +47,7 @@ def test_clean_data_is_clean(tmp_path: Path) -> None:
 def test_a_baseline_that_was_left_out_does_not_read_as_no_shortcut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("sklearn")
     rng = random.Random(0)
     train: list[Row] = [{"input": story(rng, 6), "targets": [f"answer {i}"]} for i in range(40)]
     test: list[Row] = [{"input": story(rng, 6), "targets": [f"answer {i}"]} for i in range(40)]
@@ -142,6 +143,7 @@ def test_duplicates_and_contradictions_within(tmp_path: Path) -> None:
 
 
 def test_planted_shortcuts(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
     """The last word, the question, and a word somewhere give the answer away."""
     rng = random.Random(0)
 

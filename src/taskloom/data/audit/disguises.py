@@ -289,7 +289,8 @@ def matches(form: U64, other: U64, wanted: Mask) -> Mask:
     """Return the wanted texts whose form another split has."""
     found = np.zeros(len(form), dtype=np.bool_)
     rows = np.flatnonzero(wanted & (form != 0))
-    found[rows] = np.isin(form[rows], other)
+    # Hashes fill 64 bits, where NumPy 2.0.0 overflows while it considers its table.
+    found[rows] = np.isin(form[rows], other, kind="sort")
     return found
 
 

@@ -100,7 +100,7 @@ const offerSliders = (input) => {
     const slider = document.createElement("input");
     slider.type = "range";
     Object.assign(slider, { min: scale.min || 0, max: scale.max, step: scale.step });
-    slider.setAttribute("aria-label", `${input.closest(".field").querySelector("label").textContent} ${end}`.trim());
+    slider.setAttribute("aria-label", `${input.closest(".field").querySelector("label").textContent}, slider ${end}`.trim());
     return slider;
   });
   const show = () => {
