@@ -20,6 +20,7 @@ TOOLS = {
     "use-inspect": "inspect_ai",
     "use-verifiers": "verifiers",
     "use-trl": "trl",
+    "use-reasoning-gym": "reasoning_gym",
 }
 
 
