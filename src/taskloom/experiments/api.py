@@ -80,6 +80,10 @@ def dry_run(
     )
 
 
+def _names(tracker: str | Sequence[str]) -> list[str]:
+    return [tracker] if isinstance(tracker, str) else list(tracker)
+
+
 def fill(
     experiment: Experiment | Sequence[Experiment],
     store: str | Path | None = None,
@@ -87,7 +91,7 @@ def fill(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
-    tracker: str | None = None,
+    tracker: str | Sequence[str] = (),
     watch: Watch | None = None,
 ) -> Outcome:
     """Run what is missing of an experiment; see `run`.
@@ -100,9 +104,7 @@ def fill(
     opened = Store(store or together[0].store, create=True)
     resources = together[0].resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
-    tracked = dict.fromkeys(
-        [*(name for one in together for name in one.track), *([tracker] if tracker else [])]
-    )
+    tracked = dict.fromkeys([*(name for one in together for name in one.track), *_names(tracker)])
     engines.check_name(engine)
     trackers.check_names(tracked)
     present = set(opened.names())
@@ -181,7 +183,7 @@ def run(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
-    tracker: str | None = None,
+    tracker: str | Sequence[str] = (),
     progress: Watch | bool | None = None,
     watch: Watch | bool | None = None,
     **more: Unpack[FurtherKeys],
@@ -199,7 +201,7 @@ def run(
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
         address: The address of a Ray cluster.
-        tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
+        tracker: `trackio`, `wandb` or `mlflow`, or several: show finished runs as well.
         progress: Whether to show how far it is: a table on a terminal, a line in a notebook or a
             log; by default in notebooks only. Or a function that is called with the state of the
             experiment now and then.
