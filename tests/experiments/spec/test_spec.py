@@ -34,7 +34,9 @@ def test_the_cells_are_the_product_in_order() -> None:
     ]
 
 
-def test_experiments_planned_together_plan_each_recipe_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiments_planned_together_plan_each_recipe_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     planned: list[str] = []
     plan = Recipe.plan
 
