@@ -1,7 +1,8 @@
 """Output: one table class for terminals, notebooks, pages, Markdown and LaTeX, and JSON for
 machines.
 
-Nothing of the data is markup: a name with `<b>`, `[bold]` or `\\textbf` in it is shown as it is.
+Data is never interpreted as markup: a name with `<b>`, `[bold]` or `\\textbf` in it is shown
+literally.
 """
 
 from __future__ import annotations
