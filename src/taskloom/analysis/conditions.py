@@ -60,9 +60,6 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
     """All settings under which a run was made, with defaults filled in.
 
     If the recipe or learner is not known here, only the recorded settings are returned.
-
-    If its recipe or learner is not known here, only the settings that were written down are
-    returned.
     """
     text = runs.config(run)
     settings = dict(runs[run].fields)
@@ -91,8 +88,6 @@ def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
 
     `recipe.limit` concerns test items and so has no effect:
 
-    `recipe.limit` is about test items, so that it changes nothing:
-
     >>> rows = {"recipe.splits.train.n": 100, "recipe.limit": 10}
     >>> _with_steps_of_epochs({"learner.epochs": 2.0, "learner.steps": 9, "learner.batch": 8, **rows})["learner.steps"]
     25
@@ -108,8 +103,6 @@ def run_labels(runs: Runs) -> dict[str, str]:
     """Name of each run in tables and figures: learner, recipe, and the fields in which runs vary.
 
     Runs with the same label are repetitions: they differ in the seed alone.
-
-    Runs of one label are repetitions of each other: they differ in the seed alone.
     """
     columns = [column for column in varying(runs) if column not in ("recipe", "learner")]
     labels = {}

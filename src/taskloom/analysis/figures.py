@@ -259,9 +259,6 @@ def image(figure: Any, alt: str = "figure") -> str:
 
     An image, not inline SVG: text in labels cannot become markup, and names cannot clash with those
     of another figure.
-
-    An image rather than part of the page: what a label says can neither be markup nor clash with
-    another figure's names.
     """
     data = b64encode(svg(figure, **_cut(figure)).encode()).decode()
     return (

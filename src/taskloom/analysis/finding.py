@@ -127,9 +127,6 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
 
     Conditions are long and shared by many rows, so they are listed by `differing_conditions`. The
     place is the same in most findings, and numbers that need no training have no seeds.
-
-    Conditions are long and many rows share them: `differing_conditions` has them. The place is the
-    same for most findings, and numbers that no training made have no seeds.
     """
     judgements = list(judgements)
     table = judgement_table(judgements)

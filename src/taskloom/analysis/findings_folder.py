@@ -96,9 +96,6 @@ def check_folder(folder: Path, title: str) -> None:
     A page with the same title is replaced. A folder with another page, or with other files, is
     refused.
 
-    A page of the same title is replaced. A folder with another page, or with other files, is
-    refused.
-
     Args:
         folder: Folder for the findings. It need not exist.
         title: Title of their page.

@@ -141,8 +141,6 @@ def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, floa
 
     Cells have white borders, because neighbours of the same shade would otherwise have a faint
     seam.
-
-    Cells have white borders: neighbours of one shade would otherwise have a faint seam.
     """
     across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
     shades = axis.pcolormesh(

@@ -195,9 +195,6 @@ def for_page(svg: str, alt: str) -> str:
     A drawing with other colours than the palette, such as a heat map, keeps all its colours. It
     gets the class `on-white`, so that the page gives it a white background.
 
-    A drawing with other colours than those of the palette, such as a heat map, keeps them all: it
-    has the class `on-white`, so that the page gives it a white background.
-
     Args:
         svg: The text of an `<svg>` element, with tooltips.
         alt: Description of what it shows.

@@ -205,8 +205,6 @@ def _as_one_more_training(
     assumed to be ours.
 
     The only known spread is that of our n scores, so there are n - 1 degrees of freedom.
-
-    The only spread that is known is that of our n scores, so there are n - 1 degrees of freedom.
     """
     n, mean = len(scores), fmean(scores)
     quantile = t_quantile(0.5 + level / 2, n - 1)

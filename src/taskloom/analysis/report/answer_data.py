@@ -262,8 +262,6 @@ def lit_places(text: str, picture: Picture | None) -> Lit | None:
 
     None if the picture is no story, or if the text has a different layout.
 
-    None if the picture is no story, or if the text is laid out in another way.
-
     >>> from taskloom.core.pictures import ProofStep
     >>> story = StoryPicture(("Ann sat.", "Bob ran."), "Who ran?", "Bob", (ProofStep("", "", (1,)),))
     >>> lit_places("Ann sat. Bob ran. Who ran?", story)

@@ -168,9 +168,6 @@ def strongest_trait(effects: Sequence[TraitEffect]) -> TraitEffect | None:
 
     Traits overlap: a composition determines the number of facts. Among traits with about the same
     effect on the same answers, the one with the fewest values is chosen.
-
-    Traits overlap: a composition determines the number of facts. Of traits with about the same
-    effect on the same answers, the one with the fewest values is the finding.
     """
     for largest in effects:
         if not confirmed(largest, len(effects)):

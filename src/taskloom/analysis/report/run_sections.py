@@ -410,9 +410,6 @@ class RunSections:
 
         Traits that divide the examples in the same way, such as a composition and its list of
         concepts, share a section.
-
-        Traits that divide the examples in the same way, such as a composition and its list of
-        concepts, share a section.
         """
         sections = list(self._trait_sections())
         # Sections are in order: those of traits with an effect come first.

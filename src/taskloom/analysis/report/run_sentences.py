@@ -50,8 +50,6 @@ def values_with_means(effect: TraitEffect) -> str:
     worst.
 
     Numeric values keep their order. Names are sorted by score, best first.
-
-    Values that are numbers keep their order. Names come best first.
     """
     means = effect.means
     numeric = all(is_number(value) for value in means)
@@ -206,9 +204,6 @@ def gap_sentence(rows: Sequence[Row]) -> str:
 
     A constant answer cannot generalize, so learners that give one are skipped. Without both kinds
     of splits, the result is the best score.
-
-    A constant answer cannot generalize, so such learners are not looked at. Without both kinds of
-    splits it is the best score.
     """
     pairs = _iid_ood_pairs(rows)
     if not pairs:
