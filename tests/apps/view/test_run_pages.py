@@ -223,7 +223,8 @@ def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
         .accuracy(by=["task", "length"], split="test")
     )
     cells = re.findall(
-        r'<td class="shade-(\d+)[^"]*"><b>([\d.]+)</b>(?:<i .*?</i>)?<span>(\d+)</span>', page
+        r'<td class="shade-(\d+)[^"]*">(?:<a [^>]*>)?<b>([\d.]+)</b>(?:<i .*?</i>)?<span>(\d+)</span>',
+        page,
     )
     assert sorted((mean, n) for _, mean, n in cells) == sorted(
         (f"{r['mean']:.2f}", str(r["n"])) for r in results
@@ -438,7 +439,11 @@ def test_a_heat_map_fades_small_cells_and_marks_chance(tmp_path: Path) -> None:
     with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
         name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
         page = viewer.get(f"/runs/{name}/heat", params={"x": "depth", "y": "half"}).text
-    assert re.findall(r'class="shade-(\d+)( few)?"><b>', page) == [("20", ""), ("0", " few")] * 2
+        cells = re.findall(r'class="shade-(\d+)( few)?"><a href="([^"]+)"', page)
+        wrong = viewer.get(unescape(cells[3][2])).text
+    assert [cell[:2] for cell in cells] == [("20", ""), ("0", " few")] * 2
+    assert "<strong>1.00</strong>" in page, "a cell with few examples is not called the lowest"
+    assert wrong.count('class="is-wrong') == 2, "a cell opens its wrong answers"
     assert f"alone gives {constant:.2f}" in page
 
 
