@@ -98,20 +98,22 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="hf, lm-eval, or a format that the dataset's suite offers, for one split.",
+            help="hf, lm-eval, verifiers, verl, openrlhf, nemo-gym, or a format that the"
+            " dataset's suite offers, for one split.",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--out", metavar="PATH", help="The file to write; a folder for hf and lm-eval."
+            "-o", "--out", metavar="PATH", help="The file to write; a folder for other tools."
         ),
     ],
     split: Annotated[
         str | None, typer.Option("--split", help="Which split, for the formats of suites.")
     ] = None,
     extract: Annotated[
-        str, typer.Option("--extract", help="For lm-eval: how answers are cut out of replies.")
+        str,
+        typer.Option("--extract", help="How answers are cut out of replies, for all tools but hf."),
     ] = EXTRACT,
     variants: Annotated[
         str,
@@ -123,8 +125,7 @@ def export(
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write a dataset for another tool (hf, lm-eval), or a split in another format, which a suite
-    offers.
+    """Write a dataset for another tool, or a split in another format, which a suite offers.
 
     \b
     Examples:
@@ -132,6 +133,8 @@ def export(
       $ taskloom export stories --split train --format babi -o qa1.txt
       $ taskloom export stories --split train --format squad -o qa1.json --json
       $ taskloom export stories --format lm-eval -o tasks
+      $ taskloom export stories --format verifiers -o babi-stories
+      $ taskloom export stories --format verl -o verl-stories
     """
     from taskloom import verbs
 

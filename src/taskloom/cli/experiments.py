@@ -42,8 +42,10 @@ def run(
         typer.Option("--address", help="Address of a Ray cluster [a local one is started]."),
     ] = None,
     tracker: Annotated[
-        str | None,
-        typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow."),
+        list[str] | None,
+        typer.Option(
+            "--tracker", help="Also show finished runs in trackio, wandb or mlflow. Repeatable."
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -114,7 +116,7 @@ def run(
             engine=engine,
             workers=workers,
             address=address,
-            tracker=tracker,
+            tracker=tracker or (),
             watch=watch,
         )
     command = f"taskloom run {file}"
