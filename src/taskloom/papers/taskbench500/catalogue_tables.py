@@ -130,7 +130,7 @@ def table6(scale: str, *, names: bool = False) -> Finding:
     """Count the composed word-level tasks; with `names`, list them.
 
     Args:
-        scale: Any; the tasks are the same.
+        scale: Ignored, because the tasks are the same at all scales.
         names: True to list the tasks by name.
     """
     return composed(6, WORD_LEVEL, names)
@@ -146,7 +146,7 @@ def table7(scale: str, *, names: bool = False) -> Finding:
     """Count the mapped tasks; with `names`, list them.
 
     Args:
-        scale: Any; the tasks are the same.
+        scale: Ignored, because the tasks are the same at all scales.
         names: True to list the tasks by name.
     """
     finding = composed(7, ("map",), names)
@@ -168,7 +168,7 @@ def table8(scale: str, *, names: bool = False) -> Finding:
     `names`, list the former.
 
     Args:
-        scale: Any; the tasks are the same.
+        scale: Ignored, because the tasks are the same at all scales.
         names: True to list the filters and maps by name.
     """
     finding = composed(8, SEQUENTIAL, names)

@@ -322,8 +322,8 @@ class ProofBuilder:
         return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """Add that the person takes an object that nobody has touched, at any time up to now. The
-        sentence counts.
+        """Add a sentence in which the person takes an untouched object, at any time up to now. It counts
+        towards the size of the proof.
         """
         thing = self._fresh()
         event = HANDLED["grab", person, thing, "", False]
