@@ -135,7 +135,7 @@ class Adaptation:
 
     @property
     def reference_score(self) -> float | None:
-        """Generalisation score as the public code would compute it; for words the same as ours."""
+        """Generalisation score as computed by the public code. For single words it equals ours."""
         if self.composition in ("map", "filter", "map_filter"):
             return self.further.get(self.split, {}).get(REFERENCE)
         return self.adaptability

@@ -48,7 +48,7 @@ INPUTS = {
 """Names of the parts of the input in error messages."""
 
 Measure = Callable[[ScoreReport], float | None]
-"""From the evaluation of a split to a number; None where the split has nothing of the kind."""
+"""Function from the evaluation of a split to a number, or None if the split has no such number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +327,7 @@ def _learned_from_others(runs: Runs, run: str) -> bool:
 def _examples(
     runs: Runs, run: str, split: str, known: dict[tuple[str, int, str], list[Example]]
 ) -> list[Example]:
-    """Examples of a split of the run's recipe; generated once for all runs."""
+    """Examples of a split of the run's recipe, generated once and shared by all runs."""
     recipe = recipe_of(runs, run)
     block = parse(runs.config(run))["recipes"][0]
     seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0

@@ -140,11 +140,11 @@ class WordRows:
         return len(self._members.get(split, ()))
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
-        """Draw a subset of the training rows; of a balanced union as many of one side as of the
-        other.
+        """Draw a subset of the training rows. For a balanced union, both sides get the same number
+        of rows.
 
-        Rows that a smaller training split has as well are taken first, so that its share hardly
-        ever changes the subset.
+        Rows that are also in a smaller training split are taken first, so that the size of training
+        hardly affects the subset.
         """
         train = self._members["train"]
         drawn = train[
