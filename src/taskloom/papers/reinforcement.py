@@ -53,8 +53,8 @@ the dev items right, in a training with another seed (benchmarks/reinforcement_g
 """
 
 STEPS = {"quick": 2, "gpu": 28}
-"""Further steps after the start, supervised or by reinforcement. Reinforcement alone takes as
-many.
+"""Additional steps after the start, supervised or by reinforcement. The reinforcement-only arm has
+the same number.
 """
 
 SUPERVISED = {"batch": 64, "rate": 5e-5}
@@ -105,7 +105,7 @@ PHRASES = {
 """Names of tasks on pages."""
 
 SEQUENCES = {"length": 4, "kept": 2}
-"""Four words, of which the filter keeps two."""
+"""Sequences of four words, of which the filter keeps two."""
 
 ROWS = {
     "quick": {"train": 40, "dev": 4, "test": 4},
@@ -114,7 +114,7 @@ ROWS = {
 """Sequences of each filter, by scale and split."""
 
 SHARED = {"join": "\nAnswer:", "longest_answer": 10}
-"""Settings of every arm: how the model is asked."""
+"""Prompt settings shared by all arms."""
 
 
 def recipe(scale: str = "gpu") -> dict[str, Any]:
@@ -143,7 +143,7 @@ def supervised(steps: int, model: str = "") -> dict[str, Any]:
 
 
 def reinforced(scale: str, model: str = "") -> list[dict[str, Any]]:
-    """The arms with reinforcement: after a supervised start, and alone."""
+    """The arms with reinforcement: after a supervised start, and on its own."""
     loop = {"steps": STEPS[scale], "compile": False, "graphs": False}
     alone = {"learner": "grpo", **loop, **REINFORCED[scale], **SHARED, **_named(model)}
     return [{**alone, "supervised": {"steps": STARTS[scale], **SUPERVISED}}, alone]
@@ -329,7 +329,7 @@ def gains_by_composition(before: Scores, after: Scores) -> dict[str, float]:
 
 
 def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
-    """What further training adds to its start, over compositions."""
+    """Gain of further training over its start, by composition."""
     rows: list[dict[str, Any]] = []
     dots: list[dict[str, Any]] = []
     p_values = []
@@ -350,8 +350,8 @@ def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
             dots += _dots(f"{further} - {start}", split, gains, mean, ends)
     if not rows:
         return
-    # A contrast without a p-value still belongs to the family: leaving it out would be kinder to
-    # the rest.
+    # A contrast without a p-value still belongs to the family. Leaving it out would favour the
+    # others.
     for row, p in zip(rows, holm(p_values).tolist(), strict=True):
         row["p"] = p
         row["outcome"] = _outcome(row["gain"], p)
@@ -418,7 +418,7 @@ def _by_composition(arms: Mapping[str, dict[str, Scores]]) -> list[Finding]:
             name: mean for scores in splits.values() for name, mean in _over_seeds(scores).items()
         }
         known = {name: mean for name, mean in own.items() if name in PHRASES.values()}
-        # An arm without a right answer would be a column of zeros.
+        # An arm without any right answer would be a column of zeros.
         if any(known.values()):
             means[arm] = known
     if not means:

@@ -443,8 +443,8 @@ def _split(run: Run, ending: str) -> SplitScores | None:
 def _base(groups: Mapping[str, StoryTrainings], run: Run, part: str) -> StoryTrainings | None:
     """The training on concat that a run continues.
 
-    Digests in a file of scores differ from those in the store that the run named. There it is the
-    only training of this learner and part.
+    A file of scores has other digests than the store that the run named. In that case the training
+    is identified as the only one of this learner and part.
     """
     digest = base_run(run.fields)
     if not digest or digest in groups:

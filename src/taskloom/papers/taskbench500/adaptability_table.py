@@ -48,7 +48,7 @@ TABLE = PaperTable(
 ATOMIC, WORDS, SEQUENCES = "atomic", "word-level composition", "sequential composition"
 SEPARATED = "sequential composition (+separators)"
 KINDS = (ATOMIC, WORDS, SEQUENCES, SEPARATED)
-"""The columns of the table; the paper's sequences have no separators there."""
+"""Columns of the table. In the paper's, sequences have no separators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class TaskScores:
 
 
 def scores_of(chosen: Iterable[Adaptation]) -> list[float]:
-    """One score per task; adaptations without a generalisation score are left out."""
+    """One score per task. Adaptations without a generalisation score are left out."""
     return [score for one in chosen if (score := one.adaptability) is not None]
 
 
 def kind_of(one: Adaptation) -> str:
-    """The column of Table 1 that a task belongs to."""
+    """Column of Table 1 for a task."""
     if one.composition == "atomic":
         return ATOMIC
     if one.composition in ("map", "filter", "map_filter"):
@@ -119,7 +119,7 @@ def table1(runs: Runs) -> list[Finding]:
 
 
 def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
-    """Scores beside the best constant answers; none if no `majority` runs are stored."""
+    """Scores compared with the best constant answers. None if no `majority` runs are stored."""
     rows = []
     for cell in table:
         excesses = [one.excess for one in cell.chosen if one.excess is not None]
@@ -184,7 +184,9 @@ def kind_table(table: Sequence[TaskScores]) -> ResultTable:
 
 
 def constant_cell(chosen: Sequence[Adaptation]) -> str:
-    """Mean score of the best constant answers over tasks; a dash unless they are known for all."""
+    """Mean score of the best constant answers over tasks. A dash unless it is known for all of
+    them.
+    """
     known = {one.task: one.constant for one in chosen}
     constants = [constant for constant in known.values() if constant is not None]
     if not constants or len(constants) < len(known):
@@ -223,7 +225,7 @@ def method_difference(one: Adaptation) -> Iterator[str]:
 
 
 ALIKE = 0.05
-"""Procedures whose means differ by no more are comparable: the paper calls 0.469 and 0.426 so."""
+"""Maximum difference of means that counts as comparable: the paper calls 0.469 and 0.426 so."""
 
 CLAIM_RULE = (
     "A claim that one is better holds if the whole 95 % interval of the difference, over the same"
@@ -278,7 +280,7 @@ def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
 def paired_scores(
     some: Sequence[Adaptation], others: Sequence[Adaptation]
 ) -> tuple[list[float], list[float], list[tuple[str, ...]]]:
-    """Scores of the tasks that two groups have in common, task by task, and the parts of each."""
+    """Scores of the tasks that two groups share, task by task, and the parts of each."""
     known = {one.task: one.adaptability for one in others}
     pairs = [(one.adaptability, known.get(one.task), one.parts) for one in some]
     both = [(a, b, parts) for a, b, parts in pairs if a is not None and b is not None]

@@ -1,7 +1,7 @@
 """Tables 2 and 4 to 8 of TaskBench500: the tasks that the paper lists, counted and named from the
 catalogue, and the rules from functions to SPARQL, and whether our queries follow them.
 
-A rule says what the answers of a composed task are, given those of its parts: the pairs of either
+A rule defines the answers of a composed task, given those of its parts: the pairs of either
 (union), of both (intersection), or for the inputs that both decide, the disjunction or conjunction
 of their truths (lor, land). We write each query as text, run it over an invented world, and compare
 with the rule applied to the answers of the parts' own queries; an atom is compared with the facts
@@ -56,7 +56,7 @@ EXAMPLES = {
 
 
 def kind_of(task: CatalogTask) -> str:
-    """Form of an atomic task: predicate or relation."""
+    """Kind of an atomic task: predicate or relation."""
     return read_typed(task.expression)[1].form
 
 
@@ -130,8 +130,8 @@ def table6(scale: str, *, names: bool = False) -> Finding:
     """Count the composed word-level tasks; with `names`, list them.
 
     Args:
-        scale: Any; the tasks are the same.
-        names: Whether to list the tasks by name.
+        scale: Ignored, because the tasks are the same at all scales.
+        names: True to list the tasks by name.
     """
     return composed(6, WORD_LEVEL, names)
 
@@ -146,8 +146,8 @@ def table7(scale: str, *, names: bool = False) -> Finding:
     """Count the mapped tasks; with `names`, list them.
 
     Args:
-        scale: Any; the tasks are the same.
-        names: Whether to list the tasks by name.
+        scale: Ignored, because the tasks are the same at all scales.
+        names: True to list the tasks by name.
     """
     finding = composed(7, ("map",), names)
     merged = (
@@ -168,8 +168,8 @@ def table8(scale: str, *, names: bool = False) -> Finding:
     `names`, list the former.
 
     Args:
-        scale: Any; the tasks are the same.
-        names: Whether to list the filters and maps by name.
+        scale: Ignored, because the tasks are the same at all scales.
+        names: True to list the filters and maps by name.
     """
     finding = composed(8, SEQUENTIAL, names)
     (number,) = published(PAPER, "section 1", what="tasks")
@@ -269,7 +269,7 @@ def _swapped(tasks: Sequence[CatalogTask]) -> list[str]:
 Answers = set[tuple[str, str]]
 
 PEOPLE = 300
-"""People of the invented world: enough that each of the example tasks has answers."""
+"""Number of people in the invented world: enough for each of the example tasks to have answers."""
 
 
 def _either(one: Answers, other: Answers) -> Answers:
@@ -301,7 +301,7 @@ class QueryRule:
     """A rule of the table, with a task that it is tried on.
 
     Attributes:
-        name: As the paper writes it.
+        name: Name in the paper.
         fragment: The paper's SPARQL.
         task: The example.
         parts: Its parts; none of an atom.
@@ -352,8 +352,8 @@ def pattern(task: str) -> str:
 
 
 def ruled(world: RdfWorld, rule: QueryRule) -> Answers:
-    """The answers that a rule gives for its example, from the answers of the parts or, for an atom,
-    from the facts.
+    """Answers that a rule gives for its example, computed from the answers of the parts or, for an
+    atom, from the facts.
     """
     if rule.combine is None:
         return {*world.relation(rule.task).pairs()}

@@ -1,16 +1,16 @@
-"""Table 3 and Figures 3 and 5 of TaskBench500: does the score of a composed task follow from those
-of its atomic parts?
+"""Table 3 and Figures 3 and 5 of TaskBench500: can the score of a composed task be predicted from
+those of its atomic parts?
 
 For each composition and procedure a line is fitted over tasks: y is the generalisation of the
 composed task, x the mean of its atomic parts under the same procedure. A task whose answers are
 often the same is easy for any model, and so are the tasks that are composed of it. So the primary
-numbers take the best constant answer (the `majority` learner) into account in two ways:
+numbers control for the best constant answer (the `majority` learner) in two ways:
 
 - the line of the excess: composed task minus its constant, on the mean of its parts minus theirs;
 - the partial r² of the parts beside the constant of the composed task.
 
-The plain line, which the paper has, stands beside them. Sequences are scored in two ways: rightly,
-and as the public code does it, which takes the first n words for the n positions.
+The paper's line, without this control, is reported next to them. Sequences are scored in two ways:
+correctly, and like the public code, which compares the first n words with the n positions.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ COMPOSITIONS = ("chain", "union", "intersection", "land", "lor", *SEQUENCES)
 """In the paper's order; its table has neither map_filter nor filters with separators."""
 
 ENOUGH = 20
-"""Tasks from which on the paper draws a line; rows with fewer have a star."""
+"""Minimum number of tasks for which the paper draws a line. Rows with fewer have a star."""
 
 RIGHT, COMPATIBLE = "right", "reference-compatible"
 """Ways to score sequences."""
@@ -70,7 +70,7 @@ RIGHT, COMPATIBLE = "right", "reference-compatible"
 
 @dataclass(frozen=True, slots=True)
 class ComposedTask:
-    """A composed task beside its parts: y and x of the regression."""
+    """A composed task and its parts: y and x of the regression."""
 
     one: Adaptation
     parts: float
@@ -81,7 +81,7 @@ class ComposedTask:
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
-    """Composed tasks of one group beside the scores of constant answers, one number a task.
+    """Composed tasks of one group with the scores of constant answers, one number per task.
 
     Attributes:
         scores: Score of the composed task.
@@ -115,12 +115,12 @@ class Controlled:
 
     @property
     def beside_constant(self) -> Regression:
-        """Fit the line beside the constants of the composed tasks: its r² is the partial one."""
+        """Line with the constants of the composed tasks as covariate; its r² is the partial one."""
         return regress(self.parts, self.scores, self.constants, parts=self.atoms)
 
     @property
     def constant_line(self) -> Regression:
-        """Fit the scores on the constants alone."""
+        """Line with the constants as the only predictor."""
         return regress(self.constants, self.scores, parts=self.atoms)
 
 
@@ -146,8 +146,8 @@ class CompositionTasks:
         return [t.one.parts for t in self.tasks]
 
     def controlled(self, name: str = CONSTANT) -> Controlled | None:
-        """The tasks beside a constant answer of that name; None unless it is known for all of them
-        and their parts.
+        """The tasks with constant answers of that name. None unless it is known for all of them and
+        their parts.
         """
         if not all(name in t.constants for t in self.tasks):
             return None
@@ -161,7 +161,7 @@ class CompositionTasks:
 
     @property
     def beside_answers(self) -> Regression | None:
-        """Fit the line beside the logarithm of the number of answers; None if that is unknown or
+        """Line with the logarithm of the number of answers as covariate. None if that is unknown or
         the same for all.
         """
         known = [t for t in self.tasks if t.answers]
@@ -184,7 +184,7 @@ def composition_of(one: Adaptation) -> str:
 
 
 def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
-    """Composed tasks whose atomic parts were adapted to as well; an error if there are none."""
+    """Composed tasks whose atomic parts also have adaptations. Raises an error if there are none."""
     chosen = generalising(runs)
     atomic = {(a.procedure, a.task): a for a in chosen if a.composition == "atomic"}
     groups = []
@@ -229,8 +229,8 @@ def _composed(
     traits=(ANSWERS,),
 )
 def table3(runs: Runs) -> list[Finding]:
-    """Fit a line for each composition and procedure: beside the best constant, plainly, and beside
-    the number of answers.
+    """Fit a line for each composition and procedure: controlled for the best constant, without
+    control, and controlled for the number of answers.
     """
     groups, chosen = composed_tasks(runs)
     right = [group for group in groups if group.scoring == RIGHT]
@@ -328,7 +328,7 @@ def _labels(group: CompositionTasks) -> dict[str, Any]:
 
 
 def constant_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """A row for each composition and procedure: scores beside the best constant answer."""
+    """A row for each composition and procedure: scores controlled for the best constant answer."""
     controlled = [(group, group.controlled()) for group in groups]
     return table_of(
         [
@@ -433,7 +433,7 @@ def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
     traits=(ANSWERS,),
 )
 def figure5(runs: Runs) -> Finding:
-    """Draw the mapped tasks alone, with separators as the paper does, and without them beside."""
+    """Draw the mapped tasks, with separators as in the paper and without them."""
     groups, chosen = composed_tasks(runs)
     maps = [
         g for g in groups if g.scoring == RIGHT and g.composition in ("map", "map (+separators)")
@@ -525,7 +525,7 @@ def interval(value: float, low: float, high: float) -> str:
 
 
 def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """The lines beside the number of answers."""
+    """Lines controlled for the number of answers."""
     rows = []
     for group in groups:
         beside, plain = group.beside_answers, group.line
@@ -587,11 +587,11 @@ def _terms(number: PublishedNumber, one: Adaptation) -> dict[str, Any]:
 
 
 HALF = 0.5
-"""The paper calls a composition compositional where r² is above this."""
+"""Minimum r² (exclusive) of a composition that the paper calls compositional."""
 
 
 def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
-    """Claims on the primary numbers: r² of the excess, and the partial r² beside the best
+    """Claims about the primary numbers: r² of the excess, and the partial r² given the best
     constant.
     """
     for group in groups:
@@ -610,8 +610,8 @@ def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
 
 
 def _claim_text(group: CompositionTasks) -> tuple[str, bool]:
-    """What the paper says of a composition, and whether it says that r² is small; an empty text if
-    it says nothing.
+    """The paper's claim about a composition, and whether it claims that r² is small. An empty text
+    if there is none.
     """
     if group.composition in ("chain", "union"):
         return f"{group.composition}: composed follows from atomic (r² > 0.5)", False

@@ -1,6 +1,5 @@
-"""The experiments behind the studies of TaskBench500: its tasks with T5-base at the paper's
-conditions, with SmolLM2 as the page of results has them, and a dozen small ones that two cores
-manage.
+"""Experiments behind the studies of TaskBench500: its tasks with T5-base under the paper's
+conditions, with SmolLM2 as on the results page, and a dozen small ones for two cores.
 """
 
 from __future__ import annotations
@@ -56,17 +55,16 @@ QUICK_LOOP = {
     "threads": 1,
 }
 QUICK_STEPS, QUICK_LIMIT = 3, 2
-"""Steps of a dozen tasks with four rows each, seconds each on one core; and tests of a task, since
-answering costs most.
+"""Number of steps for a dozen tasks with four rows each, which take seconds on one core; and
+maximum tests of a task, since answering takes most of the time.
 """
 
 QUICK_MEMORISATION = {"steps": 12, "evaluate_every": 3, "rate": 5e-3}
-"""So many steps at such a rate that LoRA knows four examples by heart, and a curve rises before
-that.
+"""Steps and learning rate with which LoRA memorises four examples and the curve rises before that.
 """
 
 OTHER_TOKENS = 3
-"""How many times as many tokens an answer may have for another model, whose tokeniser may cut words
+"""Factor on the maximum number of answer tokens for other models, whose tokenisers may split words
 into more pieces.
 """
 
@@ -78,10 +76,10 @@ constant than one repeated item, which `benchmarks/taskbench500/constants.py` sc
 """
 
 FEW = 32
-"""Examples of the few-shot procedures."""
+"""Number of examples in the few-shot procedures."""
 
 FEW_SEEDS = 4
-"""Draws of the examples, over which the paper averages."""
+"""Number of draws of the examples, over which the paper averages."""
 
 
 def learners(model: str, **settings: Any) -> list[dict[str, Any]]:
@@ -196,10 +194,10 @@ def paper_learners(model: str, preset: str = "taskbench500", **settings: Any) ->
 
 
 FEW_PATIENCE = 100
-"""Epochs without a better dev score after which few-shot training stops, as in the public code."""
+"""Epochs without a better dev score before few-shot training stops, as in the public code."""
 
 GPU_TESTS = 40
-"""Tests of a task that were answered on the GPU."""
+"""Number of tests of each task that were answered on the GPU."""
 
 GPU_SEQUENCES = sequences(length=4, kept=2)
 
@@ -243,7 +241,7 @@ begin (section 5).
 """
 
 CURVE_POINTS = 20
-"""Points of a memorisation curve."""
+"""Number of points in a memorisation curve."""
 
 
 def memorisation_learners(scale: str, model: str, **settings: Any) -> Experiments:
@@ -264,7 +262,7 @@ def memorisation_learners(scale: str, model: str, **settings: Any) -> Experiment
 
 
 GPU_MEMORISED = 64
-"""Examples of a task to memorise on the GPU; the paper has 1,000, the recipe's default."""
+"""Examples per task to memorise on the GPU. The paper uses 1,000, the recipe's default."""
 
 
 def memorised(scale: str, name: str) -> dict[str, Any]:

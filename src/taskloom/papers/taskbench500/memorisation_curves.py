@@ -1,5 +1,5 @@
-"""Figures 2 and 6 of TaskBench500: how fast tasks are learnt by heart, by family, with permuted
-labels and without pre-training.
+"""Figures 2 and 6 of TaskBench500: how fast tasks are memorised, by family, with permuted labels
+and without pre-training.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from taskloom.papers.taskbench500.experiments import (
 from taskloom.papers.taskbench500.runs import MEMORISED, Adaptation, adaptations, model_notes
 
 PASSING = "train"
-"""The curve of training batches in passing, taken where the learnt examples were not answered at
-each point.
-"""
+"""Curve of the training batches, used if the memorised examples were not answered at each point."""
 
 FAMILIES = ("lexical", "factual", "random")
-"""In the order in which the paper finds them learnt."""
+"""Families in the order in which the paper finds them memorised."""
 
 PERMUTED_RANDOM = "A: not pre-trained, permuted"
 PERMUTED = "B: pre-trained, permuted"
 OWN = "C: pre-trained, own labels"
 SETTINGS = (PERMUTED_RANDOM, PERMUTED, OWN)
-"""The panels of Figure 6."""
+"""Panels of Figure 6."""
 
 Curve = dict[int, float]
 """Score by step."""
@@ -41,7 +39,7 @@ Curve = dict[int, float]
 
 @dataclass(frozen=True, slots=True)
 class LearntTask:
-    """A task that was learnt by heart, with its curve as the mean over seeds."""
+    """A memorised task, with its curve as the mean over seeds."""
 
     one: Adaptation
     curve: Curve
@@ -61,7 +59,7 @@ class LearntTask:
 
 
 def learnt_tasks(runs: Runs) -> list[LearntTask]:
-    """Atomic tasks that were memorised and have curves; an error if there are none."""
+    """Atomic tasks that were memorised and have curves. Raises an error if there are none."""
     curves: dict[str, dict[str, Curve]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:

@@ -1,6 +1,4 @@
-"""Runs on TaskBench500 as its studies look at them: a model adapted to one task by one procedure,
-over its seeds.
-"""
+"""Runs on TaskBench500 for studies: a model adapted to one task by one procedure, over its seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from taskloom.suites.taskbench.language import name, read
 from taskloom.suites.taskbench.language.operators import Expression, Operator
 
 METHODS = {"fine-tune": "fine-tuning", "lora": "fine-tuning", "prompt-tune": "prompt tuning"}
-"""The paper's methods by our learners. LoRA takes the place of fine-tuning if the weights of all
+"""The paper's method for each of our learners. LoRA replaces fine-tuning if the weights of all
 tasks do not fit.
 """
 
@@ -30,14 +28,14 @@ SHORT = {"fine-tuning": "FT", "prompt tuning": "PT"}
 PREFIX = "taskbench/"
 
 MEMORISED = "memorise"
-"""The split of examples to be learnt by heart."""
+"""Split of examples to memorise."""
 
 CONSTANT = "majority"
 """Learner whose score is that of the best constant answer."""
 
 LABELS, BEST_ON_TEST = "labels", "best on test"
-"""Other constants that may be stored: the most frequent training label, and the answer that the
-tests themselves favour.
+"""Other constants that may be stored: the most frequent training label, and the answer that is best
+on the tests themselves.
 """
 
 REFERENCE, ANSWERS = "reference-compatible", "answers"
@@ -48,17 +46,17 @@ acceptable answers.
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """A model that was adapted to one task.
+    """A model adapted to one task.
 
     Attributes:
         task: The function, in our notation.
         learner: The learner's name.
-        shots: Examples learned from; 0: the whole training split.
+        shots: Number of training examples. 0: the whole training split.
         conditions: All settings of recipe and learner.
         scores: For each split, by seed.
         further: For each split, other numbers of it by name, as means over seeds.
         runs: The digest of each seed's run.
-        environment: Machine and whatever else was written down.
+        environment: Machine and other recorded information.
         constants: Scores of constant answers on the same tests, by how the answer was chosen:
             `CONSTANT` for the `majority` learner's, others if they were stored. Empty without
             such a run.
@@ -137,7 +135,7 @@ class Adaptation:
 
     @property
     def reference_score(self) -> float | None:
-        """Generalisation score as the public code would compute it; for words the same as ours."""
+        """Generalisation score as computed by the public code. For single words it equals ours."""
         if self.composition in ("map", "filter", "map_filter"):
             return self.further.get(self.split, {}).get(REFERENCE)
         return self.adaptability
@@ -154,11 +152,10 @@ class Adaptation:
 
     @property
     def excess(self) -> float | None:
-        """Generalisation score minus the score of the best constant answer; None unless both are
+        """Generalisation score minus the score of the best constant answer. None unless both are
         known.
 
-        Negative values stay: a model below the constant has learned less than one fixed answer
-        gives.
+        Negative values are kept: such a model is worse than a single fixed answer.
         """
         score = self.adaptability
         if score is None or self.constant is None:
@@ -180,7 +177,7 @@ def _atomic(tree: Expression) -> Iterator[Expression]:
 
 
 def adaptations(runs: Runs) -> list[Adaptation]:
-    """Adaptations to each task; an error if no run is on a task of TaskBench500."""
+    """Adaptations to each task. Raises an error if no run is on a task of TaskBench500."""
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
     constants = _constants(runs, known)
@@ -230,9 +227,9 @@ def _adaptation(
 
 
 def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
-    """All settings of a run, computed once for runs that differ in their tasks alone."""
-    # Parsing an experiment costs more than anything else here, and tasks of one experiment differ
-    # in their names alone.
+    """All settings of a run, computed once for runs that differ only in their tasks."""
+    # Parsing an experiment takes most of the time here, and tasks of one experiment differ only in
+    # their names.
     others = {key: value for key, value in runs[run].fields.items() if key != TASK_FIELD}
     key = repr((runs[run].recipe, runs[run].learner, sorted(others.items(), key=str)))
     if key not in known:
@@ -268,7 +265,7 @@ def _data_key(task: str, conditions: Conditions) -> str:
 
 
 def _task(run: Run) -> str | None:
-    """The function of a run; None for runs on anything else or on a mixture of tasks."""
+    """Function of a run. None for runs on anything else or on a mixture of tasks."""
     text = str(run.fields.get(TASK_FIELD) or run.recipe)
     if not text.startswith(PREFIX):
         return None
@@ -321,7 +318,7 @@ def generalising(runs: Runs) -> list[Adaptation]:
 
 
 def model_notes(chosen: Iterable[Adaptation]) -> list[str]:
-    """Notes of every page on the models and methods behind its numbers."""
+    """Notes for every page on the models and methods behind its numbers."""
     chosen = list(chosen)
     models = sorted({model_name(one.conditions) or one.learner for one in chosen})
     notes = [f"Model: {', '.join(models)} (the paper: T5-base, 220M parameters)."]

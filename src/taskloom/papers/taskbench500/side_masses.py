@@ -1,10 +1,10 @@
-"""Figure 4 of TaskBench500: how a model that learnt a balanced union shares its probability between
+"""Figure 4 of TaskBench500: how a model trained on a balanced union divides its probability between
 the easier and the harder side.
 
 A balanced union has as many training examples of one relation as of the other. On inputs that both
 relations know, the probabilities of all acceptable answers of each side are summed; an answer that
 both accept counts on both. The easier side is the relation to which the same procedure adapts
-better by itself. Runs keep the log-probabilities of the acceptable answers (`keep: {logprobs:
+better on its own. Runs keep the log-probabilities of the acceptable answers (`keep: {logprobs:
 targets}`), or have the masses as numbers `mass SIDE`.
 """
 
@@ -33,7 +33,7 @@ from taskloom.papers.taskbench500.runs import (
 )
 
 MASS = "mass "
-"""Stands before the side in the names of further numbers of a run."""
+"""Prefix of the side in the names of further numbers of a run."""
 
 EASIER, HARDER = "easier side", "harder side"
 UNORDERED = ("first side", "second side")
@@ -48,7 +48,7 @@ class TaskPair:
         one: The adaptation to it.
         easier: The side that the same procedure adapts to better.
         harder: The other.
-        gap: By how much.
+        gap: Difference between the two scores.
         easier_mass: The mean probability of all answers of the easier side.
         harder_mass: Mass on the harder side.
     """
@@ -83,8 +83,8 @@ def kept_masses(runs: Runs, highest: bool = False) -> dict[str, dict[str, float]
 
 
 def task_pairs(runs: Runs, highest: bool = False) -> tuple[list[TaskPair], list[str]]:
-    """Balanced unions with their masses, and notes on those that are left out; an error if there
-    are none. See `kept_masses`.
+    """Balanced unions with their masses, and notes on those that are left out. Raises an error if
+    there are none. See `kept_masses`.
     """
     atomic = {(a.procedure, a.task): a.adaptability for a in _atomic(runs)}
     kept = kept_masses(runs, highest)

@@ -1,16 +1,16 @@
-"""Linear regression over tasks: y = slope x + intercept, with intervals, and with a covariate held
-constant; and its figure.
+"""Linear regression over tasks: y = slope x + intercept, with intervals and an optional covariate;
+and its figure.
 
 The slope's interval is Student's, that of r² Fisher's (z = atanh r, standard error 1 / √(n - 3)),
-whose ends are squared. With a covariate the slope is that of x beside it, and the partial r² is the
-share of what the covariate leaves that x explains.
+whose ends are squared. With a covariate the slope is that of x given the covariate, and the partial
+r² is the share of the variance left by the covariate that x explains.
 
-Both take points for independent, and composed tasks are not: 57 unions of 28 atomic tasks share
-their parts, and with them whatever makes one part easier or harder to compose. Where the parts are
-known the standard errors are those of the jackknife that leaves out one part at a time, with all
-tasks that have it, where these are larger. In simulations on the paper's unions and chains, with
-parts that have effects of their own or scores that are skewed, Fisher's interval held the true r²
-in 65 to 90 % of the cases, that of the jackknife in 92 to 97 %.
+Both assume independent points, but composed tasks are not independent: 57 unions of 28 atomic tasks
+share their parts, and so share the difficulty of composing each part. Where the parts are known the
+standard errors are those of the jackknife that leaves out one part at a time, with all tasks that
+have it, where these are larger. In simulations on the paper's unions and chains, with parts that
+have effects of their own or scores that are skewed, Fisher's interval held the true r² in 65 to 90
+% of the cases, that of the jackknife in 92 to 97 %.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from taskloom.experiments.statistics.distributions import normal_quantile, t_qua
 from taskloom.experiments.statistics.intervals import LEVEL
 
 FEWEST = 4
-"""Points below which no interval of r² exists."""
+"""Minimum number of points for an interval of r²."""
 
 NAN = math.nan
 
@@ -62,7 +62,7 @@ class Regression:
 
     @property
     def significant(self) -> bool:
-        """True if there is a relation at all: the interval of its slope excludes 0."""
+        """True if the interval of the slope excludes 0."""
         return self.slope_low > 0 or self.slope_high < 0
 
 
@@ -73,16 +73,16 @@ def regress(
     level: float = LEVEL,
     parts: Sequence[Collection[str]] | None = None,
 ) -> Regression:
-    """Fit y on x, beside a covariate if one is given; numbers that these points cannot give are
+    """Fit y on x, with an optional covariate. Numbers that cannot be computed from these points are
     nan.
 
     Args:
-        x: What predicts.
-        y: What is predicted.
-        covariate: What is held constant.
+        x: Predictor.
+        y: Response.
+        covariate: Covariate to control for.
         level: Confidence level of the intervals.
-        parts: What each point is made of; points that share a part are not independent. None: every
-            point is its own.
+        parts: Parts of each point. Points that share a part are not independent. None: all points
+            are independent.
     """
     whole = _fit(x, y, covariate, level)
     if parts is None or math.isnan(whole.r2_low):
@@ -99,7 +99,7 @@ def regress(
     half = quantile * _jackknife([fit.slope for fit in fits])
     low, high = _squared_ends(_z(whole), quantile * _jackknife([_z(fit) for fit in fits]))
     p = t_two_sided(whole.slope * quantile / half, len(names) - 1) if half > 0 else whole.p
-    # The jackknife of a handful of parts may be too short; the wider interval is taken.
+    # With only a few parts the jackknife may underestimate, so the wider interval is used.
     return replace(
         whole,
         slope_low=min(whole.slope_low, whole.slope - half),
@@ -111,7 +111,7 @@ def regress(
 
 
 def _jackknife(values: Sequence[float]) -> float:
-    """Standard error of a number from its values without one part each."""
+    """Jackknife standard error, from the values with each part left out."""
     n, centre = len(values), sum(values) / len(values)
     return math.sqrt((n - 1) / n * sum((value - centre) ** 2 for value in values))
 
@@ -130,7 +130,7 @@ def _squared_ends(centre: float, half: float) -> tuple[float, float]:
 def _fit(
     x: Sequence[float], y: Sequence[float], covariate: Sequence[float] | None, level: float
 ) -> Regression:
-    """Fit the line, its points being independent."""
+    """Fit the line, assuming independent points."""
     columns = [np.asarray(x, dtype=float), np.ones(len(x))]
     if covariate is not None:
         columns.append(np.asarray(covariate, dtype=float))
@@ -164,7 +164,7 @@ def _partial(
     others = design[:, 1:]
     without = values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
     unexplained = float(without @ without)
-    # What is left of equal scores is the rounding of their mean.
+    # If all scores are equal, the residuals are only the rounding error of their mean.
     if unexplained <= 1e-18 * max(1.0, float(values @ values)):
         return NAN
     return min(1.0, max(0.0, 1 - float(left @ left) / unexplained))
@@ -195,7 +195,7 @@ def slope_interval(slope: float, r2: float, n: int, level: float = LEVEL) -> tup
 
 
 ACROSS = 2
-"""Panels in a row: their legends have long lines."""
+"""Panels per row. Their legends have long lines."""
 
 
 def draw_regressions(data: ResultTable) -> Any:

@@ -1,8 +1,8 @@
 """Tables 2, 5 and 6 of ZEST.
 
-Table 2 compares `zest/synthetic`, which takes the place of the crowd-sourced data, with the paper's
-statistics. Table 5 has scores with the question alone and with the passage alone, Table 6 the kinds
-of errors that a model makes.
+Table 2 compares `zest/synthetic`, which replaces the crowd-sourced data, with the paper's
+statistics. Table 5 has scores with only the question and with only the passage, and Table 6 the
+kinds of errors that a model makes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NAMES = {
     "context": "context only",
     "none": "nothing",
 }
-"""The rows of the table; a constant answer needs no input."""
+"""Rows of the table. A constant answer needs no input."""
 
 
 NOT_NA = "answers that are not n/a"
@@ -153,8 +153,8 @@ def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDi
 
 
 def _questions(groups: list[DescriptionRuns]) -> list[DescriptionRuns]:
-    """Runs on the question alone, under a name that says so. Table 3 compares those on the whole
-    input with constants.
+    """Runs on the question only, with that in their name. Table 3 compares those on the whole input
+    with constants.
     """
     return [
         replace(group, model=f"{group.model}, question only")
@@ -174,10 +174,10 @@ CATEGORIES = {
     "partial": ("partial",),
     "other": ("malformed", "other"),
 }
-"""The categories of the table, by ours: the paper counts unreadable JSON among the others."""
+"""Categories of the table in terms of ours. The paper counts malformed JSON among the others."""
 
 LOOKED_AT = 100
-"""Errors that the paper's authors put into categories."""
+"""Number of errors that the paper's authors categorised."""
 
 
 TABLE6 = PaperTable(
@@ -203,7 +203,7 @@ def share(category: str) -> Measure:
 
 
 def unreadable(report: ScoreReport) -> float | None:
-    """Share of requested structures that were answered by something that is not JSON."""
+    """Share of requested structures that were answered by invalid JSON."""
     wanted = set()
     for score in report.tasks:
         for place, instance in enumerate(score.task.instances):
@@ -276,8 +276,8 @@ def _error_cells(group: DescriptionRuns, split: str) -> Iterator[TableCell]:
 
 
 def unasked(group: DescriptionRuns, split: str) -> float | None:
-    """Share of the answers that are JSON though no structure is asked for, over all seeds; None if
-    all ask for one.
+    """Share of JSON among the answers to questions that ask for no structure, over all seeds. None
+    if all ask for one.
     """
     asked = [is_structure(example.target) for example in group.examples.get(split, ())]
     texts = group.predicted.get(split, {}).values()
@@ -324,13 +324,13 @@ WORDED = ("passage_words", "task_words")
 """Rows that no field of the recipe sets; the others are set by the recipe."""
 
 TOLERANCE = 0.05
-"""Largest relative difference in words that counts as agreement: seeds move a description's by that
-much (docs/suites/zest.md).
+"""Maximum relative difference in words that counts as agreement: a description's varies as much
+between seeds (docs/suites/zest.md).
 """
 
 
 def tasks_in(examples: Iterable[Example]) -> list[ZestTask]:
-    """Tasks of consecutive examples, each with its passages alone."""
+    """Tasks of consecutive examples, each with only its passages."""
     tasks = [task_of(list(own)) for _, own in groupby(examples, key=attrgetter("task"))]
     return [
         replace(t, instances=tuple(replace(i, context=context(i.context)) for i in t.instances))
@@ -350,7 +350,7 @@ def split_statistics(plan: Plan) -> dict[str, Statistics]:
     from_recipes=True,
 )
 def table2(scale: str) -> Finding:
-    """Count all of `zest/synthetic`, seconds at every scale."""
+    """Count all of `zest/synthetic`, which takes seconds at every scale."""
     return table2_finding(split_statistics(read(RECIPE).plan(SEED)))
 
 
@@ -450,7 +450,7 @@ def table1(scale: str) -> Finding:
     from_recipes=True,
 )
 def figure1(scale: str) -> Finding:
-    """Show an instance of a task of training beside one of a new task."""
+    """Show an instance of a training task next to one of a new task."""
     rows = [{"given": split, **_row(_examples(split, 1)[0])} for split in ("train", "test")]
     return Finding(
         "ZEST Figure 1",

@@ -63,7 +63,7 @@ def measure_of(row: str, score: str) -> Measure:
 
 
 def beside(cell: TableCell) -> str:
-    """Percent over seeds, with the paper's number in brackets if it has one."""
+    """Percentage over seeds, with the paper's number in brackets if it has one."""
     ours = percent(cell.by_unit)
     return f"{ours} ({100 * cell.number.value:.0f})" if cell.number else ours
 
@@ -128,7 +128,7 @@ TABLE3 = PaperTable(
     traits=KEPT_TRAITS,
 )
 def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
-    """Compute Table 3 of the runs that had the whole input, beside constant answers to the same
+    """Compute Table 3 for the runs on the whole input, together with constant answers to the same
     tasks.
 
     Args:
@@ -225,7 +225,7 @@ def notes_of(groups: Sequence[DescriptionRuns]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """How derived tasks go with their base tasks, at one threshold.
+    """Consistency of derived tasks with their base tasks, at one threshold.
 
     Attributes:
         both: Tasks in which the model is competent together with their base task.
@@ -256,8 +256,8 @@ def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Cons
         kind: `paraphrase` or `target_semantics`.
         threshold: The F1 from which a model is competent.
     """
-    # The public script compares floats as they are: 0.75 that was computed as 0.7499… is no
-    # competence there.
+    # The public script compares floats exactly: 0.75 computed as 0.7499… does not count as
+    # competent there.
     least = threshold - (0.0 if report.mode == "official" else ROUNDING)
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     for own, base in derived_scores(report, kind).values():
@@ -435,14 +435,12 @@ def _shown_split(group: DescriptionRuns) -> str:
 
 
 def _own_competence(kind: str) -> Measure:
-    """C@75 of derived tasks by themselves, without the minimum over their base tasks."""
+    """C@75 of derived tasks on their own, without the minimum over their base tasks."""
     return lambda report: report.own["type"].get(kind, {}).get("75")
 
 
 def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
-    """How often a model is competent in one of a base task and its paraphrase (or flip), and not in
-    the other.
-    """
+    """How often a model is competent in only one of a base task and its paraphrase (or flip)."""
     rows = []
     for group in groups:
         for split in (s for s in SPLITS if s in group.reports):

@@ -32,7 +32,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDirection:
-    """One score beside another.
+    """One score compared with another.
 
     Attributes:
         claim: The side that is higher in the paper, in words.

@@ -69,7 +69,7 @@ paper's data.
 """
 
 KEPT_TRAITS = ("generalization_type", "domain")
-"""Traits that files of scores keep beside the answers; the rest is in the recipe."""
+"""Traits stored in files of scores with the answers. The rest is in the recipe."""
 
 SEEDS = {"quick": 2, "gpu": 3}
 
@@ -80,7 +80,7 @@ BART_SEARCH = {"learner.rate": [3e-5, 5e-5], "learner.epochs": [3, 5, 10, 15, 20
 """Rates and epochs of BART among which dev chooses (appendix C.2)."""
 
 OTHERS = ("boolq", "multirc", "record", "squad")
-"""Datasets that the multi-task arm learns beside ZEST, at equal rates (section 5.2)."""
+"""Datasets that the multi-task arm learns together with ZEST, at equal rates (section 5.2)."""
 
 MULTITASK = Resource(
     "multitask",
@@ -100,8 +100,8 @@ ARMS = {
     "table9": ("bart",),
     "table10": ("t5",),
 }
-"""Arms of the scale `paper` behind each table. Tables 6 and 10 do not name the model that they put
-beside errors and people; it is taken for T5 on ZEST alone.
+"""Arms of the scale `paper` behind each table. Tables 6 and 10 do not name the model that they
+compare with errors and people. We assume T5 trained only on ZEST.
 """
 
 

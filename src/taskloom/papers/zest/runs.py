@@ -45,24 +45,24 @@ INPUTS = {
     "question": "the question alone",
     "context": "the passage alone",
 }
-"""What errors call the parts of the input that runs were given."""
+"""Names of the parts of the input in error messages."""
 
 Measure = Callable[[ScoreReport], float | None]
-"""From the evaluation of a split to a number; None where the split has nothing of the kind."""
+"""Function from the evaluation of a split to a number, or None if the split has no such number."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescriptionRuns:
-    """Runs of one model on one part of the input that differ in the seed alone.
+    """Runs of one model on one part of the input that differ only in the seed.
 
     Attributes:
-        model: What tables call the model.
+        model: Name of the model in tables.
         part: Part of the input that it was given: `both`, `question` or `context`.
         conditions: All settings of recipe and learner.
         reports: The evaluation of each split, by seed.
         answered: The share of instances to which something else than n/a was answered, by split and
             seed.
-        notes: What happened on the way.
+        notes: Notes on the evaluation.
         examples: The examples that were answered, by split; none for splits whose data this version
             makes otherwise.
         predicted: The answers to these examples, by split and seed.
@@ -128,7 +128,7 @@ def percent(values: Iterable[float]) -> str:
 def description_runs(
     runs: Runs, parts: Sequence[str] = ("both",), mode: Mode = "official", totals: bool = False
 ) -> list[DescriptionRuns]:
-    """Runs on ZEST, evaluated; an error if the store has none.
+    """Runs on ZEST with their evaluations. Raises an error if the store has none.
 
     Args:
         runs: Runs of any kind; those of other suites are left out.
@@ -162,14 +162,14 @@ SEARCHED = ("learner.rate", "learner.epochs")
 
 
 def chosen_by_dev(runs: Runs, kinds: Sequence[list[str]]) -> list[tuple[list[str], str]]:
-    """The runs of a preset that did best on dev among those that differ in searched settings alone,
-    with a note on the choice; empty if there was none.
+    """Best runs on dev among a preset's runs that differ only in searched settings, each with a
+    note on the choice, which is empty if there was none.
 
     Runs without a preset are all kept: their settings are the user's, and each is a row.
 
     Args:
         runs: The runs.
-        kinds: Names of runs, those that differ in the seed alone together.
+        kinds: Names of runs, grouped so that those in a group differ only in the seed.
     """
     searches: dict[str, list[list[str]]] = {}
     for names in kinds:
@@ -225,7 +225,7 @@ def _plain(split: str) -> str:
 
 
 def _kind(run: Run) -> str:
-    """What runs have in common that differ in the seed."""
+    """Settings shared by runs that differ only in the seed."""
     return json_digest([run.recipe, run.learner, run.fields, run.data])
 
 
@@ -327,7 +327,7 @@ def _learned_from_others(runs: Runs, run: str) -> bool:
 def _examples(
     runs: Runs, run: str, split: str, known: dict[tuple[str, int, str], list[Example]]
 ) -> list[Example]:
-    """Examples of a split of the run's recipe; generated once for all runs."""
+    """Examples of a split of the run's recipe, generated once and shared by all runs."""
     recipe = recipe_of(runs, run)
     block = parse(runs.config(run))["recipes"][0]
     seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0
@@ -470,8 +470,8 @@ def above_constant(
 def _always_yes(
     group: DescriptionRuns, baselines: Sequence[DescriptionRuns], split: str
 ) -> ScoreReport | None:
-    """Evaluation of always saying yes on the tasks that a group answered; None if the group has
-    none of this version.
+    """Evaluation of always answering yes on the tasks of a group. None if the group has none of
+    this version.
     """
     for baseline in baselines:
         if not baseline.model.startswith(ALWAYS_YES) or split not in group.examples:
@@ -507,7 +507,9 @@ def _over_tasks(reports: Sequence[ScoreReport], constant: ScoreReport, score: st
 
 
 def _worth(score: str, mode: Mode) -> Callable[[float], float]:
-    """What a task's F1 counts for a score: itself for the mean, 1 from the threshold of C@T on."""
+    """Contribution of a task's F1 to a score: the F1 itself for the mean, and 1 for C@T if it is at
+    least the threshold.
+    """
     if score == "mean":
         return lambda f1: f1
     # The public script compares floats as they are; see `competence_tables.consistency`.

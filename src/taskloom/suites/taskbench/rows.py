@@ -49,16 +49,17 @@ class WordRows:
         key: The key of the task.
         hashes: Hashes of content, shared with other tasks: a word is in the same split of every
             task.
-        shares: How words are shared out among splits; None: one split, `answers`, has all of them.
+        shares: How words are divided among splits. None: all of them are in a single split,
+            `answers`.
         traits: Traits that all rows share.
         sides: For balanced unions the number of the operand behind each input; else all 0.
         side_names: The names of the operands.
         shared: For balanced unions whether both operands know the input: only such inputs are
             tested.
-        permuted: Whether labels are shuffled across inputs.
-        traces: How official answers come about; for balanced unions by each operand; none for
+        permuted: True if labels are shuffled across inputs.
+        traces: Derivations of the official answers: for balanced unions one per operand, none for
             permuted labels.
-        trained: Which rows training may have; all of its split, unless given.
+        trained: Mask of the rows that training may contain. Default: all of its split.
     """
 
     task: str
@@ -139,11 +140,11 @@ class WordRows:
         return len(self._members.get(split, ()))
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
-        """Draw a subset of the training rows; of a balanced union as many of one side as of the
-        other.
+        """Draw a subset of the training rows. For a balanced union, both sides get the same number
+        of rows.
 
-        Rows that a smaller training split has as well are taken first, so that its share hardly
-        ever changes the subset.
+        Rows that are also in a smaller training split are taken first, so that the size of training
+        hardly affects the subset.
         """
         train = self._members["train"]
         drawn = train[
@@ -200,11 +201,11 @@ class SequenceRows:
 
     Attributes:
         task: The name that rows carry.
-        sampler: Where sequences come from.
-        counts: How many rows each split has.
+        sampler: Sampler of sequences.
+        counts: Number of rows in each split.
         traits: Traits that all rows share.
-        separators: Whether # stands between the items.
-        trace: How official answers come about.
+        separators: True if items are separated by #.
+        trace: Derivations of the official answers.
     """
 
     task: str
@@ -290,16 +291,16 @@ def join_balanced(
     """Build the balanced mixture of two relations (App. D): every common input once for each, and
     as many of the others.
 
-    The others are for training alone, so their numbers are made equal there: training sees each
-    relation equally often. Returns the mixture, for each row the relation it belongs to, and
+    The others are only for training, and both relations get the same number there: training sees
+    each relation equally often. Returns the mixture, for each row the relation it belongs to, and
     whether its input is a common one.
 
     Args:
         first: One relation.
         second: The other.
         hashes: Hashes of content.
-        shares: How words are shared out.
-        trained: Which inputs of a relation may be trained on; all where it returns None.
+        shares: How words are divided among splits.
+        trained: Mask of the inputs of a relation that may be used for training. None: all.
     """
     first, second = _samenumbers(first, second)
     common = np.isin(first.domain, second.domain)

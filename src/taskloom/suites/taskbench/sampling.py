@@ -119,7 +119,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """Sequences before the filter: one row each.
+    """Sequences before the filter, one per row.
 
     Attributes:
         places: Places in the domain and in the dropped words, kept ones first.
@@ -143,10 +143,10 @@ class Sequences:
         solved: The function.
         key: The key of the task.
         hashes: Hashes of content.
-        shares: How content is shared out.
+        shares: How content is divided among splits.
         length: n.
-        kept: m; n where there is no filter.
-        word_disjoint: Whether the splits share no words, or only no sequences.
+        kept: m, or n if there is no filter.
+        word_disjoint: True if splits share no words, False if only sequences are disjoint.
         trained: Which words of the domain may be trained on where splits share no words; all,
             unless given.
     """
@@ -399,14 +399,14 @@ class TestedPairs:
         return np.unique(np.concatenate(codes))
 
     def trained(self, table: FunctionTable) -> Mask:
-        """Return for each input of a function whether training may have it: none of its pairs is
-        tested the other way round.
+        """For each input of a function, True if training may contain it: none of its pairs is
+        tested in reverse.
         """
         mask = np.ones(len(table.domain), dtype=np.bool_)
         if table.type.form == "predicate" or not len(self._codes):
             return mask
         answers = self._numbers(table.outputs, table.answers.values)
-        # A text that is no input has the number -1, which is the place after the last.
+        # Texts that are not inputs have the id -1, which indexes the additional last position.
         reverse = np.flatnonzero(np.append(self._tested, False)[answers])
         rows = np.searchsorted(table.answers.starts, reverse, side="right") - 1
         codes = self._code(answers[reverse], self._numbers(table.inputs, table.domain)[rows])

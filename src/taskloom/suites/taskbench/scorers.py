@@ -1,4 +1,4 @@
-"""Scores of sequences: the share of positions at which an acceptable answer stands.
+"""Scorers of sequences: share of positions with an acceptable answer.
 
 A position may have many acceptable answers, and an answer several words. Without separators the
 text does not say where one answer ends, so the best of all segmentations counts, as in the paper's
@@ -31,12 +31,12 @@ Sets = Sequence[Sequence[str]]
 def best_segmentation(
     words: Sequence[str], sets: Sequence[frozenset[tuple[str, ...]]]
 ) -> list[bool]:
-    """Return which positions are right under the best division of the words into consecutive
-    answers, one a position.
+    """Mask of the positions that are right under the best segmentation of the words into
+    consecutive answers, one per position.
 
-    Every answer has at least one word. Where the words do not last for all positions, the last ones
-    stay empty and are wrong; what is left over goes to the last position. With n positions, m words
-    and answers of k different lengths it takes n·m·k steps.
+    Every answer has at least one word. If there are too few words, the last positions are empty and
+    wrong. Surplus words go to the last position. With n positions, m words and answers of k
+    different lengths it takes n·m·k steps.
 
     Args:
         words: The words of a prediction.
@@ -81,7 +81,7 @@ class Positions:
 
     Attributes:
         sets: From an example to the acceptable answers at each position of its result.
-        separators: Whether answers are separated by #; else the best segmentation counts.
+        separators: True if answers are separated by #. Otherwise the best segmentation counts.
         whole: Whether only a sequence that is right at every position scores.
         name: The name that reports use.
     """
@@ -101,7 +101,7 @@ class Positions:
         return sum(right) / len(right) if right else float(not prediction.strip())
 
     def right(self, prediction: str, example: Example) -> list[bool]:
-        """Return which positions are right."""
+        """Mask of the right positions."""
         accepted = [[plain(answer) for answer in answers] for answers in self.sets(example)]
         if not self.separators:
             return best_segmentation(
@@ -110,7 +110,7 @@ class Positions:
             )
         parts = [plain(item) for item in prediction.split("#")]
         if len(parts) > len(accepted) > 0:
-            # What is left over belongs to the last position, as without separators.
+            # Surplus answers belong to the last position, as without separators.
             parts = [*parts[: len(accepted) - 1], " # ".join(parts[len(accepted) - 1 :])]
         parts += [""] * (len(accepted) - len(parts))
         return [item in answers for item, answers in zip(parts, accepted, strict=False)]

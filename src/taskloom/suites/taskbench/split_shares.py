@@ -1,10 +1,10 @@
-"""Which content belongs to which split: fixed slots by the splits' names, shares that move no other
-split.
+"""Assignment of content to splits: fixed slots by split name, and shares that do not affect other
+splits.
 
 Every word (or name, or sequence) has a keyed hash. It puts the word into the slot of one held-out
-split, and says from which share on that split claims it. So a held-out split depends on its name
-and its own share alone; a smaller share is a part of a larger one. Training takes the unclaimed
-words, those first that a held-out split would claim last.
+split, and says from which share on that split claims it. So a held-out split depends only on its
+name and its own share, and a smaller share is a subset of a larger one. Training takes the
+unclaimed words, those first that a held-out split would claim last.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class SplitShares:
-    """How content is shared out among splits.
+    """Shares of content by split.
 
     Attributes:
         weights: The share of all words of each split; `train` among them, together at most 1.

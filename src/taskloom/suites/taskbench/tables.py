@@ -1,4 +1,4 @@
-"""Relations as compact arrays, and the few operations on them that every composition comes down to.
+"""Relations as compact arrays, with the few operations that every composition is built from.
 
 A `Table` holds for each of n rows a sorted set of symbols (small integers), all sets behind one
 another in one array. A relation of a hundred thousand words with a million pairs takes 4 MB and is
@@ -31,7 +31,7 @@ class Table:
 
     Attributes:
         starts: Row i has the values starts[i]..starts[i + 1].
-        values: All sets behind one another.
+        values: All sets, concatenated.
     """
 
     starts: I64
@@ -194,7 +194,7 @@ class Table:
 
 
 def stack(parts: list[Table]) -> Table:
-    """Stack tables below one another."""
+    """Concatenate tables row-wise."""
     if len(parts) == 1:
         return parts[0]
     counts = np.concatenate([part.counts for part in parts])

@@ -322,8 +322,8 @@ class ProofBuilder:
         return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """Add that the person takes an object that nobody has touched, at any time up to now. The
-        sentence counts.
+        """Add a sentence in which the person takes an untouched object, at any time up to now. It counts
+        towards the size of the proof.
         """
         thing = self._fresh()
         event = HANDLED["grab", person, thing, "", False]
@@ -433,8 +433,8 @@ class ProofBuilder:
             change = [e for e in events if e.thing == last.thing and not e.denied][-1]
             holder = {"grab": change.who[0], "give": change.to}.get(change.kind, "")
             self._denials(1, change.thing, holder, about=person)
-        # Units on different objects are independent, so any order works that keeps the order of
-        # each object's own.
+        # Units on different objects are independent, so any order is valid that keeps the order for
+        # each object.
         self._shuffle()
         return ProofPlan(
             self.units, Question(kind, person), self.here, keep=set(things), idle={person}
@@ -476,8 +476,8 @@ class ProofBuilder:
     ) -> list[HandChange]:
         """List how an object can come into a person's hands now, or leave them.
 
-        The way is drawn first and the names second, so that a drop is as frequent as a gift, however
-        many persons there are to give to.
+        The kind of change is drawn before the names, so that drops are as frequent as gifts
+        regardless of the number of possible receivers.
         """
         mine = [thing for thing in objects if holder.get(thing) == person]
         ways: list[HandChange] = []

@@ -79,7 +79,7 @@ class Simulator:
     def settle(self) -> None:
         """Draw the initial places of all persons and objects, as the reference does.
 
-        Gifts are rarer then, because fewer persons happen to be where a giver is.
+        This makes gifts rarer, because fewer persons happen to be in the same place as a giver.
         """
         for person in self.vocabulary.persons:
             self.place(person)

@@ -147,14 +147,12 @@ def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> An
 def answer_all(
     knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False
 ) -> list[AnsweredQuestion]:
-    """Answer every question of some types that can be answered, sorted by type and name, with their
-    supports.
-    """
+    """Answer all answerable questions of some types, sorted by type and name, with their supports."""
     return [answer_question(knowledge, question, cited) for question in ask_all(knowledge, kinds)]
 
 
 def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
-    """List every question of some types that can be answered, sorted by type and name."""
+    """All answerable questions of some types, sorted by type and name."""
     order = Random(0)  # `askable` shuffles; sorting undoes it
     questions: list[Question] = []
     for kind in kinds:

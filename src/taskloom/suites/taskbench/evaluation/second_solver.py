@@ -165,8 +165,8 @@ class PlainSolver:
         return {y for y in lemmas if y.lower() != text.lower() and self._allowed(text, y, target)}
 
     def _inverse(self, name: str, text: str) -> set[str]:
-        """Find the words that have a text among their values: walk lexical links backwards, try
-        others on every word once.
+        """Words that have a text among their values, found by following lexical links backwards.
+        For other relations every word is tried once.
         """
         known = atoms.known(name)
         assert known is not None

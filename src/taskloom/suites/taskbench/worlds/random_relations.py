@@ -1,5 +1,5 @@
-"""The random world: each word is paired with a word chosen by chance, the same in every process and
-every composition.
+"""The random world: each word is paired with a random word, which is the same in every process and
+composition.
 
 The pairing is a keyed function of the seed in the atom's name and the word's text: no state, no
 order of visits. (The reference draws from a Python set at first lookup, so its relations change
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Pairing = Literal["other", "any", "permutation"]
-"""other: any word but itself, as the paper says. any: itself too, as in the reference. permutation:
-each word is hit once.
+"""other: any word but itself, as in the paper. any: itself too, as in the reference. permutation:
+each word is the image of exactly one word.
 """
 
 _MASK = (1 << 64) - 1
@@ -94,7 +94,7 @@ def relation(
 
 
 def image(name: str, text: str, vocabulary: Sequence[str], pairing: Pairing) -> str | None:
-    """Compute the image of one word, by whole numbers alone: the independent second reckoning.
+    """Compute the image of one word using only integers, as an independent check.
 
     Args:
         name: The atom.

@@ -49,7 +49,7 @@ JOINING = frozenset({"and", "or", "both", "when"})
 """Operations on programs."""
 
 PLAIN = 3
-"""Number of the first, plainest wordings that joined questions and output structures use."""
+"""Number of the plainest wordings, from which joined questions and output structures choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Program:
 
     @property
     def leaves(self) -> tuple[Program, ...]:
-        """Programs that look at facts themselves."""
+        """Programs that use facts directly."""
         if self.op not in JOINING:
             return (self,)
         return tuple(leaf for a in self.args for leaf in a.leaves)

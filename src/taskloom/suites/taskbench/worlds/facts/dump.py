@@ -167,7 +167,7 @@ class _Builder:
         for rows in _row_groups(self.labels.path):
             wanted = self.mentioned.has(rows["id"])
             in_language = np.asarray(pc.equal(rows["language"], self.language))
-            # A label for all languages stands in only if there is none in this one.
+            # The label for all languages is used only if there is none in this one.
             stands_in = ~self.named.has(rows["id"])
             kept = wanted & (in_language | stands_in)
             labels.add(rows.filter(pa.array(kept)).select(["id", "label"]))
@@ -184,7 +184,7 @@ class _Builder:
 
 
 class _Rows:
-    """Rows of a Parquet file that are written in groups, so that few of them wait in memory."""
+    """Rows of a Parquet file, written in groups so that few of them are in memory."""
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
         self.path = path
@@ -368,11 +368,11 @@ class SampledWorld(CatalogueWorld):
         return _sources(self.manifest)
 
     def label(self, id: str) -> str | None:
-        """The text of an entity."""
+        """Label of an entity."""
         return self.labels((id,)).get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """The texts of many entities; those without one are left out."""
+        """Labels of many entities. Those without one are left out."""
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in self._labels]
         texts: dict[str, str] = {}

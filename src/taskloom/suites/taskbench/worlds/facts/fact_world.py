@@ -1,4 +1,4 @@
-"""The factual world: one interface, whatever the facts come from.
+"""The factual world: one interface to facts from all sources.
 
 `RdfWorld` (files), `EndpointWorld` (a SPARQL server) and `synthetic_world` (invented facts) all
 answer as a `World`. Entities are known by id (`Q84`, or the whole IRI outside Wikidata); their text
@@ -125,7 +125,7 @@ class FactWorld(Protocol):
         """Return every entity of each of many texts at once."""
 
     def sources(self) -> tuple[Source, ...]:
-        """Sources of the answers, by digest."""
+        """Sources of the facts, by digest."""
 
 
 class CatalogueWorld:

@@ -63,7 +63,7 @@ CLASSES: dict[str, tuple[str, str, str]] = {
     "position": ("urn:taskloom:class:position", "position", "entity"),
     "role": ("urn:taskloom:class:role", "playing position", "entity"),
 }
-"""For each kind its class: id, label, and the kind that it is a subclass of."""
+"""Class of each kind: id, label, and the kind that it is a subclass of."""
 
 SEXES = (("Q6581097", "male"), ("Q6581072", "female"))
 
@@ -167,7 +167,7 @@ SHARES: dict[str, float] = {
     "product": 0.08,
     "taxon": 0.08,
 }
-"""Entities of each kind for every person."""
+"""Number of entities of each kind per person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +409,7 @@ class _WorldBuilder:
             for noun in nouns:
                 self._new(kind, noun)
         for occupation in self.kinds["occupation"]:
-            # Without a class above them nobody could be known not to be an actor.
+            # Without a class above them, entities could not be known not to be actors.
             self.put(SUBCLASS_OF, occupation, CLASSES["occupation"][0])
 
     def _describe(self, id: str, kind: str) -> None:
@@ -452,7 +452,7 @@ class _WorldBuilder:
             parents = list(zip(men, women, strict=False))
 
     def _family(self, rng: Random, parents: list[str]) -> str:
-        """Draw a family name: the father's, else the mother's, else one that nobody has."""
+        """Draw a family name: the father's, else the mother's, else an unused one."""
         surnames = self.knobs.surnames
         draw = rng.random()
         for family, share in zip(parents, (surnames, MOTHERS_NAMES * surnames), strict=False):

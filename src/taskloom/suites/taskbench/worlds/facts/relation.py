@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping
 
 Rows = Mapping[str, tuple[str, ...]]
-"""From an input id to its output ids, sorted, never empty."""
+"""Map from an input id to its output ids, sorted and never empty."""
 
 
 class Relation(Mapping[str, tuple[str, ...]]):
@@ -84,7 +84,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
     @property
     def partial(self) -> bool:
-        """Tell whether only a sample of the domain is listed and `at` may find more."""
+        """True if only a sample of the domain is listed and `at` may find more."""
         return self._ask is not None
 
     @property
@@ -103,7 +103,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return self.at((x,)).get(x, ())
 
     def outputs(self) -> set[str]:
-        """Return every output of any input."""
+        """All outputs of all inputs."""
         return set().union(*self._rows.values())
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -130,7 +130,8 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
 
 class Predicate(Mapping[str, bool]):
-    """Yes or no for every entity of a domain; what is outside is unknown, not false.
+    """True or False for every entity of a domain. Entities outside the domain are unknown, not
+    false.
 
     >>> actor = Predicate.matching(Relation({"ann": ["actor", "poet"], "bob": ["poet"]}), "actor")
     >>> actor["ann"], actor["bob"], "cid" in actor
@@ -215,7 +216,7 @@ class Predicate(Mapping[str, bool]):
 
     @property
     def partial(self) -> bool:
-        """Tell whether only a sample of the domain is listed and `at` may find more."""
+        """True if only a sample of the domain is listed and `at` may find more."""
         return self._ask is not None
 
     @property
@@ -229,7 +230,7 @@ class Predicate(Mapping[str, bool]):
         return tuple(x for x, true in self._truth.items() if not true)
 
     def at(self, ids: Iterable[str]) -> Predicate:
-        """Return the predicate on these entities, as far as they are in its domain."""
+        """The predicate on those of these entities that are in its domain."""
         wanted = set(ids)
         truth = {x: self._truth[x] for x in wanted if x in self._truth}
         if self._ask is not None and len(truth) < len(wanted):

@@ -40,15 +40,15 @@ Domain = Literal["either", "common"]
 
 
 MOST_PATHS = 20_000_000
-"""Through a chain, from an input over the values in between to an answer: about 7 seconds of work
-and 2 GB. Everybody is reached from everybody by `chain(inverse(sex_or_gender), sex_or_gender)`; the
-largest chain of the paper's list has 12,000.
+"""Maximum number of paths through a chain, from inputs through intermediate values to answers:
+about 7 seconds and 2 GB. `chain(inverse(sex_or_gender), sex_or_gender)` connects everybody with
+everybody; the largest chain in the paper's list has 12,000 paths.
 """
 
 
 def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relation:
-    """Apply the outer relation to every output of the inner one; refuse what would be too many
-    before it is done.
+    """Apply the outer relation to every output of the inner one. Raises an error in advance if
+    there would be too many paths.
 
     Args:
         outer: Applied to the outputs.

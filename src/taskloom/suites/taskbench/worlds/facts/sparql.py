@@ -41,21 +41,20 @@ OVERLOADED_TRIES = 3
 
 
 class SparqlError(DataError):
-    """A SPARQL server that cannot be used as it is asked now."""
+    """A SPARQL server that cannot be used with the current request."""
 
 
 class Overloaded(SparqlError):  # noqa: N818 - a state of the server that asking for less may end
-    """Too slow, or an answer that broke off: a smaller question may do."""
+    """A server that is too slow or ends its answer early. A smaller query may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How a server is treated.
+    """Rate limits, retries and contact for a server.
 
     Attributes:
-        rate: Queries a second at most.
-        tries: How often one query is asked before it is given up; three times at most where a
-            smaller one may do better.
+        rate: Maximum queries per second.
+        tries: Maximum attempts per query, and at most three if a smaller query may succeed.
         timeout: Seconds for one answer, from the question to its last byte.
         backoff: Seconds before the second try; doubled for each further one, and up to half as long
             again.
@@ -182,7 +181,7 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 class CachedClient:
-    """A SPARQL client that remembers answers on disk."""
+    """A SPARQL client that caches answers on disk."""
 
     ordered = False
     """A server of millions of entities runs out of time sorting them for a sample."""

@@ -1,4 +1,4 @@
-"""The SPARQL text of a factual task: one query for an atom as for any composition, by the rules of
+"""SPARQL text of a factual task: a single query for atoms and compositions alike, by the rules of
 the paper's Table 2.
 
 A relation becomes the pairs of ?x and ?y, a predicate the inputs ?x with true or false as ?y. Where
@@ -60,7 +60,7 @@ KEPT = "?kept"
 
 
 def is_factual(expression: Expression) -> bool:
-    """True if a function is about entities alone, without words."""
+    """True if a function uses only entities, no words."""
     known = [atoms.known(name) for name in atoms_of(expression)]
     return all(k is not None and k.family == "factual" and k.name != "label" for k in known)
 

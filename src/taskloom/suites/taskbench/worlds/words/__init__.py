@@ -1,5 +1,5 @@
-"""All words of both languages under one numbering, with every lexical, random and added atom as a
-table over it.
+"""All words of both languages in one index, with every lexical, random and added atom as a table
+over it.
 
 `LexicalWorld` computes the lexical atoms from a lexicon by the rules of a recipe. `Words` adds the
 random and added ones, and is what functions are evaluated on.
@@ -129,7 +129,7 @@ class LexicalWorld:
         return Table.of_pairs(array[:, 0], array[:, 1], len(lexicon.texts))
 
     def predicate(self, name: str) -> NDArray[np.bool_]:
-        """Mask of the words of which the predicate holds."""
+        """Mask of the words for which the predicate holds."""
         match = re.fullmatch(r"is_(pos|sentiment)_(\w+)\[(\w+)\]", name)
         assert match is not None
         lexicon = self.lexicon
@@ -170,7 +170,7 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 class Words:
-    """Every word function as a table, made when it is first asked for.
+    """Every word function as a table, built on demand.
 
     Attributes:
         texts: All words as the lexicon writes them (underscores), sorted, then those that only
@@ -340,11 +340,11 @@ class Words:
         return known.family == "own" and "true" in atoms.call(known, text)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Return the word that a text means."""
+        """Word that a text refers to."""
         return (self.known_text(text, kind),)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Return words as they are written in examples."""
+        """Words as written in examples."""
         return tuple([item.replace("_", " ").strip() for item in items])
 
     def decides(self, name: str, item: str) -> bool:
@@ -356,7 +356,7 @@ class Words:
         return value.replace(" ", "_") in items
 
     def known_text(self, text: str, kind: str) -> str:
-        """Return an input as the lexicon writes it; raise for an unknown one."""
+        """An input as the lexicon writes it. Raises an error for unknown words."""
         written = text.strip().replace(" ", "_")
         for spelling in (written, written.lower()):
             if spelling in self.numbers:
@@ -380,7 +380,7 @@ def _padded(table: Table, rows: int) -> Table:
 def open_words(
     lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]
 ) -> Words:
-    """Open words with their tables, kept for the whole process: equal settings share their
-    tables.
+    """Open words with their tables and cache them for the whole process, so that equal settings
+    share tables.
     """
     return Words(open_lexicon(lexicon), rules, pairing, own)
