@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
 """Keys of an experiment's file that a recipe never has."""
 
-TOOLS = ("hf", "lm-eval")
+TOOLS = ("hf", "lm-eval", "verifiers", "verl", "openrlhf", "nemo-gym")
 """Formats of `export` for other tools. They hold a whole dataset."""
 
 
@@ -355,10 +355,11 @@ def export(
 
     Args:
         data: The dataset's folder.
-        format: `hf`, `lm-eval`, or a format of the dataset's suite.
-        out: The file to write; a folder for `hf` and `lm-eval`.
+        format: `hf`, `lm-eval`, `verifiers`, `verl`, `openrlhf`, `nemo-gym`, or a format of the
+            dataset's suite.
+        out: The file to write; a folder for the formats of other tools.
         split: Split to export, for formats of suites.
-        extract: For `lm-eval`: how answers are extracted from replies.
+        extract: For other tools except `hf`: how answers are extracted from replies.
         variants: For `lm-eval`: `choice`, `generation` or `both`.
         task: The file that defines the dataset's task or suite, unless an installed package has it.
         licence: For `hf`: the SPDX name of the licence, for the card.
@@ -379,7 +380,18 @@ def export(
         return Exported(
             path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {}
         )
-    return _export_lm_eval(folder, path, extract, variants)
+    if format == "lm-eval":
+        return _export_lm_eval(folder, path, extract, variants)
+    if format == "verifiers":
+        from taskloom.interop.verifiers import export_verifiers
+
+        name = export_verifiers(folder, path, extract=extract)
+        text = f"{path}: pip install -e {path}; vf-validate {name} --runtime.type subprocess"
+        return Exported(path, format, text, {"environment": name})
+    from taskloom.interop.trainers import export_for_trainer
+
+    command = export_for_trainer(folder, path, format, extract=extract)
+    return Exported(path, format, f"{path}: {command}", {"command": command})
 
 
 def _export_lm_eval(folder: Path, path: Path, extract: str, variants: str) -> Exported:

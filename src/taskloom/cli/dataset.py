@@ -96,20 +96,25 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="hf, lm-eval, or a format of the dataset's suite (one split).",
+            help="hf, lm-eval, verifiers, verl, openrlhf, nemo-gym, or a format of the dataset's"
+            " suite (one split).",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--out", metavar="PATH", help="File to write; for hf and lm-eval, a folder."
+            "-o", "--out", metavar="PATH", help="File to write; for other tools, a folder."
         ),
     ],
     split: Annotated[
         str | None, typer.Option("--split", help="Split to export, for formats of suites.")
     ] = None,
     extract: Annotated[
-        str, typer.Option("--extract", help="For lm-eval: how answers are extracted from replies.")
+        str,
+        typer.Option(
+            "--extract",
+            help="For other tools except hf: how answers are extracted from replies.",
+        ),
     ] = EXTRACT,
     variants: Annotated[
         str,
@@ -122,7 +127,7 @@ def export(
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write a dataset for another tool (hf, lm-eval), or one split in a format of its suite.
+    """Write a dataset for another tool, or one split in a format of its suite.
 
     \b
     Examples:
@@ -130,6 +135,8 @@ def export(
       $ taskloom export stories --split train --format babi -o qa1.txt
       $ taskloom export stories --split train --format squad -o qa1.json --json
       $ taskloom export stories --format lm-eval -o tasks
+      $ taskloom export stories --format verifiers -o babi-stories
+      $ taskloom export stories --format verl -o verl-stories
     """
     from taskloom import verbs
 

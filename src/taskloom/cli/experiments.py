@@ -42,8 +42,11 @@ def run(
         typer.Option("--address", help="Address of a Ray cluster [start a local one]."),
     ] = None,
     tracker: Annotated[
-        str | None,
-        typer.Option("--tracker", help="Also log finished runs to trackio, wandb or mlflow."),
+        list[str] | None,
+        typer.Option(
+            "--tracker",
+            help="Also log finished runs to trackio, wandb or mlflow. Repeatable.",
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -117,7 +120,7 @@ def run(
             engine=engine,
             workers=workers,
             address=address,
-            tracker=tracker,
+            tracker=tracker or (),
             watch=watch,
         )
     command = f"taskloom run {file}"

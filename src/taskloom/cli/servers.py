@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 def view(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FOLDER", help="Folders of datasets and runs [the current folder]."),
+        typer.Argument(
+            metavar="PATH",
+            help=(
+                "Folders of datasets, runs and logs of Inspect or lm-eval; or single logs, or YAML"
+                " files that name predictions [the current folder]."
+            ),
+        ),
     ] = None,
     host: Annotated[
         str,
@@ -46,7 +52,8 @@ def view(
     """Browse datasets and runs in a browser: examples with proofs, predictions, comparisons, and a
     form for recipes.
 
-    The viewer is read-only and shows nothing outside the folders. By default it accepts connections
+    The logs in a folder are shown as one run store, so that their models can be compared. The
+    viewer is read-only and shows nothing outside the folders. By default it accepts connections
     from this machine only. With --host, every request needs the token in the printed address. Press
     Ctrl-C to stop.
 
@@ -54,6 +61,11 @@ def view(
     Examples:
       $ taskloom view my-data my-runs --list
       $ taskloom view --list --json
+
+    \b
+    For example:
+      taskloom view logs/
+      taskloom view gpt.eval claude.eval
     """
     if only_list:
         _list(folders or [Path()], as_json)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from taskloom.core.files import path_of
+from taskloom.core.sharing import sharing
 from taskloom.experiments.execute import engines, jobs, trackers
 from taskloom.experiments.execute.driver import Driver, ExperimentState, Watch
 from taskloom.experiments.execute.progress import given_progress, watching
@@ -80,6 +81,10 @@ def dry_run(
     )
 
 
+def _names(tracker: str | Sequence[str]) -> list[str]:
+    return [tracker] if isinstance(tracker, str) else list(tracker)
+
+
 def fill(
     experiment: Experiment | Sequence[Experiment],
     store: str | Path | None = None,
@@ -87,7 +92,7 @@ def fill(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
-    tracker: str | None = None,
+    tracker: str | Sequence[str] = (),
     watch: Watch | None = None,
 ) -> Outcome:
     """Run what is missing of an experiment; see `run`.
@@ -100,9 +105,7 @@ def fill(
     opened = Store(store or together[0].store, create=True)
     resources = together[0].resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
-    tracked = dict.fromkeys(
-        [*(name for one in together for name in one.track), *([tracker] if tracker else [])]
-    )
+    tracked = dict.fromkeys([*(name for one in together for name in one.track), *_names(tracker)])
     engines.check_name(engine)
     trackers.check_names(tracked)
     present = set(opened.names())
@@ -143,7 +146,8 @@ def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]
 
 def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
     """The cells of experiments, without duplicates."""
-    return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
+    with sharing():
+        return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
 
 
 def _defined_here(cell: Cell) -> bool:
@@ -181,7 +185,7 @@ def run(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
-    tracker: str | None = None,
+    tracker: str | Sequence[str] = (),
     progress: Watch | bool | None = None,
     watch: Watch | bool | None = None,
     **more: Unpack[FurtherKeys],
@@ -199,7 +203,7 @@ def run(
         engine: `local` or `ray`.
         workers: Number of processes. Default: number of cores.
         address: Address of a Ray cluster.
-        tracker: Also log finished runs to `trackio`, `wandb` or `mlflow`.
+        tracker: Also log finished runs to `trackio`, `wandb` or `mlflow`, or several of them.
         progress: True to show progress: a table on a terminal, a line in a notebook or a log.
             Default: in notebooks only. Or a function that is called regularly with the state of the
             experiment.

@@ -20,12 +20,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import yaml
+
 from taskloom.core.errors import MissingExtra, TaskloomError, nearest
 
 if TYPE_CHECKING:
     from taskloom.experiments.store import Store
 
 PROJECT = "taskloom"
+
+LONGEST_VALUE = 500
+"""Maximum characters of a setting that is no number or word: MLflow refuses longer ones."""
 
 Scalar = str | int | float | bool | None
 
@@ -217,17 +222,32 @@ def open_tracker(
         return SafeTracker(name, None, say)
 
 
-def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, Any]]) -> None:
+def record(
+    tracker: Tracker,
+    scores: Mapping[str, Any],
+    curve: Iterable[Mapping[str, Any]],
+    environment: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> None:
     """Record one finished run in a tracker.
 
     Args:
         tracker: The tracker.
         scores: The run's `scores.json`.
         curve: Rows of its `curves.parquet`: step, split, score, loss.
+        environment: Its `environment.json`: versions, and the recipe with all its fields.
+        settings: All settings of its learner.
     """
+    told = environment or {}
     tracker.start(
         {
             **{k: scores[k] for k in ("run", "recipe", "learner", "seed")},
+            # The digest of the data, and the scorer: with the version they say what was measured.
+            **{k: scores[k] for k in ("data", "scorer") if k in scores},
+            **_flat(told.get("versions", {}), "version."),
+            **_flat(told.get("recipe", {}), "recipe."),
+            **_flat(settings or {}, "learner."),
+            **_flat({f"n.{k}": v["n"] for k, v in scores["splits"].items() if "n" in v}),
             **_flat(scores.get("fields", {})),
         }
     )
@@ -249,8 +269,11 @@ def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
     opened = [open_tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
 
     def finished(run: str) -> None:
+        spec = yaml.safe_load(store.config(run))
+        learners = spec.get("learners") or [{}]
+        about = (store.environment(run), learners[0])
         for one in opened:
-            record(one, store.scores(run), store.curves([run]).to_pylist())
+            record(one, store.scores(run), store.curves([run]).to_pylist(), *about)
 
     return finished
 
@@ -263,9 +286,11 @@ def title(config: Mapping[str, Scalar]) -> str:
     )
 
 
-def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
+def _flat(fields: Mapping[str, Any], before: str = "") -> dict[str, Scalar]:
     return {
-        k: v if isinstance(v, str | int | float | bool) or v is None else repr(v)
+        f"{before}{k}": v
+        if isinstance(v, str | int | float | bool) or v is None
+        else repr(v)[:LONGEST_VALUE]
         for k, v in fields.items()
     }
 

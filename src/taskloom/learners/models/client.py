@@ -8,8 +8,8 @@ content of the request, so a stopped run asks only the remaining questions.
 
 Empty, refused, filtered and cut-off replies are kept like any other and have no answer. Only a
 failing server ends a run: one that cannot be reached, as soon as a question has used up its
-attempts; any other after `MOST_FAILED_IN_ROW` such questions. Secrets are removed before anything
-is stored or shown.
+attempts; any other after `MOST_FAILED_IN_ROW` such questions, if it then also fails at a question
+that it has answered before. Secrets are removed before anything is stored or shown.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ NOTED_WAIT = 5.0
 """Minimum seconds of a requested wait that is announced."""
 
 MOST_FAILED_IN_ROW = 8
-"""Maximum consecutive questions without a usable answer, after all their attempts. Then the server
-is failing, and the run ends. Otherwise all questions would be tried six times each, which takes
-minutes for hundreds.
+"""Maximum consecutive questions without a usable answer, after all their attempts. Then a question
+that was answered before is asked again. If that fails, too, the server is failing, and the run
+ends. Otherwise a server that is down would be asked all questions six times each, which takes
+minutes for hundreds. If it is answered, only these questions are at fault, and the others are asked.
 """
 
 MOST_BYTES = 2**22
@@ -312,6 +313,7 @@ class ModelClient:
         self._answered = 0
         self._failed_in_row = 0
         self._too_long: list[str] = []
+        self._answerable: Question | None = None
 
     def ask(
         self,
@@ -343,6 +345,7 @@ class ModelClient:
                 open_[digest] = question
             else:
                 answers[digest] = self._without_secrets(known)
+                self._answerable = question
         self.spent.cached += len(answers)
         different = len(set(digests))
         failed: list[BaseException] = []
@@ -419,10 +422,11 @@ class ModelClient:
 
         try:
             reply = retried(once, self.limits.attempts, self._backoff, sleep=self._stop.wait)
+            self._answerable = question
         except _NoText:
             reply = ModelReply()  # one item without a text must not end the whole run
         except TryLater as error:
-            self._count_failure(error, before)
+            self._count_failure(error, before, most_tokens)
             raise EndpointError(
                 f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last"
                 f" time it {error}"
@@ -466,18 +470,34 @@ class ModelClient:
         self._is_noted = True
         self._note(f"trying up to {self.limits.attempts} times, because the endpoint {error}")
 
-    def _count_failure(self, error: TryLater, answered_before: int) -> None:
+    def _count_failure(self, error: TryLater, answered_before: int, most_tokens: int) -> None:
         """Raise an error if no other question can be expected to succeed.
 
         Args:
             error: Why the last attempt at a question failed.
             answered_before: Questions that had been answered before its first attempt.
+            most_tokens: The longest answer.
         """
         with self._lock:
             self._failed_in_row += 1
             is_down = error.is_unreachable and self._answered == answered_before
-            if is_down or self._failed_in_row >= MOST_FAILED_IN_ROW:
-                self._stop.set()
+            are_many = self._failed_in_row >= MOST_FAILED_IN_ROW
+            if are_many:
+                self._failed_in_row = 0
+        if is_down or (are_many and not self._still_answers(most_tokens)):
+            self._stop.set()
+
+    def _still_answers(self, most_tokens: int) -> bool:
+        """True if the server answers a question that it has answered before."""
+        if self._answerable is None:
+            return False
+        try:
+            self._try(self._answerable, most_tokens)
+        except _NoText:
+            return True
+        except (TryLater, Refused, EndpointError):
+            return False
+        return True
 
     def _remedy(self, error: Refused, question: Question, most_tokens: int) -> str:
         """Remedy for a refusal: change the parameter that it names."""
