@@ -158,7 +158,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What tables and pages call the learner: its name, or that of the model that it asks."""
+        """Name of the learner in tables and on pages: its own, or that of the model that it asks."""
         return str(getattr(self.learner, "label", self.learner_name))
 
     @property

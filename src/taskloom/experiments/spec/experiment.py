@@ -97,7 +97,7 @@ class BestOf(Fields):
 
 
 BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(k|M)?(usd|tok|items)", re.IGNORECASE)
-"""A budget: a number, perhaps in thousands or millions, and its unit."""
+"""Matches a budget: a number, optionally in thousands (k) or millions (M), and its unit."""
 
 
 class Until(Fields):
