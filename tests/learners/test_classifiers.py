@@ -258,7 +258,7 @@ def test_examples_and_unknown_answers() -> None:
         ({"learner": "ndr", "steps": "many"}, "steps: Input should be a valid integer"),
         ({"learner": "ndr", "steps": 0}, "at least 1"),
         ({"learner": "ndr", "rate": -1.0}, "above 0"),
-        ({"state": 3}, "say which learner"),
+        ({"state": 3}, "name a learner"),
         ({"learner": "bilstm", "state": -4}, "bilstm: state is -4; it must be at least 1"),
         (
             {"learner": "bilstm", "dropout": 1.0},

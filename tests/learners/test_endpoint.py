@@ -458,7 +458,7 @@ def test_saved_and_loaded_without_its_key(
     assert load(tmp_path).answer(["hey"]) == ["HEY"]
     with pytest.raises(LearnerError, match="probability"):
         fitted.logprob(["x"], [["y"]])
-    with pytest.raises(LearnerError, match="say which model"):
+    with pytest.raises(LearnerError, match="name a model"):
         endpoint(server, model="")
 
 

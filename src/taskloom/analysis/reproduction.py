@@ -92,8 +92,8 @@ def scale_note(study: Study, scale: str) -> str:
 def former_scale(scale: str) -> str:
     """Replacement of a scale's former name."""
     return (
-        f"the scale '{scale}' is now called '{FORMER_SCALES[scale]}'; 'gpu' is what the pages of"
-        " results were run with"
+        f"the scale '{scale}' is now called '{FORMER_SCALES[scale]}'; 'gpu' has the conditions of "
+        f"our results pages"
     )
 
 

@@ -296,7 +296,8 @@ class ScoredRows:
     """Scores of runs, row by row, ready for grouping. Only the necessary columns are read.
 
     Attributes:
-        about: Columns in the table of runs, for each run by number. columns: Grouping columns.
+        about: Columns in the table of runs, for each run by number.
+        columns: Grouping columns.
     """
 
     def __init__(

@@ -47,7 +47,8 @@ def saving(
     Args:
         folder: Folder of the learner.
         learner: Its settings.
-        curve: Its learning curve. more: Further entries of its card.
+        curve: Its learning curve.
+        more: Further entries of its card.
     """
     folder = Path(folder)
     card = {

@@ -45,7 +45,7 @@ BATCH = 8
 
 
 ASKING = ("in-context", "endpoint", "saved")
-"""Learners that ask a model which was trained before."""
+"""Learners that query an already trained model."""
 
 BY_WAY = ("shots", "longest_answer")
 """Settings of these learners that differ between recipes and ways."""

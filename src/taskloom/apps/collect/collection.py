@@ -42,8 +42,8 @@ class Collection:
         folder: The project's folder.
         file: The checked project file.
         store: The log and the records.
-        notes: Documents that were skipped at the last reading, and why. secret: Signing key,
-            created with the project and never shown.
+        notes: Documents that were skipped at the last reading, and why.
+        secret: Signing key, created with the project and never shown.
     """
 
     def __init__(self, folder: str | Path) -> None:

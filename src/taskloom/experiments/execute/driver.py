@@ -55,8 +55,10 @@ class Claims:
     """The claims of one driver on one store.
 
     There is one lock per driver, not per run: a driver on a cluster has thousands of runs at a
-    time, which would be more open files than a process may have. Args: folder: Folder of claims,
-    created if necessary.
+    time, which would be more open files than a process may have.
+
+    Args:
+        folder: Folder of claims, created if necessary.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -129,8 +129,8 @@ class UnfinishedJob:
 
     Attributes:
         name: Its name.
-        log: The file with what it has printed so far.
-        written: When it last wrote, in seconds of the system's clock.
+        log: File with its output so far.
+        written: Time of its last write, in seconds since the epoch.
     """
 
     name: str

@@ -205,9 +205,10 @@ def open_tracker(
     Args:
         name: `trackio`, `wandb` or `mlflow`.
         folder: Folder for libraries that write files.
-        warn: Called once if the tracker fails. Default: print a line on standard error. Raises:
-            MissingExtra: If its library is not installed, so that this is known before the first
-            run.
+        warn: Called once if the tracker fails. Default: print a line on standard error.
+
+    Raises:
+        MissingExtra: If its library is not installed, so that this is known before the first run.
     """
     check_names([name])
     create, library = TRACKERS[name]

@@ -51,7 +51,7 @@ Grid = Mapping[str, Sequence[Any]]
 
 
 def refuse_monsters(experiment: Experiment, recipe_grid: Grid, learner_grid: Grid) -> None:
-    """Raise an error for an experiment of more cells than could be listed in minutes."""
+    """Raise an error for an experiment with more cells than could be listed in minutes."""
     recipes = _count(experiment.recipes, recipe_grid)
     learners = _count(experiment.learners, learner_grid)
     seeds = experiment.seeds if isinstance(experiment.seeds, int) else len(experiment.seeds)
@@ -72,7 +72,7 @@ def _too_many(what: str) -> ExperimentError:
 
 
 def _count(blocks: Sequence[Any], grid: Grid) -> int:
-    """Number of recipes or learners that some blocks stand for."""
+    """Number of recipes or learners that some blocks expand to."""
     total = 0
     for block in blocks:
         own = block.get("grid") if isinstance(block, dict) else None
@@ -82,11 +82,11 @@ def _count(blocks: Sequence[Any], grid: Grid) -> int:
 
 
 VERSION = 1
-"""Raised whenever the code here would give the same cell other predictions or scores."""
+"""Increased when the code here would give the same cell different predictions or scores."""
 
 
 ONE_TRY = BestOf()
-"""No choice: a run is its own only try."""
+"""A single try, so that there is nothing to choose."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,18 @@ class Cell:
     """One run of an experiment.
 
     Attributes:
-        data: What is learned from.
+        data: Training data.
         learner: The checked learner.
         learner_name: As the registry knows it.
         block: The user's spelling of the learner.
-        seed: Of the run.
-        train: The split to learn from; empty where the recipe has none.
+        seed: Seed of the run.
+        train: The split to learn from; empty if the recipe has none.
         tests: The splits to answer.
         keep: What is kept.
         task: The only task of the recipe that is learned and answered; empty: all of them.
-        zero_shot: Whether training lacks the task, so that all tasks of training are learned from.
-        best_of: How many tries the run is chosen from, and by which split.
+        zero_shot: True if training lacks the task, so that the model learns from all training
+            tasks.
+        best_of: Number of tries, and the split by which the run is chosen.
         until: When to stop asking; None: all items are answered.
     """
 
@@ -157,7 +158,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What tables and pages call the learner: its name, or that of the model that it asks."""
+        """Name of the learner in tables and on pages: its own, or that of the model that it asks."""
         return str(getattr(self.learner, "label", self.learner_name))
 
     @property
@@ -224,8 +225,8 @@ class Cell:
 
 
 def cell_names(cells: Sequence[Cell]) -> dict[str, str]:
-    """What people call each cell, by its run: learner and recipe, and whatever else distinguishes
-    it from the others.
+    """Display name of each cell by run: learner, recipe, and everything that distinguishes it from
+    the others.
     """
     differing = differing_fields([(cell.data.name, cell.label, cell.fields) for cell in cells])
     has_seeds = len({cell.seed for cell in cells}) > 1
@@ -266,7 +267,7 @@ def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
 
 
 def expand(experiment: Experiment) -> list[Cell]:
-    """Return all cells in the order recipes, learners, seeds; two spellings of one cell are one."""
+    """All cells in the order recipes, learners, seeds. Two spellings of one cell count once."""
     refuse_monsters(
         experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner.")
     )
@@ -327,7 +328,7 @@ def _limited(tests: tuple[EvaluatedSplit, ...], limit: int) -> tuple[EvaluatedSp
 
 
 def _train_split(data: CellData | RecipeMix, train: str) -> str:
-    """Return the split to learn from; empty where the data have none."""
+    """Name of the training split; empty if the data have none."""
     for part in data.parts:
         trains = [s.name for s in part.plan.splits if s.role == "train"]
         if train in (s.name for s in part.plan.splits):
@@ -345,7 +346,7 @@ def _train_split(data: CellData | RecipeMix, train: str) -> str:
 
 
 def _check_choice(data: CellData | RecipeMix, best_of: BestOf) -> None:
-    """Refuse to choose by a split that the data lack."""
+    """Raise an error if the data lack the split to choose by."""
     splits = {s.name for part in data.parts for s in part.plan.splits}
     if best_of.seeds > 1 and best_of.split not in splits:
         raise ExperimentError(
@@ -408,7 +409,7 @@ def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
 def _check_grid(
     experiment: Experiment, learners: list[tuple[dict[str, Any], str, Learner]]
 ) -> None:
-    """Raise an error for a grid over a setting that no learner has: it is a misspelling."""
+    """Raise an error for a grid over a setting that no learner has, which must be misspelt."""
     for name in _part(experiment.grid, "learner."):
         if name == "learner" or not any(name in block for block, *_ in learners):
             known = sorted({f for _, learner, _ in learners for f in _settings(learner)})
@@ -504,7 +505,7 @@ class EvaluatedSplit:
 
 
 class SplitFinder:
-    """Finds evaluated splits by what an experiment calls them; other recipes are read once."""
+    """Finds evaluated splits by their names in an experiment. Other recipes are read once."""
 
     def __init__(self) -> None:
         self._others: dict[str, CellData] = {}
@@ -572,7 +573,7 @@ class SplitFinder:
         known = str(block)
         if known not in self._others:
             [other] = read_recipes(block, {})
-            # What is written by its name alone keeps the seed that its recipe names.
+            # A recipe given by name alone keeps the seed in its file.
             bare = isinstance(block, str) and not is_own_data(block)
             self._others[known] = (
                 CellData(other.recipe, other.recipe.seed, {"recipe": block}) if bare else other

@@ -25,7 +25,7 @@ from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
 
 LAST_SEED = 2**32 - 1
-"""The greatest seed that every library takes."""
+"""Largest seed that every library accepts."""
 
 MOST_CELLS = 200_000
 """Maximum number of cells of an experiment: they are listed in a few minutes."""
@@ -35,11 +35,11 @@ TASKS = ("each", "together", "mixed")
 
 
 class ExperimentError(TaskloomError):
-    """An experiment that cannot be read, has a misspelt key, or asks for the impossible."""
+    """Raised if an experiment cannot be read, has a misspelt key, or is impossible."""
 
 
 class Keep(Fields):
-    """What a run keeps beside its scores.
+    """Files that a run keeps besides its scores.
 
     Attributes:
         predictions: Every example with its prediction and score.
@@ -62,7 +62,7 @@ class Keep(Fields):
 
 
 class Resources(Fields):
-    """What one run may use; it changes no result beyond rounding and is not part of a run's digest.
+    """Resources of a run. They change no result beyond rounding and are not part of a run's digest.
 
     Attributes:
         cpus: Cores, and threads for libraries that choose their own number.
@@ -84,7 +84,7 @@ class Resources(Fields):
 
 
 class BestOf(Fields):
-    """Every run is the best of several tries, which differ in the seed alone and are compared by
+    """Each run is the best of several tries, which differ only in the seed and are compared by
     their score on a split.
 
     Attributes:
@@ -97,7 +97,7 @@ class BestOf(Fields):
 
 
 BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(k|M)?(usd|tok|items)", re.IGNORECASE)
-"""A budget: a number, perhaps in thousands or millions, and its unit."""
+"""Matches a budget: a number, optionally in thousands (k) or millions (M), and its unit."""
 
 
 class Until(Fields):
@@ -323,12 +323,12 @@ def packaged() -> dict[str, Path]:
 
 
 def read(path: str | Path) -> Experiment:
-    """Read an experiment from its file, or by its name one that comes with Taskloom.
+    """Read an experiment from its file, or a packaged one by its name.
 
-    Recipe files that it names are looked for beside it, then here.
+    Recipe files that it names are looked for next to it, then in the current folder.
     """
     given = path_of(path)
-    # A file of the user's counts more than a packaged experiment of the same name.
+    # A user's file takes precedence over a packaged experiment of the same name.
     path = given if given.exists() else packaged().get(str(path), given)
     if path.is_dir():
         raise ExperimentError(
@@ -391,7 +391,7 @@ def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[
     if kind == "recipe" and (
         file.startswith(("./", "../")) or file.endswith((".jsonl", ".csv", ".parquet"))
     ):
-        beside = folder / file  # somebody's own data
+        beside = folder / file  # the user's own data
         if beside.exists() and not file.endswith((".yaml", ".yml", ".py")):
             return str(beside.resolve())
     if (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StatisticsError(TaskloomError):
-    """Numbers that a statistic cannot be computed from."""
+    """Raised if a statistic cannot be computed from the given numbers."""
 
 
 def check_level(level: float) -> float:
@@ -91,7 +91,7 @@ def f_above(x: float, df: float, df_within: float) -> float:
 
 
 def t_power(shift: float, df: float, alpha: float) -> float:
-    """How often a two-sided t test at `alpha` rejects, when t is shifted by `shift` (the noncentral
+    """Probability that a two-sided t test at `alpha` rejects if t is shifted by `shift` (noncentral
     t distribution).
     """
     from scipy.special import nctdtr
@@ -99,7 +99,7 @@ def t_power(shift: float, df: float, alpha: float) -> float:
     edge = t_quantile(1 - alpha / 2, df)
     below = float(nctdtr(df, shift, -edge))
     upto = float(nctdtr(df, shift, edge))
-    # Far out SciPy gives nan: there the power is one to any number of digits that can be printed.
+    # SciPy returns nan far in the tail, where the power is one to any printable precision.
     if math.isnan(upto):
         return 1.0
     if math.isnan(below):
@@ -127,8 +127,8 @@ PERMUTATIONS = 20_000
 
 
 def order_chance(x: list[float], y: list[float]) -> float:
-    """Share of random orders of y that correlate with x at least as strongly; over all orders of up
-    to eight values.
+    """Share of random orders of y that correlate with x at least as strongly. All orders are tried
+    for up to eight values.
 
     >>> order_chance([1.0, 2.0, 3.0], [9.0, 5.0, 2.0])
     0.3333333333333333

@@ -1,12 +1,12 @@
 """Means with intervals: over items, over seeds, over tasks, over seeds and items at once.
 
-Which one is right depends on what a reader will generalize to:
+The right choice depends on the population to generalize to:
 
 * new items for the model at hand: `wilson`, `clopper_pearson`, `over_items`;
 * new seeds (trainings) on the same items: `over_seeds`;
 * new tasks of the same kind: `over_tasks`, `over_task_differences`;
 * new seeds *and* new items: `two_way`, which is what a claim about a learner and a task means;
-* new seeds and new items of two kinds, one beside the other: `between_kinds`.
+* new seeds and new items of two kinds, for their difference: `between_kinds`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,16 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 ROUNDING = 1e-12
-"""A standard error that is no spread but the rounding of means: that of three times 0.1 is
-1e-17.
-"""
+"""Maximum standard error that is only rounding: the mean of three times 0.1 has one of 1e-17."""
 
 FEWEST_PARTS = 4
-"""Parts of tasks below which the jackknife says little of how they vary."""
+"""Minimum number of parts for the jackknife. With fewer, it says little about how tasks vary."""
 
 SEEDS_ALIKE = "seeds alike"
-"""What is said of seeds that all score the same: no interval over seeds can be made of them."""
+"""Method of an estimate whose seeds all score the same, so that there is no interval over seeds."""
 
 TASKS_ALIKE = "tasks alike"
-"""The same of tasks."""
+"""Method of an estimate whose tasks all score the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +46,13 @@ class Estimate:
 
     Attributes:
         mean: The mean.
-        low: The interval's lower end; nan where there is no interval.
+        low: Lower end of the interval; nan if there is none.
         high: Its upper end.
         se: The standard error.
-        seeds: How many trainings it rests on.
-        items: How many items (or tasks) each of them answered.
-        df: Degrees of freedom of the standard error; infinite where a normal or exact interval was
-            used.
-        method: How the interval was made.
+        seeds: Number of trainings.
+        items: Number of items (or tasks) that each of them answered.
+        df: Degrees of freedom of the standard error; infinite for a normal or exact interval.
+        method: Method of the interval.
         level: The confidence level.
     """
 
@@ -77,7 +74,7 @@ class Estimate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON, where what is not finite is null."""
+        """Fields for JSON. Numbers that are not finite are null."""
         return {
             k: None if isinstance(v, float) and not isfinite(v) else v
             for k, v in asdict(self).items()
@@ -119,7 +116,7 @@ def newcombe(
 
 
 def one_item(n: int, level: float = LEVEL) -> float:
-    """Smallest standard error that the mean of n partial scores between 0 and 1 is given.
+    """Minimum standard error of the mean of n partial scores between 0 and 1.
 
     199 scores of 0 and one of 0.05 show hardly any spread, yet the next item may well score 1. This
     floor gives them the upper end that Wilson's interval gives to 200 scores of 0 (0.019), so that
@@ -173,7 +170,7 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
     Args:
         scores: One score per seed, at least two.
         level: The confidence level.
-        items: How many items each score is a mean of; 0: not known.
+        items: Number of items behind each score; 0 if unknown.
     """
     values = vector(scores, "scores of seeds", 2)
     mean, low, high, se = _t_interval(values, level)
@@ -564,6 +561,6 @@ def between_kinds_by_stratum(
 
 
 def _items_variance(table: Floats) -> float:
-    """Return the variance of a table's mean that its items make, noise included."""
+    """Variance of a table's mean due to its items, including noise."""
     by_item: float = table.mean(axis=0).var(ddof=1) / table.shape[1]
     return float(by_item)

@@ -1,17 +1,17 @@
-"""Paired tests of two learners on the same items. They see more than a look at two intervals does.
+"""Paired tests of two learners on the same items. They are more sensitive than comparing two
+intervals.
 
 Each returns a `Comparison` of `a` against `b`: the difference of the means (b - a), an interval for
 it, and a two-sided p-value.
 
-* One run each: `mcnemar` (right or wrong) or `paired_bootstrap` (any score). They speak of these
-  two models.
-* Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). They speak of
+* One run each: `mcnemar` (right or wrong) or `paired_bootstrap` (any score). They compare these two
+  models.
+* Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). They compare
   the two learners.
-* Several seeds each that have nothing to do with each other: `independent_seeds` (seeds and items),
-  which pairs items alone.
+* Several independent seeds each: `independent_seeds` (seeds and items), which pairs items alone.
 * Different items: `welch` over the seeds, which has no pairing to use.
 
-Many comparisons at once need a correction: `correct` raises p-values so that the promise holds for
+Multiple comparisons need a correction: `correct` raises p-values so that the error rate holds for
 all of them together.
 """
 
@@ -46,28 +46,30 @@ if TYPE_CHECKING:
 
 RESAMPLES = 10_000
 EXACT_FLIPS = 16
-"""Up to so many seeds all 2^seeds sign patterns are tried; above, `RESAMPLES` keyed ones."""
+"""Maximum number of seeds for which all 2^seeds sign patterns are tried. With more, `RESAMPLES`
+random ones are used.
+"""
 
 _CHUNK = 1 << 22
-"""Words drawn at a time by the bootstrap: 32 MiB."""
+"""Random words drawn at a time by the bootstrap: 32 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a test says of b against a.
+    """Result of a test of b against a.
 
     Attributes:
         a: Mean score of a.
         b: Mean score of b.
         difference: b - a.
-        low: The interval of the difference, its lower end; nan where the test has none.
+        low: Lower end of the difference's interval; nan if the test has none.
         high: Its upper end.
         p: Two-sided p-value.
-        test: How it was made.
-        seeds: Trainings of each (the smaller number where they differ).
-        items: Items that both answered; 0 where they answered different ones.
-        df: Degrees of freedom; infinite where there are none.
-        level: The interval's level.
+        test: Name of the test.
+        seeds: Number of trainings of each side (the smaller number if they differ).
+        items: Number of items that both answered; 0 if they answered different ones.
+        df: Degrees of freedom; infinite if there are none.
+        level: Confidence level of the interval.
     """
 
     a: float
@@ -83,7 +85,7 @@ class Comparison:
     level: float = LEVEL
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values for JSON, where what is not finite is null."""
+        """Fields for JSON. Numbers that are not finite are null."""
         return {
             k: None if isinstance(v, float) and not isfinite(v) else v
             for k, v in asdict(self).items()
@@ -102,8 +104,8 @@ def discordant(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
 
 
 def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LEVEL) -> Comparison:
-    """Compute McNemar's test of two models on the same right-or-wrong items; only items where they
-    differ tell anything.
+    """McNemar's test of two models on the same right-or-wrong items. Only items on which they
+    differ are informative.
 
     Args:
         a: 1 or 0 for each item.
@@ -141,8 +143,8 @@ def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LE
 def paired_bootstrap(
     a: ArrayLike, b: ArrayLike, key: Key | int = 0, resamples: int = RESAMPLES, level: float = LEVEL
 ) -> Comparison:
-    """Compute the paired bootstrap over items, for any score; given seeds × items, it holds the
-    trained models as they are.
+    """Paired bootstrap over items, for any score. With seeds × items, the trained models are
+    treated as fixed.
 
     Items are drawn with replacement, both models' scores together. The interval is between
     percentiles; p is how often the resampled difference strays from the observed one by at least
@@ -216,8 +218,8 @@ def _resampled_means(gaps: Floats, key: Key, resamples: int) -> Floats:
 
 
 def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Test two learners with several seeds each on the same items: a t test whose error holds for
-    new seeds and new items.
+    """Test two learners with several seeds each on the same items: a t test whose error rate holds
+    for new seeds and new items.
 
     The differences per seed and item are a crossed table like the scores themselves (see
     `intervals.two_way`): variance of the mean (A + B - E) / (seeds · items), Satterthwaite's
@@ -241,7 +243,7 @@ def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparis
 
 
 def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Test two learners, each with seeds of its own, on the same items; the error holds for new
+    """Test two learners with independent seeds on the same items. The error rate holds for new
     seeds and new items.
 
     Seed 0 of one learner and seed 0 of another have nothing in common, so that pairing them is
@@ -288,8 +290,8 @@ def _variance_of_mean(values: Floats) -> tuple[float, int]:
 
 
 def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEVEL) -> Comparison:
-    """Compute the paired permutation test over seeds: if the learners are alike, each difference
-    may have either sign.
+    """Paired permutation test over seeds: if the learners are equal, each difference may have
+    either sign.
 
     Assumes no distribution. With k seeds p cannot be below 2 / 2^k: five seeds never reach 0.05,
     six can. The interval is t's.
@@ -332,9 +334,7 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
 
 
 def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Compute Welch's t test of two groups of seeds that share no items (another recipe, another
-    test set).
-    """
+    """Welch's t test of two groups of seeds that share no items (another recipe, another test set)."""
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb
@@ -369,8 +369,8 @@ def _by_t(
 def _without_spread(
     a: float, b: float, gap: float, rows_a: int, rows_b: int, items: int, test: str, level: float
 ) -> Comparison:
-    """Return the comparison where all differences are equal (mostly all right against all wrong),
-    so that t is undefined.
+    """Comparison if all differences are equal (mostly all right against all wrong), so that t is
+    undefined.
 
     Then the exact test answers: sign flips of the items, each counted once, or where no items are
     shared a permutation of the seeds. The interval is Newcombe's, with each side's mean as a share
@@ -394,8 +394,8 @@ def _items(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def cohens_h(a: float, b: float) -> float:
-    """Return the distance of two shares on the arcsine scale: 0.98 to 0.99 is more than 0.50 to
-    0.51; 0.2 is small, 0.8 large.
+    """Distance of two shares on the arcsine scale: 0.98 to 0.99 is more than 0.50 to 0.51. 0.2 is
+    small, 0.8 large.
     """
     for share in (a, b):
         if not 0 <= share <= 1:
@@ -404,8 +404,8 @@ def cohens_h(a: float, b: float) -> float:
 
 
 def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
-    """Return the mean difference of paired seeds in their standard deviations, corrected for few
-    seeds (Hedges 1981).
+    """Mean difference of paired seeds in units of their standard deviation, corrected for few seeds
+    (Hedges 1981).
     """
     first, second = vector(a, "scores of seeds", 3), vector(b, "scores of seeds", 3)
     if len(first) != len(second):
@@ -414,7 +414,7 @@ def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
     spread, df = float(gaps.std(ddof=1)), len(gaps) - 1
     if spread == 0:
         return 0.0 if float(gaps.mean()) == 0 else inf * float(gaps.mean())
-    # The exact factor; its logarithm, since gamma itself overflows at 340 seeds.
+    # The exact factor, computed from logarithms because gamma itself overflows at 340 seeds.
     shrink = exp(lgamma(df / 2) - lgamma((df - 1) / 2)) / sqrt(df / 2)
     return float(gaps.mean()) / spread * shrink
 
@@ -435,8 +435,8 @@ def _odds(share: float) -> float:
 
 
 def bonferroni(p: ArrayLike) -> NDArray[Any]:
-    """Compute p · m: the chance of one false finding among all m stays below alpha. Holm does the
-    same and finds more.
+    """p · m: the probability of any false finding among all m stays below alpha. Holm's method does
+    the same with more power.
     """
     import numpy as np
 
@@ -446,8 +446,8 @@ def bonferroni(p: ArrayLike) -> NDArray[Any]:
 
 
 def holm(p: ArrayLike) -> NDArray[Any]:
-    """Compute Holm's step-down: the chance of one false finding among all stays below alpha under
-    any dependence. The default.
+    """Holm's step-down method, the default: the probability of any false finding stays below alpha
+    under any dependence.
     """
     import numpy as np
 
@@ -458,8 +458,8 @@ def holm(p: ArrayLike) -> NDArray[Any]:
 
 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[Any]:
-    """Compute Benjamini and Hochberg's step-up: at most a share alpha of the findings is false on
-    average. For screening many.
+    """Benjamini and Hochberg's step-up method: on average at most a share alpha of the findings is
+    false. For screening.
     """
     import numpy as np
 

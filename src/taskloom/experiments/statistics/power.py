@@ -1,4 +1,5 @@
-"""Power: how many examples and seeds it takes to find a gap of d, before any model is trained.
+"""Power analysis: the number of examples and seeds needed to detect a gap, before any model is
+trained.
 
 The model is the one that `paired_two_way` tests by. A learner's answer to an item is right with
 probability `accuracy`; its accuracy varies between seeds with the standard deviation `seed_sd`; the
@@ -32,20 +33,20 @@ MOST_SEEDS = 10**5
 
 @dataclass(frozen=True, slots=True)
 class PowerQuestion:
-    """What is to be seen, and in which world.
+    """The gap to detect, and the assumptions.
 
     Attributes:
-        gap: The difference in accuracy that should be found; its sign does not matter but for
-            accuracies near 0 or 1.
-        accuracy: The accuracy of the one learner; the other's is accuracy + gap.
+        gap: Difference in accuracy to detect. Its sign only matters for accuracies near 0 or 1.
+        accuracy: Accuracy of one learner; the other's is accuracy + gap.
         seed_sd: Standard deviation of a learner's accuracy between seeds (0: trainings differ by
             nothing but luck with items).
-        paired_correlation: Of the two learners' answers to the same item; 0 for different items.
+        paired_correlation: Correlation between the two learners' answers to the same item; 0 for
+            different items.
         seed_correlation: Of two seeds of one learner to the same item, which decides how far seeds
             can stand in for examples. None: halfway between no more alike than two learners (the
             paired correlation) and the same answers (1).
-        alpha: How often to find a gap where there is none.
-        power: How often to find it where it is.
+        alpha: Significance level.
+        power: Probability of detecting the gap.
     """
 
     gap: float
@@ -57,7 +58,7 @@ class PowerQuestion:
     power: float = 0.8
 
     def __post_init__(self) -> None:
-        """Refuse what no experiment can be."""
+        """Raise an error for impossible values."""
         other = self.accuracy + self.gap
         for name, value, good in (
             ("accuracy", self.accuracy, 0 < self.accuracy < 1),
@@ -86,7 +87,7 @@ class PowerQuestion:
         )
 
     def components(self) -> tuple[float, float, float]:
-        """Return the variances of the differences: between seeds, between items, the rest."""
+        """Variances of the differences: between seeds, between items, and the rest."""
         first = self.accuracy * (1 - self.accuracy)
         second = (self.accuracy + self.gap) * (1 - self.accuracy - self.gap)
         items = self.within * (first + second) - 2 * self.paired_correlation * sqrt(first * second)
@@ -109,7 +110,7 @@ _ALLOWED = {
 
 
 def power(question: PowerQuestion, examples: int, seeds: int) -> float:
-    """Compute how often the gap will be found with so many examples and seeds of each learner."""
+    """Probability of detecting the gap with this many examples and seeds of each learner."""
     _check_sizes(examples, seeds)
     a, b, e = question.components()
     if seeds == 1:
@@ -138,22 +139,22 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
 
 
 def examples_needed(question: PowerQuestion, seeds: int) -> int | None:
-    """Return the fewest examples with which so many seeds find the gap; None where no number of
-    examples is enough.
+    """Minimum number of examples to detect the gap with this many seeds; None if no number is
+    enough.
     """
     return _least(lambda n: power(question, n, seeds), question.power, MOST_EXAMPLES)
 
 
 def seeds_needed(question: PowerQuestion, examples: int) -> int | None:
-    """Return the fewest seeds of each learner with which so many examples find the gap; None where
-    no number is enough.
+    """Minimum number of seeds per learner to detect the gap with this many examples; None if no
+    number is enough.
     """
     return _least(lambda k: power(question, examples, k), question.power, MOST_SEEDS)
 
 
 def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | None:
-    """Return the smallest gap of the question's sign that so many examples and seeds find; None
-    where none is.
+    """Smallest detectable gap, with the question's sign, for this many examples and seeds; None if
+    no gap is detectable.
     """
     sign = 1 if question.gap > 0 else -1
     room = (1 - question.accuracy) if sign > 0 else question.accuracy
@@ -173,8 +174,8 @@ def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | Non
 def plan(
     question: PowerQuestion, examples: int | None = None, seeds: int | None = None
 ) -> list[dict[str, Any]]:
-    """Compute the sizes that are missing; with both given, their power and the smallest gap that
-    they find.
+    """Compute the missing sizes. If both are given, compute their power and the smallest detectable
+    gap.
     """
     if examples is not None and seeds is not None:
         reached = power(question, examples, seeds)
@@ -193,7 +194,7 @@ def plan(
 
 
 def _least(reach: Callable[[int], float], wanted: float, most: int) -> int | None:
-    """Return the smallest size that reaches the power: doubling, then halving."""
+    """Smallest size that reaches the power, found by doubling and bisection."""
     high = 1
     while reach(high) < wanted:
         high *= 2

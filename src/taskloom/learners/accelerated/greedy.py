@@ -128,9 +128,10 @@ class _Block:
         empty: [rows] the padding before each row's own tokens.
         own: [layers, 2, rows, heads, room, size] the keys and values that each row has besides the
             prefix's.
-        turns: Rotary positions of the buffer. used: Number of buffer positions in use. steps:
-            Number of one-token steps taken in this block, over all calls. replay: The recorded
-            step, once there is one.
+        turns: Rotary positions of the buffer.
+        used: Number of buffer positions in use.
+        steps: Number of one-token steps taken in this block, over all calls.
+        replay: The recorded step, once there is one.
     """
 
     def __init__(self, own: Tensor, turns: Pair) -> None:

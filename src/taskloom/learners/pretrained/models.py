@@ -100,8 +100,8 @@ def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
     if changed:
         answer, back = changed[0]
         raise LearnerError(
-            f"the tokeniser of '{name}' writes {answer!r} as {back!r}; take a model that keeps it,"
-            " or tokens: bytes where the model is trained from scratch"
+            f"the tokeniser of '{name}' writes {answer!r} as {back!r}; use another model or, for "
+            f"a model trained from scratch, set tokens: bytes"
         )
 
 

@@ -368,7 +368,7 @@ class Adapter:
         n = self.done - self.measured
         records = list(self.records.values())
         going = [i for i, one in enumerate(records) if not one.stopped(self.how.patience)]
-        # otherwise the current value would be measured, not the one at that time
+        # the training loss would otherwise be measured with the current weights
         if "train" not in splits:
             for number in going:
                 seen = float(self.hits[number]) / n, float(self.sums[number]) / n

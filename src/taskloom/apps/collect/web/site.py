@@ -107,9 +107,9 @@ class Site:
         collection: The project.
         leases: Items that people have open.
         signer: Signs links, sessions and forms.
-        token: Access token of a server that listens beyond loopback. gathering: Lock while passages
-            are gathered, so that this happens once at a time. exporting: Lock while a release is
-            written.
+        token: Access token of a server that listens beyond loopback.
+        gathering: Lock while passages are gathered, so that this happens once at a time.
+        exporting: Lock while a release is written.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Whether kernels can compute a network's layers, and how they are started: tile shapes, rows per
+"""Whether kernels can compute a network's layers, and how to launch them: tile shapes, rows per
 program, keys and rates of dropout.
 
-What kernels buy is stated at the head of the package. To do without set `kernels: never`.
+The gain of kernels is stated at the head of the package. Switch them off with `kernels: never`.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class Pass:
     Attributes:
         lengths: [batch], or [seeds, batch].
         keys: [sites, seeds, 2] of dropout.
-        first: The place of the first example in its batch.
-        heads: Of attention.
-        rates: Of dropout: of states, of keys, and of NDR's gates.
-        kind: The type of products.
+        first: Position of the first example in its batch.
+        heads: Number of attention heads.
+        rates: Dropout rates of states, of keys, and of NDR's gates.
+        kind: Data type of products.
     """
 
     lengths: Tensor
@@ -100,7 +100,7 @@ def cut(p: float) -> int:
 
 
 def tile_rows(channels: int, kind: torch.dtype) -> int:
-    """Return the rows of a tile."""
+    """Number of rows of a tile."""
     return max(1, TILE_BYTES // kind.itemsize // channels)
 
 
@@ -114,7 +114,7 @@ def shares(rows: int, seeds: int, channels: int, kind: torch.dtype) -> tuple[int
 
 
 def tiles(rows: int, channels: int, kind: torch.dtype) -> int:
-    """Return the tiles of rows."""
+    """Number of tiles of rows."""
     return -(-rows // tile_rows(channels, kind))
 
 
@@ -133,8 +133,8 @@ def width_of(length: int) -> int:
 def attention_tile(length: int, kind: torch.dtype) -> tuple[int, int]:
     """Return the rows of a tile of NDR's attention and its warps.
 
-    Rows are few, since of all pairs of rows those within an example count. With fewer warps a
-    thread would have more numbers of fp32 than registers (built for an H200: 1,200 bytes spilled
+    There are few rows, because only pairs of rows within an example count. With fewer warps a
+    thread would have more fp32 numbers than registers (built for an H200: 1,200 bytes spilled
     backward with two warps, none with four).
     """
     rows = ATTENTION_ROWS if length <= 16 else 64
@@ -160,7 +160,7 @@ def precision_of(kind: torch.dtype) -> str:
 def start(
     kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any
 ) -> None:
-    """Start a kernel."""
+    """Launch a kernel."""
     kernel[tuple(grid)](*given, num_warps=warps, **constants)
 
 

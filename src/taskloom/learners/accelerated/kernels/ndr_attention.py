@@ -40,8 +40,8 @@ from taskloom.learners.accelerated.kernels.row_kernels import (
 )
 
 SMALL = tl.constexpr(1e-30)
-"""Replaces a key that is 0 and kept, so that 0 means dropped. fp16 cannot represent it, so such a
-key counts as dropped there.
+"""Replaces a key that is 0 but was kept, because 0 means dropped. fp16 cannot represent this
+number, so such a key counts as dropped there.
 """
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -49,7 +49,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def logarithm(x):
-    """Return the logarithm to base 2 of x between 1 and 2, to 2^-22."""
+    """Logarithm to base 2 of x between 1 and 2, with an error of at most 2^-22."""
     if INTERPRETED:
         return tl.log2(x)
     return tl.inline_asm_elementwise(
@@ -59,8 +59,8 @@ def logarithm(x):
 
 @triton.jit
 def tile_rows(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, R: tl.constexpr):
-    """Return the rows of a tile, the example and the column of each, its example's tokens, and
-    whether it is there.
+    """For each row of a tile: its index, its example and column, its example's tokens, and whether
+    it exists.
     """
     r = tl.arange(0, R)
     e = r // LENGTH
@@ -97,7 +97,7 @@ def turns_of(row, column, length, there, head, H: tl.constexpr, TURNS: tl.conste
 
 @triton.jit
 def directions(qkv, bias, row, there, s, head, D: tl.constexpr, W: tl.constexpr):
-    """Return the scores of direction of a tile's rows, back and front."""
+    """Direction scores of a tile's rows, back and front."""
     at = qkv + row * W + 3 * D + 2 * head
     side = bias + s * W + 3 * D + 2 * head
     back = tl.load(at, there, 0.0).to(tl.float32) + tl.load(side)
@@ -122,7 +122,7 @@ def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, bat
     q = tl.load(at + 2 * D + head * C, there[:, None], 0.0)
     v = tl.load(at + head * 2 * C + C, there[:, None], 0.0)
     line, allowed, right = turns_of(row, column, length, there, head, H, TURNS)
-    # Memory that is written in part is fetched before it is read.
+    # Buffers that are written in part are prefetched.
     tl.store(products + line, tl.zeros([R, TURNS], tl.float32), there[:, None])
     back, front = directions(qkv, bias, row, there, s, head, D, W)
     offset = bias + s * W + c
@@ -221,8 +221,8 @@ def attend_backward(dout, qkv, bias, lengths, scales, products, weights, dweight
 
 @triton.jit
 def tile_examples(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, R: tl.constexpr):
-    """Return for each row of a tile its example's place in the tile, its column, whether it is
-    there, and whether it is asked.
+    """For each row of a tile: its example's index in the tile, its column, whether the row exists,
+    and whether it is attended to.
     """
     r = tl.arange(0, R)
     e = r // LENGTH

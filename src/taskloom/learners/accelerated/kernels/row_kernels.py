@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
-"""True in Triton's interpreter, which has no machine instructions."""
+"""True in Triton's interpreter, which does not support machine instructions."""
 
 VARYING = ("n", "first", "batch", "length", "columns", "length_stride", "token_stride", "words")
 KEYS = ("keys",)
@@ -49,7 +49,7 @@ def kept(index, key, CUT: tl.constexpr):
 
 @triton.jit
 def normed(x, D: tl.constexpr):
-    """Return rows with mean 0 and variance 1, and what they were divided by, inverted."""
+    """Rows with mean 0 and variance 1, and the inverse of their standard deviation."""
     centred = x - (tl.sum(x, 1) / D)[:, None]
     rate = 1 / tl.sqrt(tl.sum(centred * centred, 1) / D + EPSILON)
     return centred * rate[:, None], rate
@@ -64,7 +64,7 @@ def normed_change(change, x, rate, D: tl.constexpr):
 
 @triton.jit
 def power_of_two(x):
-    """Return 2^x to fp32's precision, 0 below 2^-126: without the steps that numbers so small would
+    """2^x to fp32 precision, or 0 below 2^-126, which saves the steps that denormal numbers would
     need.
     """
     if INTERPRETED:
@@ -76,7 +76,7 @@ def power_of_two(x):
 
 @triton.jit
 def inverse(x):
-    """Return 1/x to fp32's precision, 0 above 2^126."""
+    """1/x to fp32 precision, or 0 above 2^126."""
     if INTERPRETED:
         return 1 / x
     return tl.inline_asm_elementwise(
@@ -86,8 +86,8 @@ def inverse(x):
 
 @triton.jit
 def normal(x):
-    """Return distribution function and density of the normal distribution, to 1e-7 (Abramowitz and
-    Stegun 7.1.26).
+    """Distribution function and density of the normal distribution, with an error of at most 1e-7
+    (Abramowitz and Stegun 7.1.26).
     """
     e = power_of_two(-0.7213475204444817 * x * x)
     t = inverse(1 + 0.2316418882663604 * tl.abs(x))
@@ -213,8 +213,8 @@ def relu_forward(z, bias, keys, out, n, first, W: tl.constexpr, BLOCK: tl.conste
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relu_backward(dout, out, dz, sums, n, PER: tl.constexpr, STAGES: tl.constexpr, W: tl.constexpr,
                   BLOCK: tl.constexpr, ROWS: tl.constexpr, RATE: tl.constexpr):  # fmt: skip
-    """Compute the gradient of `relu_forward`, and its sum over rows: what came out as 0 was dropped
-    or not above 0.
+    """Compute the gradient of `relu_forward`, and its sum over rows. Outputs of 0 were dropped or
+    not positive.
     """
     s, p = tl.program_id(2), tl.program_id(0)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

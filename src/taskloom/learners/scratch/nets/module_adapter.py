@@ -358,8 +358,8 @@ class SpanNet(ModuleNet):
     """A module whose logits point at spans.
 
     Attributes:
-        asked: Places of a question, before the context.
-        spans: The logits are a score for each span; otherwise for each start and each end.
+        asked: Number of positions of a question, before the context.
+        spans: True if the logits score whole spans, False if they score starts and ends.
     """
 
     frame: ClassVar[tuple[bool, bool]] = (False, False)  # no marks
