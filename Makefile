@@ -70,8 +70,7 @@ NEEDED_UV := $(or $(UV),.venv-uv/bin/uv)
 	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv
 
 # The core runs without any extra, so without pandas, with the lowest versions that pyproject.toml declares and with the newest.
-CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/data/test_make.py tests/data/test_verify.py \
-	tests/core/test_seeding.py tests/core/test_scoring.py tests/core/test_example.py tests/core/test_arrow.py
+CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/core tests/data/test_make.py tests/data/test_verify.py tests/data/audit
 .PHONY: test-lowest test-newest
 test-lowest: $(NEEDED_UV) ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
 	$(NEEDED_UV) venv --quiet --clear --python 3.11 .venv-lowest

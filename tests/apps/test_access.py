@@ -4,6 +4,7 @@ from elsewhere.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -42,6 +43,32 @@ def test_a_host_that_is_no_name_never_reaches_the_application(host: str) -> None
         with_token.get("/", headers={"host": host, "authorization": f"Bearer {SECRET}"}).status_code
         == 400
     )
+
+
+def test_a_request_with_two_hosts_never_reaches_the_application() -> None:
+    for hosts in (("127.0.0.1", "evil.example"), ("127.0.0.1", "127.0.0.1")):
+        headers = [("host", host) for host in hosts]
+        assert client().get("/", headers=headers).status_code == 400
+
+
+def test_nobody_waits_for_a_body_that_is_stated_to_be_endless() -> None:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-length", b"99999999999")],
+    }
+    asyncio.run(AccessGuard(page, "view")(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 413
 
 
 @pytest.mark.parametrize(

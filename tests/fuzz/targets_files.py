@@ -216,6 +216,11 @@ def tables(texts: list[str], folder: Path) -> Verdict:
 # Altered rows
 
 
+@cache
+def _loaded() -> tl.Dataset:
+    return load(_dataset())
+
+
 @st.composite
 def altered_cells(draw: st.DrawFn) -> list[list[Any]]:
     """Draw rows of a split, a column of each, and the value that is put there."""
@@ -227,10 +232,11 @@ def altered_cells(draw: st.DrawFn) -> list[list[Any]]:
     return draw(st.lists(st.tuples(rows, columns, values).map(list), min_size=1, max_size=4))
 
 
-@target("alterations", altered_cells(), weight=6, cost=10, warm=lambda: _loaded(), siblings=0)
+@target("alterations", altered_cells(), weight=6, cost=10, warm=lambda: _dataset(), siblings=0)
 def alterations(cells: list[list[Any]], folder: Path) -> Verdict:
     """Alter cells of a dataset and compute its digests again: `verify` names every altered row."""
-    before = _loaded().table("iid").to_pylist()
+    data = load(_dataset())
+    before = data.table("iid").to_pylist()
     rows = [dict(row) for row in before]
     for at, column, value in cells:
         row = rows[at % len(rows)]
@@ -240,11 +246,11 @@ def alterations(cells: list[list[Any]], folder: Path) -> Verdict:
         else:
             row[column] = value
     try:
-        table = pa.Table.from_pylist(rows, schema=_loaded().table("iid").schema)
+        table = pa.Table.from_pylist(rows, schema=data.table("iid").schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError):
         return "refused"  # no shard can hold such a value
     after = table.to_pylist()
-    verification = verify(with_rows(_loaded(), "iid", table), every=True)
+    verification = verify(with_rows(data, "iid", table), every=True)
     altered = [one != other for one, other in zip(after, before, strict=True)]
     if verification.differing != sum(altered):
         raise Refuted(f"{sum(altered)} rows were altered, {verification.differing} found")
@@ -295,11 +301,6 @@ prediction_files = st.one_of(
     ),
     st.tuples(st.sampled_from(["p.parquet", "p.bin"]), mutated_bytes([_table(RECORDS)])),
 )
-
-
-@cache
-def _loaded() -> tl.Dataset:
-    return load(_dataset())
 
 
 @target("predictions", prediction_files, weight=14, cost=3, warm=lambda: _loaded())

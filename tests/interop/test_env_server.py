@@ -150,7 +150,8 @@ def test_a_length_that_is_no_number_is_refused(server: EnvironmentServer, length
 def test_a_header_that_two_readers_may_read_differently_is_refused(
     server: EnvironmentServer, more: str
 ) -> None:
-    with socket.create_connection(server.server_address[:2], timeout=10) as client:
+    host, port = server.socket.getsockname()[:2]
+    with socket.create_connection((host, port), timeout=10) as client:
         head = f"POST /reset HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n{more}\r\n\r\n"
         client.sendall(head.encode() + b"{}")
         assert client.recv(65_536).startswith(b"HTTP/1.0 400 ")

@@ -25,6 +25,7 @@ from taskloom.analysis.study import (
 )
 from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
 from taskloom.core.files import path_of
+from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.registry import is_python
 from taskloom.core.tables import paragraph
 from taskloom.experiments import api
@@ -134,17 +135,25 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
 
 
 def with_data(
-    experiments: Sequence[Experiment],
+    experiments: Sequence[Experiment], progress: ShowProgress | bool | None = None
 ) -> tuple[list[Experiment], list[tuple[Experiment, str]]]:
-    """The experiments whose data are here, and the others with what is missing."""
+    """The experiments whose data are here, and the others with what is missing.
+
+    Args:
+        experiments: To be planned, which takes seconds where recipes are large.
+        progress: As `shown` takes it.
+    """
     here: list[Experiment] = []
     missing: list[tuple[Experiment, str]] = []
-    for experiment in experiments:
-        try:
-            expand(experiment)
-            here.append(experiment)
-        except TaskloomError as error:
-            missing.append((experiment, str(error)))
+    with shown(progress) as show:
+        counter = WorkCounter(len(experiments), show, "experiments")
+        for experiment in experiments:
+            try:
+                expand(experiment)
+                here.append(experiment)
+            except TaskloomError as error:
+                missing.append((experiment, str(error)))
+            counter.add("planning")
     return here, missing
 
 

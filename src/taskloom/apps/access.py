@@ -111,7 +111,7 @@ class AccessGuard:
 
         refusal = self._refusal(scope)
         if refusal is not None:
-            if refusal.status_code == 413:
+            if refusal.status_code == 413 and _stated_length(scope) <= DRAINED:
                 await _drain(receive)
             await refusal(scope, receive, send_guarded)
             return
@@ -121,6 +121,8 @@ class AccessGuard:
         headers = Headers(scope=scope)
         if max(len(scope["path"]), len(scope["query_string"])) > self.longest:
             return self._refused("this address is too long; go back to the start page", 414)
+        if len(headers.getlist("host")) > 1:  # whoever forwards it may have read the other one
+            return self._refused("the request names more than one host", 400)
         name = hostname(headers.get("host", ""))
         if self.token is None and name not in self.hosts:
             return self._refused(
@@ -188,6 +190,10 @@ def _cookies(headers: Headers) -> dict[str, str]:
 
 def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
+
+
+def _stated_length(scope: Scope) -> int:
+    return content_length(Headers(scope=scope).get("content-length", "0")) or 0
 
 
 async def _drain(receive: Receive) -> None:

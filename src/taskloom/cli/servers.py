@@ -20,7 +20,11 @@ def view(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FOLDER", help="Folders of datasets and runs; the working folder by default."
+            metavar="PATH",
+            help=(
+                "Folders of datasets, runs and logs of Inspect or lm-eval; or such logs, or YAML"
+                " files that name predictions. The working folder by default."
+            ),
         ),
     ] = None,
     host: Annotated[
@@ -48,7 +52,8 @@ def view(
     """Browse datasets and runs in a browser: examples with their proofs, predictions, comparisons,
     a form for recipes.
 
-    The viewer only reads, and shows nothing outside of the folders. It listens on this machine
+    The logs of a folder are shown as one store of runs, so that their models can be compared. The
+    viewer only reads, and shows nothing outside of the folders. It listens on this machine
     alone unless --host says otherwise; then its address has a token that every request needs.
     Ctrl-C ends it.
 
@@ -56,6 +61,11 @@ def view(
     Examples:
       $ taskloom view my-data my-runs --list
       $ taskloom view --list --json
+
+    \b
+    For example:
+      taskloom view logs/
+      taskloom view gpt.eval claude.eval
     """
     if only_list:
         _list(folders or [Path()], as_json)

@@ -142,6 +142,7 @@ def reproduce(
     from taskloom.analysis import reproduction
     from taskloom.analysis.published_numbers import paper_names
     from taskloom.analysis.study import FORMER_SCALES
+    from taskloom.core.sharing import sharing
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
 
@@ -156,10 +157,11 @@ def reproduce(
         print(reproduction.former_scale(scale), file=sys.stderr)
         scale = FORMER_SCALES[scale]
     if dry_run:
-        experiments = reproduction.experiments_of(named, scale, model)
-        experiments, missing = reproduction.with_data(experiments)
-        plan = api.dry_run(experiments, store) if experiments else None
-        print_dry_run(named, plan, scale, missing, own_cost=not model, as_json=as_json)
+        with sharing():
+            experiments = reproduction.experiments_of(named, scale, model)
+            experiments, missing = reproduction.with_data(experiments, progress=True)
+            plan = api.dry_run(experiments, store) if experiments else None
+            print_dry_run(named, plan, scale, missing, own_cost=not model, as_json=as_json)
         return
     result = reproduction.reproduce(
         name,

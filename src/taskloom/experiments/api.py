@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from taskloom.core.files import path_of
+from taskloom.core.sharing import sharing
 from taskloom.experiments.execute import engines, jobs, trackers
 from taskloom.experiments.execute.driver import Driver, ExperimentState, Watch
 from taskloom.experiments.execute.progress import given_progress, watching
@@ -145,7 +146,8 @@ def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]
 
 def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
     """The cells of experiments, each once."""
-    return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
+    with sharing():
+        return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
 
 
 def _defined_here(cell: Cell) -> bool:

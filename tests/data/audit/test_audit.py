@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import taskloom as tl
 from taskloom.cli.app import run
-from taskloom.data.audit import Audit, certificate_tables
+from taskloom.data.audit import Audit, certificate_tables, shortcuts
 from taskloom.data.audit.distribution import chernoff
 
 Row = dict[str, object]
@@ -141,8 +142,11 @@ def test_duplicates_and_contradictions_within(tmp_path: Path) -> None:
     assert (repeats.exact, repeats.near, repeats.contradictions) == (2, 1, 1)
 
 
-def test_planted_shortcuts(tmp_path: Path) -> None:
-    """The last word, the question, and a word somewhere give the answer away."""
+def test_planted_shortcuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last word, the question, and a word somewhere give the answer away; without
+    scikit-learn, whose import takes longer than the audit.
+    """
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     rng = random.Random(0)
 
     def rows(n: int, kind: str) -> list[Row]:
@@ -338,3 +342,28 @@ def test_own_rows_that_no_reader_understands_are_refused(
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
     assert run(["audit", str(tmp_path)]) == 2
     assert f"{tmp_path / 'test'}" in capsys.readouterr().err
+
+
+def test_the_bag_of_words_is_that_of_scikit_learn() -> None:
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    linear = pytest.importorskip("sklearn.linear_model")
+    for recipe in ("ctl/A-independent", "babi/15", "babi/6"):  # eight, four and two answers
+        data = tl.make(recipe, set={"splits.train.n": 2000})
+        tested = next(split for split in data.splits if split != "train")
+        train, test = list(data["train"]), list(data[tested])[:300]
+        counter = text.CountVectorizer(token_pattern=r"\S+", lowercase=False)
+        model = linear.LogisticRegression(max_iter=60, tol=1e-2)
+        model.fit(counter.fit_transform([e.input for e in train]), [e.targets[0] for e in train])
+        expected = model.predict(counter.transform([e.input for e in test])).tolist()
+        answer = shortcuts._bag_of_words(_rows(train))
+        assert answer(_rows(test)) == expected
+
+
+def _rows(examples: list[tl.Example]) -> shortcuts._Rows:
+    """Examples as baselines read them."""
+    return shortcuts._Rows(
+        inputs=[e.input for e in examples],
+        questions=[None] * len(examples),
+        official=[e.targets[0] for e in examples],
+        acceptable=[list(e.targets) for e in examples],
+    )

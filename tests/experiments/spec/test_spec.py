@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from taskloom.core.errors import TaskloomError
+from taskloom.core.plan import Plan
+from taskloom.experiments import api
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check, read
 from taskloom.learners.baselines import Majority
 from taskloom.learners.interface import later_setting
+from taskloom.recipe import Recipe
 from tests.experiments.sweeps import SMALL, baselines, recipe
 
 
@@ -29,6 +32,22 @@ def test_the_cells_are_the_product_in_order() -> None:
         for x in ("majority", "nearest-neighbour")
         for s in (0, 1)
     ]
+
+
+def test_experiments_planned_together_plan_each_recipe_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned: list[str] = []
+    plan = Recipe.plan
+
+    def counted(self: Recipe, seed: int | None = None) -> Plan:
+        planned.append(self.name)
+        return plan(self, seed)
+
+    monkeypatch.setattr(Recipe, "plan", counted)
+    experiment = check(baselines(), "test")
+    api.dry_run([experiment, experiment.model_copy(update={"seeds": 3})])
+    assert sorted(planned) == ["ctl/A", "ctl/R"]
 
 
 def test_a_grid_applies_to_the_learners_that_have_the_setting() -> None:

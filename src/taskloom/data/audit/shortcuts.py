@@ -1,20 +1,18 @@
-"""What one reaches without doing the task: majority answer, question only, first or last word, bag
-of words.
+"""Shortcut baselines, which do not do the task: majority answer, question only, first or last word,
+bag of words.
 
-The majority answer is the constant that is acceptable most often, be it the official answer of a
-row or another one of it. Each baseline is fitted on training and scored on every other split; a
-split has a shortcut where a baseline beats the majority answer by more than ten points and by more
-than chance would allow.
+The majority answer is the constant that is acceptable most often. It need not be an official
+answer. Each baseline is fitted on training and scored on every other split; a split has a shortcut
+if a baseline beats the majority answer by more than ten points and by more than chance would allow.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +22,23 @@ from taskloom.core.plan import Role
 from taskloom.core.scoring import tidy
 from taskloom.core.seeding import Key
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
 FIT, SCORE = 20_000, 2_000
-"""Rows of training that are learned from, and rows of each split that are scored, by keyed
-permutation.
+"""Number of training rows that baselines are fitted on, and of rows scored in each split, chosen by
+keyed permutation.
 """
 MARGIN = 0.10
 BAG_OF_WORDS = "bag of words"
 MANY_ANSWERS = 300
-"""Different answers from which on a bag-of-words classifier is no sensible baseline."""
+"""Number of different answers from which a bag-of-words classifier is no longer a sensible
+baseline.
+"""
+
+MOST_WORDS = 20_000
+"""Maximum number of words that are counted: the most frequent ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +54,10 @@ class Shortcut:
 
 
 def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
-    """Say how many shortcuts there are, and that the bag of words was not tried where it was left
-    out.
+    """State the number of shortcuts, and whether the bag of words was not tried.
 
     Args:
-        tried: The name of each baseline that was measured on a split, and whether it is a shortcut.
+        tried: Name of each baseline measured on a split, with True if it is a shortcut.
 
     >>> shortcut_count([("first word", False)])
     'no shortcut found (bag of words not tried)'
@@ -72,14 +78,14 @@ def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a split.
+    """Rows of a split as baselines use them.
 
     Attributes:
         inputs: Their texts.
-        questions: The parts that ask; None where the whole input does.
+        questions: The questions, with None where the whole input is the question.
         official: The official answers.
-        acceptable: What counts as right, each answer once: a guess is right if it is any acceptable
-            answer.
+        acceptable: Acceptable answers of each row, without duplicates. A prediction is right if it
+            is any of them.
     """
 
     inputs: list[str]
@@ -94,7 +100,7 @@ Answerer = Callable[[_Rows], list[str]]
 def find_shortcuts(
     tables: Mapping[str, pa.Table], roles: Mapping[str, Role]
 ) -> tuple[list[Shortcut], list[str]]:
-    """Measure the accuracies; also return what could not be measured."""
+    """Measure the accuracy of each baseline. Also returns what could not be measured."""
     train = [t for name, t in tables.items() if roles[name] == "train" and t.num_rows]
     if not train:
         return [], []
@@ -133,9 +139,7 @@ def _rows(table: pa.Table, limit: int) -> _Rows:
 
 
 def _last_line(text: str) -> str | None:
-    """Return the last of several lines: the part that asks, for data that does not say which
-    does.
-    """
+    """Last of several lines, which is the question in data that does not mark it."""
     lines = text.strip().splitlines()
     return lines[-1] if len(lines) > 1 else None
 
@@ -165,12 +169,7 @@ def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
     notes = []
     answers = len(set(fit.official))
     if 2 <= answers <= min(MANY_ANSWERS, len(fit.inputs) // 2):
-        try:
-            baselines[BAG_OF_WORDS] = _bag_of_words(fit)
-        except ImportError:
-            notes.append(
-                "bag of words was left out: it needs scikit-learn: pip install 'taskloom[audit]'"
-            )
+        baselines[BAG_OF_WORDS] = _bag_of_words(fit)
     else:
         notes.append(
             f"bag of words was left out: {answers:,} different answers in {len(fit.inputs):,} rows"
@@ -184,7 +183,7 @@ def _word(text: str, place: int) -> str:
 
 
 def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> Answerer:
-    """Predict the most frequent answer given a part of the input."""
+    """Predict the most frequent answer for each value of a part of the input."""
     counted: dict[Any, Counter[str]] = defaultdict(Counter)
     for value, acceptable in zip(part(fit), fit.acceptable, strict=True):
         for answer in acceptable:
@@ -197,15 +196,65 @@ def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> A
 
 
 def _bag_of_words(fit: _Rows) -> Answerer:
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
+    """Predict by a logistic regression on word counts.
+
+    The model is scikit-learn's, with the same loss, penalty and stopping. Importing that library
+    takes more time than fitting.
+    """
+    from scipy.optimize import minimize
 
     # Words as they stand, of any length and case: in `c b A 3` every letter counts.
-    words = CountVectorizer(token_pattern=r"\S+", lowercase=False, max_features=20_000)  # noqa: S106 - a word, no password
-    model = make_pipeline(words, LogisticRegression(max_iter=60, tol=1e-2))
-    with warnings.catch_warnings():
-        # Few iterations suffice for a baseline; an unfinished fit is no news.
-        warnings.simplefilter("ignore")
-        model.fit(fit.inputs, fit.official)
-    return lambda rows: [str(a) for a in model.predict(rows.inputs)]
+    met = Counter(word for text in fit.inputs for word in text.split())
+    words = {word: place for place, (word, _) in enumerate(met.most_common(MOST_WORDS))}
+    classes = sorted(set(fit.official))
+    place_of = {answer: place for place, answer in enumerate(classes)}
+    answers = np.array([place_of[answer] for answer in fit.official])
+    rows = np.arange(len(answers))
+    counts = _counts(fit.inputs, words)
+    by_word = counts.T.tocsr()
+    # Of two classes the first always scores 0.
+    first = 1 if len(classes) == 2 else 0
+    shape = (len(words) + 1, len(classes) - first)
+    penalty = 1 / len(rows)
+
+    def scores(counts: csr_array, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        free = counts @ weights[:-1] + weights[-1]
+        return np.hstack([np.zeros((len(free), first)), free])
+
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weights = flat.reshape(shape)
+        scored = scores(counts, weights)
+        scored -= scored.max(axis=1, keepdims=True)
+        exponentials = np.exp(scored)
+        totals = exponentials.sum(axis=1, keepdims=True)
+        cross_entropy = float((np.log(totals[:, 0]) - scored[rows, answers]).mean())
+        errors = exponentials / totals
+        errors[rows, answers] -= 1
+        errors = errors[:, first:] / len(rows)
+        slope = np.vstack([by_word @ errors + penalty * weights[:-1], errors.sum(axis=0)])
+        return cross_entropy + penalty / 2 * float((weights[:-1] ** 2).sum()), slope.ravel()
+
+    # Few iterations suffice for a baseline.
+    options = {"maxiter": 60, "maxls": 50, "gtol": 1e-2, "ftol": 64 * np.finfo(float).eps}
+    start = np.zeros(shape[0] * shape[1])
+    fitted = minimize(loss, start, method="L-BFGS-B", jac=True, options=options).x.reshape(shape)
+
+    def answer(rows: _Rows) -> list[str]:
+        best = scores(_counts(rows.inputs, words), fitted).argmax(axis=1)
+        return [classes[place] for place in best.tolist()]
+
+    return answer
+
+
+def _counts(texts: Sequence[str], words: Mapping[str, int]) -> csr_array:
+    """How often each text has each of some words."""
+    from scipy.sparse import csr_array
+
+    places: list[int] = []
+    ends = [0]
+    for text in texts:
+        places += [words[word] for word in text.split() if word in words]
+        ends.append(len(places))
+    counts = csr_array((np.ones(len(places)), places, ends), shape=(len(texts), len(words)))
+    counts.sum_duplicates()
+    return counts

@@ -31,6 +31,7 @@ from taskloom.core.plan import Level, Plan, Split, Tasks, apportion, role_of
 from taskloom.core.registry import FunctionSuite
 from taskloom.core.scoring import AnyOf, squad_em
 from taskloom.core.seeding import Key
+from taskloom.core.sharing import shared
 from taskloom.data import dataset
 from taskloom.data.foreign import adapt, is_squad, read_jsonl, read_squad, split_name
 from taskloom.experiments.spec.experiment import ExperimentError
@@ -67,7 +68,9 @@ class CellData:
     @cached_property
     def plan(self) -> Plan:
         """The plan of its recipe and seed."""
-        return self.recipe.plan(self.seed)
+        files = tuple(sorted(self.recipe.files.items()))
+        key = ("plan", self.recipe.digest, self.seed, files)
+        return shared(key, lambda: self.recipe.plan(self.seed))
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -6,8 +6,10 @@ is halved when the endpoint says that it is too much (429). Replies are kept by 
 request, so a run that was stopped asks only what is open.
 
 A reply is data: empty, refused, filtered and cut-off ones are kept like any other and have no
-answer. Only a server that fails ends a run: one that cannot be reached with the first question that has used
-up its attempts, any other after `MOST_FAILED_IN_ROW` such questions. Secrets are hidden before anything is kept or shown.
+answer. Only a server that fails ends a run. One that cannot be reached does so with the first
+question that has used up its attempts; any other after `MOST_FAILED_IN_ROW` such questions, if it
+fails at a question that it has answered before, too. Secrets are hidden before anything is kept or
+shown.
 """
 
 from __future__ import annotations
@@ -53,9 +55,10 @@ NOTED_WAIT = 5.0
 """Seconds of a requested wait from which it is announced."""
 
 MOST_FAILED_IN_ROW = 8
-"""Questions in a row without a usable answer, after all their attempts, that end a run: then the
-server fails and not the question. Otherwise a server that is down is asked all questions six times
-each, which takes minutes for hundreds.
+"""Questions in a row without a usable answer, after all their attempts, after which a question that
+was answered before is asked again. If that fails, too, the server is at fault and the run ends:
+otherwise a server that is down is asked all questions six times each, which takes minutes for
+hundreds. If it is answered, these questions are at fault, and the others are still asked.
 """
 
 MOST_BYTES = 2**22
@@ -312,6 +315,7 @@ class ModelClient:
         self._answered = 0
         self._failed_in_row = 0
         self._too_long: list[str] = []
+        self._answerable: Question | None = None
 
     def ask(
         self,
@@ -343,6 +347,7 @@ class ModelClient:
                 open_[digest] = question
             else:
                 answers[digest] = self._without_secrets(known)
+                self._answerable = question
         self.spent.cached += len(answers)
         different = len(set(digests))
         failed: list[BaseException] = []
@@ -419,10 +424,11 @@ class ModelClient:
 
         try:
             reply = retried(once, self.limits.attempts, self._backoff, sleep=self._stop.wait)
+            self._answerable = question
         except _NoText:
             reply = ModelReply()  # one item without a text must not cost a run all others
         except TryLater as error:
-            self._count_failure(error, before)
+            self._count_failure(error, before, most_tokens)
             raise EndpointError(
                 f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last"
                 f" time it {error}"
@@ -465,18 +471,34 @@ class ModelClient:
         self._is_noted = True
         self._note(f"trying up to {self.limits.attempts} times, because the endpoint {error}")
 
-    def _count_failure(self, error: TryLater, answered_before: int) -> None:
+    def _count_failure(self, error: TryLater, answered_before: int, most_tokens: int) -> None:
         """Stop if no other question can be expected to be answered.
 
         Args:
             error: Why the last attempt at a question failed.
             answered_before: Questions that had been answered before its first attempt.
+            most_tokens: The longest answer.
         """
         with self._lock:
             self._failed_in_row += 1
             is_down = error.is_unreachable and self._answered == answered_before
-            if is_down or self._failed_in_row >= MOST_FAILED_IN_ROW:
-                self._stop.set()
+            are_many = self._failed_in_row >= MOST_FAILED_IN_ROW
+            if are_many:
+                self._failed_in_row = 0
+        if is_down or (are_many and not self._still_answers(most_tokens)):
+            self._stop.set()
+
+    def _still_answers(self, most_tokens: int) -> bool:
+        """True if the server answers a question that it has answered before."""
+        if self._answerable is None:
+            return False
+        try:
+            self._try(self._answerable, most_tokens)
+        except _NoText:
+            return True
+        except (TryLater, Refused, EndpointError):
+            return False
+        return True
 
     def _remedy(self, error: Refused, question: Question, most_tokens: int) -> str:
         """What a person can do about a refusal: change the parameter that it names."""

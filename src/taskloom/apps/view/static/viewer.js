@@ -100,7 +100,7 @@ const offerSliders = (input) => {
     const slider = document.createElement("input");
     slider.type = "range";
     Object.assign(slider, { min: scale.min || 0, max: scale.max, step: scale.step });
-    slider.setAttribute("aria-label", `${input.closest(".field").querySelector("label").textContent} ${end}`.trim());
+    slider.setAttribute("aria-label", `${input.closest(".field").querySelector("label").textContent}, slider ${end}`.trim());
     return slider;
   });
   const show = () => {
@@ -114,7 +114,9 @@ const offerSliders = (input) => {
     if (values.length === 2) show();
   }));
   input.addEventListener("input", show);
-  input.after(...sliders);
+  const names = sliders.length > 1 ? ["from", "to"] : [];
+  const named = sliders.flatMap((slider, i) => (names[i] ? [Object.assign(document.createElement("small"), { textContent: names[i] }), slider] : [slider]));
+  input.after(...named);
   show();
 };
 document.querySelectorAll("[data-slider]").forEach(offerSliders);

@@ -17,6 +17,7 @@ from taskloom.core.errors import DataError
 from taskloom.core.example import Answer, Example
 from taskloom.core.plan import Source
 from taskloom.core.resources import resource
+from taskloom.core.sharing import shared
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.catalog import families
 from taskloom.suites.taskbench.evaluation.derivation_columns import Paths, Trace, WordPaths
@@ -201,8 +202,15 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
 
         # `label` leads from entities to English words, so it needs the lexicon, too.
         lexical = any(atom.family != "factual" or atom.name == "label" for atom in known)
-        world = open_facts(_place(fields.where_facts_are()))
-        return FactFunctions(world, words() if lexical else None, fields.union_domain, separators)
+        place = _place(fields.where_facts_are())
+        lexicon = (fields.lexicon_for(used), rules, fields.pairing, own) if lexical else None
+
+        def opened() -> FactFunctions:
+            known_words = words() if lexical else None
+            return FactFunctions(open_facts(place), known_words, fields.union_domain, separators)
+
+        functions = shared(("facts", place, fields.union_domain, lexicon), opened)
+        return functions.written(separators)
 
     world = Worlds(lambda: WordFunctions(words(), separators), factual)
     return LowerCase(world, separators) if fields.case == "lower" else world

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from taskloom.core.plan import Source
 from taskloom.core.seeding import Key
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths, Trace
-from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
+from taskloom.suites.taskbench.evaluation.derivations import Deriver
 from taskloom.suites.taskbench.evaluation.evaluator import TRUTH, FunctionTable
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
 from taskloom.suites.taskbench.language.operators import Atom, Expression, Inverse, atoms_of
@@ -47,7 +48,7 @@ LIMIT = 20_000
 two queries.
 """
 
-_UNFIT = "#\n\r\t"
+_UNFIT = frozenset("#\n\r\t")
 """Characters that an item of a sequence must not have."""
 
 
@@ -215,6 +216,14 @@ class FactFunctions:
         self._solved: dict[str, FunctionTable] = {}
         self._checked: set[str] = set()
 
+    def written(self, separators: bool) -> FactFunctions:
+        """The same functions, with everything solved so far, on sequences with or without
+        separators.
+        """
+        functions = copy(self)
+        functions.separators = separators
+        return functions
+
     @property
     def sources(self) -> tuple[Source, ...]:
         """Sources of the facts."""
@@ -325,7 +334,7 @@ def _mixed(tree: Expression) -> bool:
 
 
 def _fits(text: str) -> bool:
-    return not any(c in text for c in _UNFIT) and items(text, True) == [text]
+    return bool(text) and text == text.strip() and _UNFIT.isdisjoint(text)
 
 
 def _solved(
