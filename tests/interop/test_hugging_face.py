@@ -143,10 +143,7 @@ def test_an_unknown_format_is_named_before_a_missing_split(
     tl.make("babi/1", tmp_path / "stories", set={"splits": {"train": {"n": 5}, "test": {"n": 5}}})
     assert run(["export", str(tmp_path / "stories"), "--format", "hff", "-o", "x"]) == 2
     message = capsys.readouterr().err
-    assert (
-        "there is no format 'hff'; did you mean 'hf'?"
-        in message
-    )
+    assert "there is no format 'hff'; did you mean 'hf'?" in message
     assert run(["export", str(tmp_path / "stories"), "--format", "babi", "-o", "x"]) == 2
     assert "--split is needed" in capsys.readouterr().err
 
