@@ -377,9 +377,11 @@ def export(
         from taskloom.interop.hugging_face import export_hf
 
         export_hf(folder, path, licence=licence)
-        return Exported(
-            path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {}
+        text = (
+            f"{path}: load it with datasets.load_dataset({str(path)!r}); publish it with"
+            f" hf upload OWNER/NAME {path} --repo-type dataset"
         )
+        return Exported(path, format, text, {})
     if format == "lm-eval":
         return _export_lm_eval(folder, path, extract, variants)
     if format == "verifiers":

@@ -38,7 +38,7 @@ def test_code_for_the_library_runs_on_a_recipe(recipe: str) -> None:
 
 def test_hostile_answers_score_zero() -> None:
     data = gym.create_dataset("babi/8", size=2)
-    assert [data.score_answer(answer, data[0]) for answer in HOSTILE] == [0] * len(HOSTILE)  # type: ignore[arg-type]
+    assert [data.score_answer(answer, data[0]) for answer in HOSTILE] == [0] * len(HOSTILE)
 
 
 def test_wrong_settings_and_entries_are_named() -> None:

@@ -8,6 +8,7 @@ manifest and the audit where a program can know the answer. The rest is marked f
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -98,7 +99,13 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
     licence = licence or _licence(manifest)
     head = {
         **({"license": licence} if licence else {}),
-        "language": ["en"],
+        **(
+            {"license_name": "see-sources", "license_link": "README.md"}
+            if licence == "other"
+            else {}
+        ),
+        "language": _languages(manifest),
+        "task_categories": ["question-answering", "text-generation"],
         "pretty_name": str(recipe.get("task") or recipe.get("name", "dataset")),
         "size_categories": [next((size for most, size in SMALL if rows < most), "n>10M")],
         "tags": ["synthetic", "taskloom", "compositional-generalization"],
@@ -130,6 +137,24 @@ def _licence(manifest: Mapping[str, Any]) -> str:
         return "other"
     own = "seed" in manifest and not _code(manifest["recipe"])
     return "apache-2.0" if own else ""
+
+
+LANGUAGES = {
+    "ara": "ar", "cat": "ca", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "eus": "eu",
+    "fin": "fi", "fra": "fr", "glg": "gl", "heb": "he", "hrv": "hr", "ind": "id", "ita": "it",
+    "jpn": "ja", "lit": "lt", "nld": "nl", "nno": "nn", "nob": "nb", "pol": "pl", "por": "pt",
+    "ron": "ro", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tha": "th", "zho": "zh",
+}  # fmt: skip
+"""Two letters of the hub by the three of ISO 639-3."""
+
+_BRACKETS = re.compile(r"\[([a-z]{3}(?:\s*,\s*[a-z]{3})*)\]")
+
+
+def _languages(manifest: Mapping[str, Any]) -> list[str]:
+    """The languages that a recipe names, such as `synonyms[spa]`; English if it names none."""
+    recipe = json.dumps(manifest["recipe"])
+    codes = re.findall(r"[a-z]{3}", " ".join(_BRACKETS.findall(recipe)))
+    return sorted({LANGUAGES[code] for code in codes if code in LANGUAGES}) or ["en"]
 
 
 def _splits(manifest: Mapping[str, Any], names: Mapping[str, str]) -> str:

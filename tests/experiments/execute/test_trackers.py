@@ -162,8 +162,8 @@ def test_several_trackers_are_named_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = {"mlflow": Heard(), "wandb": Heard()}
-    for name, one in heard.items():
-        monkeypatch.setitem(trackers.TRACKERS, name, (lambda folder, one=one: one, name))
+    monkeypatch.setitem(trackers.TRACKERS, "mlflow", (lambda folder: heard["mlflow"], "mlflow"))
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", (lambda folder: heard["wandb"], "wandb"))
     file = tmp_path / "one.yaml"
     file.write_text(json.dumps(baselines(seeds=1)), encoding="utf-8")
     both = ["--tracker", "mlflow", "--tracker", "wandb"]
