@@ -4,8 +4,8 @@ Pages are plain Markdown that reads well on GitHub. The site needs a little more
 copied to build/docs first: fences lose the mark that keeps tests from running them, links to stored
 scores and to files outside docs/ lead to the repository, pictures that have a dark version follow
 the page's colours, figures that have a narrow version the page's width, numbers in tables are not
-broken inside, numbers of results have minus signs and verdicts a colour, the front page gets a head
-of two columns and cards, and the page of the Python names gets signatures and docstrings, from the
+broken inside, numbers of results have minus signs, verdicts a colour and a word, and summaries a frame, the front
+page gets a head of two columns and cards, and the page of the Python names gets signatures and docstrings, from the
 code.
 Zensical then builds the site from the copy. A page or an anchor that does not exist is an error;
 links to other files are checked by tests/test_docs.py.
@@ -37,6 +37,8 @@ DRAWING = re.compile(r"(!\[[^\]]*\]\()([\w./-]+)\.svg\)")
 VERDICT = re.compile(r"(?<=\| )([✓~✗?]|new)(?= \|$)", re.M)
 """The last cell of a claim."""
 VERDICTS = {"✓": "agrees", "~": "partly", "✗": "disagrees", "?": "inconclusive", "new": "new"}
+SHORT = re.compile(r"^(\*\*In short\.\*\* .+(?:\n.+)*)", re.M)
+"""The summary at the head of a results page."""
 TABLE_ROW = re.compile(r"^\|.*\|$", re.M)
 INSIDE_NUMBERS = re.compile(
     r"(?<=\[)([-+−]?[\d.,]+,) (?=[-+−]?[\d.,]+\])|(?<=\d) (±) (?=\d)|(?<=\d) (?=(%))"
@@ -82,6 +84,7 @@ def site_markdown(text: str, name: str) -> str:
     text = TABLE_ROW.sub(lambda row: _table_row(row[0]), text)
     if name.startswith("results/"):
         text = VERDICT.sub(_verdict, text)
+        text = SHORT.sub(r'<div class="in-short" markdown>\n\n\1\n\n</div>', text, count=1)
     if name.startswith("results/"):
         parts = NOT_PROSE.split(text)
         parts[::2] = [HYPHENS.sub("−", part) for part in parts[::2]]
@@ -133,9 +136,10 @@ def _columns(kind: str, left: str, right: str) -> str:
 
 
 def _verdict(mark: re.Match[str]) -> str:
-    """The mark of a claim, with its word for a colour and for those who cannot see it."""
+    """The mark of a claim with its word, so that nobody has to look the mark up."""
     word = VERDICTS[mark[1]]
-    return f'<span class="verdict {word}" title="{word}">{mark[1]}</span>'
+    said = word if word == mark[1] else f"{mark[1]} {word}"
+    return f'<span class="verdict {word}">{said}</span>'
 
 
 def _wide_and_narrow(drawing: re.Match[str], folder: Path) -> str:

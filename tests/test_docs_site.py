@@ -46,7 +46,11 @@ def site_markdown() -> Callable[[str, str], str]:
         ),
         (
             "| NDR fails | 0.34 | 0.43 | ~ |",
-            '| NDR fails | 0.34 | 0.43 | <span class="verdict partly" title="partly">~</span> |',
+            '| NDR fails | 0.34 | 0.43 | <span class="verdict partly">~ partly</span> |',
+        ),
+        (
+            "**In short.** One line,\nand another.\n\nMore.",
+            '<div class="in-short" markdown>\n\n**In short.** One line,\nand another.\n\n</div>\n\nMore.',
         ),
         ("| one<br>two |", '| one<br><span class="gap"></span>two |'),
         ("a number [0.8, 1.0] in a line", "a number [0.8, 1.0] in a line"),

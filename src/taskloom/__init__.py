@@ -1,5 +1,5 @@
-"""The public API of Taskloom: make controlled language tasks, teach them to models, measure what was
-learned.
+"""The public API of Taskloom: make controlled language tasks, train or query models on them, and
+measure what was learned.
 
 Names are resolved when they are first used, so that importing the package costs next to nothing and
 imports neither Arrow nor torch.

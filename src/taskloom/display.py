@@ -1,6 +1,6 @@
 """Printing examples, answers and resources: `tl.show`, and the commands show, apply and data.
 
-It is not part of the command line, because `tl.show` has to work without one.
+It is separate from the command line, because `tl.show` must work without one.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from taskloom.recipe.tasks import Task
 
 BAR = " | "
-"""Between several values of one thing."""
+"""Separator between several values of one field."""
 
 
 LONGEST_SHOWN = 40_000
-"""Characters of an example that are laid out for people, which takes about a second; no suite makes
-an example that long.
+"""Maximum characters of an example to lay out for the terminal, which takes about a second. No
+suite makes an example this long.
 """
 
 MOST_SHOWN = 10_000
-"""Maximum number of examples to print: they are held in memory, and a split has up to 20 million."""
+"""Maximum number of examples to print. They are held in memory, and a split can have 20 million."""
 
 LISTED = 20
-"""Values that people are shown before the rest is only counted."""
+"""Maximum values to print. The rest is only counted."""
 
 
 def views(
@@ -47,9 +47,7 @@ def views(
     as_json: bool,
     task: Path | None = None,
 ) -> None:
-    """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite
-    offers.
-    """
+    """Print the tasks of a recipe, or of a dataset's recipe, in other forms that its suite offers."""
     from taskloom.core.registry import SUITES
     from taskloom.data import dataset
     from taskloom.recipe import read
@@ -72,14 +70,14 @@ class Shown:
     """Some rows of a split, and how to show them.
 
     Attributes:
-        name: Of the recipe or dataset.
-        split: Which split.
-        start: The index of the first row.
-        total: Rows of the whole split.
-        about: What the split is about.
+        name: Name of the recipe or dataset.
+        split: Name of the split.
+        start: Index of the first row.
+        total: Number of rows of the whole split.
+        about: Description of the split.
         rows: The rows.
-        shape: How the suite shows an example; None: plainly.
-        several: Whether the split has several tasks.
+        shape: Function by which the suite formats an example; None for the plain format.
+        several: True if the split has several tasks.
         variants: Lists the variants of an example; None if they are not shown.
     """
 
@@ -104,17 +102,16 @@ def show(
     changes: Changes = None,
     set: Changes = None,
 ) -> None:
-    """Print examples as a person reads them, with the derivation of each answer, as `taskloom show`
-    does.
+    """Print examples in readable form, with the derivation of each answer, as `taskloom show` does.
 
     Args:
         what: A dataset or one of its splits, the folder of a dataset, or a recipe in any form that
             `make` takes.
-        n: How many examples.
-        split: Which split; the first by default.
-        start: The index of the first.
-        seed: Of a recipe: the seed of the samples.
-        changes: Of a recipe: changes of its fields.
+        n: Number of examples.
+        split: Name of the split. Default: the first.
+        start: Index of the first example.
+        seed: Random seed, for a recipe.
+        changes: Changes of the fields, for a recipe.
         set: Another name for `changes`.
     """
     from taskloom.data import Dataset, Examples, load
@@ -135,7 +132,7 @@ def show(
         )
     if isinstance(what, Dataset):
         if seed is not None or changes:
-            raise TaskloomError("the dataset is made already: seed and changes go with a recipe")
+            raise TaskloomError("the dataset exists already; seed and changes are for a recipe")
         _print(
             _of_dataset(
                 what,
@@ -162,17 +159,17 @@ def examples(
     task: Path | None = None,
     variants: bool = False,
 ) -> None:
-    """Print the examples of `taskloom show`, with their variants if wanted."""
+    """Print the examples of `taskloom show`, optionally with their variants."""
     from taskloom.data import load
 
     n = _shown(n)
     if _is_folder(name):
         if seed is not None or tuple(changes):
             parameter = "set" if tuple(changes) else "seed"
-            raise ParameterError(parameter, f"goes with a recipe, and {name} is made already")
+            raise ParameterError(parameter, f"is for a recipe, and {name} is an existing dataset")
         shown = _of_dataset(load(name), name, n, split, start, task, not as_json, variants)
     elif task is not None:
-        raise ParameterError("task", f"goes with the folder of a dataset; {name} is a recipe")
+        raise ParameterError("task", f"is for the folder of a dataset, and {name} is a recipe")
     else:
         shown = _of_recipe(name, n, split, start, seed, tuple(changes), variants)
     if not as_json:
@@ -186,12 +183,12 @@ def examples(
 
 
 def _is_folder(name: str | Path) -> bool:
-    """True for the path of a folder; the names of some recipes are too long for a path."""
+    """True if the path is a folder. Some recipes have names that are too long for a path."""
     return os.path.isdir(os.path.expanduser(name))
 
 
 def _shown(n: int) -> int:
-    """Check a number of examples to print."""
+    """Raise an error if the number of examples to print is too large."""
     if n > MOST_SHOWN:
         raise ParameterError(
             "n", f"must be at most {MOST_SHOWN:,}, not {n:,}; `taskloom make` writes more examples"
@@ -215,8 +212,7 @@ def _of_dataset(
     tasks = rows.table.column("task").unique() if "task" in rows.table.column_names else ()
     shape: Callable[[Example], Any] | None = None
     if "seed" in data.manifest and shaped:
-        # Made from files that are no longer there, or by a task that is not: then it is shown
-        # plainly.
+        # The dataset's files are gone, or its task is not installed: show it in the plain format.
         with nullcontext() if task else suppress(TaskloomError):
             shape = data.recipe_by(task).plan(data.manifest["seed"]).show
     about = str(data.manifest.get("describe", ""))
@@ -272,14 +268,16 @@ def _check_start(name: str, split: str, start: int, total: int) -> None:
 def _print(shown: Shown) -> None:
     out = console()
     head = (
-        f"[bold]{plain_text(shown.name)}[/bold], split {plain_text(shown.split)}, {shown.total:,} examples."
+        f"[bold]{plain_text(shown.name)}[/bold], split {plain_text(shown.split)}, {shown.total:,} "
+        f"examples."
         f" {plain_text(shown.about)}\n"
     )
     out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(shown.rows):
         out.print(f"[bold]{plain_text(shown.split)} {shown.start + i}[/bold]")
         brief = _shortened(example)
-        # A suite shows what it made itself; an example whose texts were cut is shown plainly.
+        # A suite can only format what it made, so an example with shortened texts is shown in the
+        # plain format.
         shape = shown.shape if brief is example else None
         out.print(
             (
@@ -294,11 +292,11 @@ def _print(shown: Shown) -> None:
 
 
 VARIANTS_SHOWN = 2
-"""Maximum variants of one edit that are printed for people; --json prints all."""
+"""Maximum variants of one edit to print. --json prints all."""
 
 
 def _variant_table(variants: list[Variant]) -> Any:
-    """The first variants of each edit: what was replaced by what, and the answer."""
+    """The first variants of each edit: the replaced text, its replacement, and the answer."""
     by_edit: dict[tuple[str, str], list[Variant]] = {}
     for variant in variants:
         by_edit.setdefault((variant.kind, variant.edit), []).append(variant)
@@ -324,8 +322,8 @@ def _variant_as_dict(variant: Variant) -> dict[str, Any]:
 
 
 def _hanging(text: str, width: int) -> str:
-    """Return a text whose lines continue below their own beginning where they are longer than the
-    terminal is wide.
+    """Wrap a text to the width of the terminal, with continued lines indented to where the text
+    begins.
     """
     whole = textwrap.TextWrapper(
         width, subsequent_indent=" " * INDENT, break_on_hyphens=False, replace_whitespace=False
@@ -336,8 +334,8 @@ def _hanging(text: str, width: int) -> str:
 
 
 def _shortened(example: Example) -> Example:
-    """Return the example with long texts cut: wrapping and colouring megabytes takes minutes.
-    --json prints them whole.
+    """Return the example with long texts shortened, because wrapping and colouring megabytes takes
+    minutes. --json prints them in full.
     """
     if len(example.input) + sum(map(len, example.targets)) <= LONGEST_SHOWN:
         return example
@@ -353,7 +351,7 @@ def _cut(text: str) -> str:
 
 
 def _printable(example: Example) -> Example:
-    """Return the example with terminal escapes in its texts shown by their codes."""
+    """Return the example with terminal escape sequences in its texts made visible."""
     return replace(
         example,
         input=printable(example.input),
@@ -371,13 +369,11 @@ def _printable(example: Example) -> Example:
 
 
 INDENT = len("  because  ")
-"""Columns of blanks before the texts of an example that is shown plainly."""
+"""Columns of indentation before the texts of an example in the plain format."""
 
 
 def plain(example: Example, named: bool = False) -> str:
-    """Format an example as text: its task where there are several, input, answers, derivation,
-    traits.
-    """
+    """Format an example as text: its task if there are several, input, answers, derivation, traits."""
     lines = [f"  task     {example.task}"] if named else []
     lines += [f"  input    {_indent(example.input)}", f"  answer   {_few(example.targets)}"]
     if example.derivation:
@@ -420,7 +416,7 @@ def answer(text: str, result: Answer, as_json: bool) -> None:
 
 
 def _few(values: Sequence[str]) -> str:
-    """Join the first values; a function may have thousands, and --json has them all."""
+    """Join the first values. A function may have thousands; --json prints them all."""
     more = len(values) - LISTED
     return BAR.join(values[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
 

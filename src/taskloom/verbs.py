@@ -1,8 +1,9 @@
-"""Functions of the public API that join several packages. The commands of the same names call them.
+"""Functions of the public API that combine several packages. The commands of the same names call
+them.
 
-They are here because the packages below may not import each other in this direction: reading a
-file that may be a recipe or an experiment, runs that may be a folder or a table, a dataset that
-goes to a suite's format or to another tool.
+They are here because the packages they combine must not import each other: a file may be a recipe
+or an experiment, runs may be a folder or a table, and a dataset may be exported to a suite's format
+or to another tool.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
 """Keys of an experiment's file that a recipe never has."""
 
-TOOLS = ("hf", "lm-eval")
-"""Formats of `export` that hold a whole dataset and are those of other tools."""
+TOOLS = ("hf", "lm-eval", "verifiers", "verl", "openrlhf", "nemo-gym")
+"""Formats of `export` for other tools. They hold a whole dataset."""
 
 
 def recipes() -> dict[str, str]:
-    """The names of all recipes, each with its line in `taskloom list recipes`."""
+    """Names of all recipes with their descriptions, as in `taskloom list recipes`."""
     from taskloom.recipe.recipe import descriptions
 
     return dict(descriptions())
@@ -57,8 +58,8 @@ def read(source: str | PathLike[str], changes: Changes = None) -> Recipe | Exper
 def read(
     source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Changes = None
 ) -> Recipe | Experiment:
-    """Read and check a recipe or an experiment. The first mistake is one error with file, line and
-    key.
+    """Read and check a recipe or an experiment. The first mistake raises an error with file, line
+    and key.
 
     Args:
         source: A recipe in any form that `make` takes, or the YAML file of a recipe or an
@@ -82,8 +83,8 @@ def read(
 
 
 def _is_experiment(path: Path) -> bool:
-    """True if a YAML file has the keys of an experiment; a file that cannot be read is left to the
-    reader of recipes.
+    """True if a YAML file has the keys of an experiment. Unreadable files are left to the reader of
+    recipes, which reports them.
     """
     from taskloom.core.errors import DataError
     from taskloom.recipe.yaml_files import load
@@ -98,7 +99,7 @@ def _is_experiment(path: Path) -> bool:
 
 
 def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], Answer]:
-    """Return the function of a task, from an input's text to its answer."""
+    """Return a task's function from the text of an input to its answer."""
     from taskloom.recipe import read as read_recipe
 
     recipe = read_recipe(name, changes)
@@ -133,8 +134,7 @@ def apply(
 def apply(
     name: Source | Task, text: str | Sequence[str], *, changes: Changes = None, set: Changes = None
 ) -> Answer | list[Answer]:
-    """Return the answer to one input, with its derivation; for a list of inputs, the list of their
-    answers.
+    """Return the answer to one input, with its derivation, or the answers to a list of inputs.
 
     >>> import taskloom as tl
     >>> [step.rule for step in tl.apply("ctl/A", "c b a 3").derivation]
@@ -162,16 +162,16 @@ def variants(
     seed: int | None = None,
     changes: Changes = None,
 ) -> list[Variant]:
-    """List items that differ from an example in one thing, with derived and proved answers.
+    """Variants of an example that differ from it in one thing, with derived and proved answers.
 
     >>> import taskloom as tl
     >>> tl.variants("ctl/A", tl.Example("b a 3", "1"), "simpler")[0].example.input
     'b 3'
 
     Args:
-        recipe: The recipe that the example is of, in any form that `make` takes.
-        example: An example of it, generated, loaded or written; its input and targets count.
-        kind: Only `simpler`, `flip` or `keep`.
+        recipe: Recipe of the example, in any form that `make` takes.
+        example: An example of it; only its input and targets matter.
+        kind: Restrict to `simpler`, `flip` or `keep`. Default: all.
         seed: The seed of the example's dataset, for worlds that depend on it.
         changes: Changes of the recipe's fields.
     """
@@ -205,11 +205,11 @@ def compare(
 
     Args:
         runs: A folder of runs, or anything else that `tl.runs` opens; or such runs.
-        a: A learner, a recipe, or columns: `learner=bilstm and seed=0`.
-        b: The runs that are compared with them.
+        a: First group: a learner, a recipe, or columns (`learner=bilstm and seed=0`).
+        b: Second group.
         split: Only these splits.
-        by: Also by a column, a trait of the examples, or `task`.
-        where: Only runs that fit all these rules, `seed=0` or `iid > 0.5`.
+        by: Group by a column, a trait of the examples, or `task`.
+        where: Only runs that match all these rules, such as `seed=0` or `iid > 0.5`.
         over: `items` pairs the same examples; `tasks` compares means of tasks.
         test: `auto`, `two-way`, `mcnemar`, `bootstrap`, `sign-flip` or `welch`.
         correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
@@ -227,8 +227,8 @@ def analyse(study: str, runs: str | Path | Runs | None = None, **settings: Any) 
     """Apply a study to runs and return its findings, as `taskloom study` does.
 
     Args:
-        study: Its name, as `taskloom list studies` lists them, or `FILE.py::NAME`.
-        runs: A folder of runs, scores from elsewhere, or runs; nothing for studies of recipes.
+        study: Name of the study (see `taskloom list studies`), or `FILE.py::NAME`.
+        runs: A folder of runs, a file of scores, or runs. Not needed for studies of recipes.
         **settings: Settings of the study.
     """
     from taskloom.analysis.reproduction import analyse as apply_study
@@ -249,21 +249,21 @@ def power(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> ResultTable:
-    """Compute how many examples and seeds it takes to see a gap between two learners.
+    """Compute how many examples and seeds are needed to detect a gap between two learners.
 
     Args:
-        gap: The difference in accuracy that should be found.
+        gap: Difference in accuracy to detect.
         accuracy: The accuracy of one learner; the other's is accuracy + gap.
-        seeds: Seeds of each learner; several numbers are tried by default.
-        examples: Examples that each run answers. With both given, their power and the smallest gap
-            that they find.
-        seed_sd: Standard deviation of accuracy between seeds.
-        paired_correlation: Correlation of the learners' answers to an item; 0 if they answer
-            different items.
-        seed_correlation: Correlation of two seeds' answers to an item. Default: (1 +
+        seeds: Seeds per learner. Default: several numbers are tried.
+        examples: Examples that each run answers. If both are given, the result has their power and
+            the smallest gap that they detect.
+        seed_sd: Standard deviation of accuracy across seeds.
+        paired_correlation: Correlation between the learners' answers to the same item; 0 if they
+            answer different items.
+        seed_correlation: Correlation between two seeds' answers to the same item. Default: (1 +
             paired_correlation) / 2.
         alpha: Significance level.
-        power: How often a gap should be found.
+        power: Probability of detecting the gap.
     """
     from taskloom.experiments.result_table import ResultTable
     from taskloom.experiments.statistics.power import PowerQuestion, plan
@@ -284,9 +284,9 @@ def rescore(
     Args:
         store: The folder of the runs; or a log of Inspect (`.eval`) or lm-evaluation-harness
             (`samples_*.jsonl`), or a folder of logs.
-        scorer: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite
-            has it.
-        extract: For logs: how answers are cut out of replies. Default: `final`.
+        scorer: Name of a scorer, or `own` for the scorer of each run's recipe in the installed
+            suite.
+        extract: For logs: how answers are extracted from replies. Default: `final`.
         out: For logs: a new folder for the items with their new scores, which `runs` reads.
     """
     from taskloom.experiments.files import STORE
@@ -301,15 +301,15 @@ def rescore(
     if extract or out is not None:
         raise ParameterError(
             "extract" if extract else "out",
-            "is for logs of other tools; runs keep whole replies, so change 'extract' in the"
-            " experiment and run it again: nothing is asked twice",
+            "is for logs of other tools; runs keep whole replies, so change 'extract' in the "
+            "experiment and rerun it; cached replies are reused",
         )
     return score_again(store, scorer)
 
 
 def solve(file: str | Path, suite: str = "", **options: str) -> SolveReport:
-    """Answer every question of a file with its support, and report where the file's own answers are
-    wrong or open.
+    """Answer every question of a file, with supporting facts, and report which of the file's own
+    answers are wrong or undetermined.
 
     Args:
         file: A file of questions; `-` is standard input.
@@ -330,8 +330,8 @@ class Exported:
     Attributes:
         path: The file or folder.
         format: Its format.
-        text: One line for people: what it holds, or how to open it.
-        details: Numbers and names that depend on the format, for machines.
+        text: One readable line: its contents, or how to open it.
+        details: Numbers and names that depend on the format.
     """
 
     path: Path
@@ -351,14 +351,15 @@ def export(
     task: str | Path | None = None,
     licence: str | None = None,
 ) -> Exported:
-    """Write a dataset for another tool, or one of its splits in a format that its suite offers.
+    """Write a dataset for another tool, or one of its splits in a format of its suite.
 
     Args:
         data: The dataset's folder.
-        format: `hf`, `lm-eval`, or a format of the dataset's suite.
-        out: The file to write; a folder for `hf` and `lm-eval`.
-        split: Which split, for the formats of suites.
-        extract: For `lm-eval`: how answers are cut out of replies.
+        format: `hf`, `lm-eval`, `verifiers`, `verl`, `openrlhf`, `nemo-gym`, or a format of the
+            dataset's suite.
+        out: The file to write; a folder for the formats of other tools.
+        split: Split to export, for formats of suites.
+        extract: For other tools except `hf`: how answers are extracted from replies.
         variants: For `lm-eval`: `choice`, `generation` or `both`.
         task: The file that defines the dataset's task or suite, unless an installed package has it.
         licence: For `hf`: the SPDX name of the licence, for the card.
@@ -379,7 +380,18 @@ def export(
         return Exported(
             path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {}
         )
-    return _export_lm_eval(folder, path, extract, variants)
+    if format == "lm-eval":
+        return _export_lm_eval(folder, path, extract, variants)
+    if format == "verifiers":
+        from taskloom.interop.verifiers import export_verifiers
+
+        name = export_verifiers(folder, path, extract=extract)
+        text = f"{path}: pip install -e {path}; vf-validate {name} --runtime.type subprocess"
+        return Exported(path, format, text, {"environment": name})
+    from taskloom.interop.trainers import export_for_trainer
+
+    command = export_for_trainer(folder, path, format, extract=extract)
+    return Exported(path, format, f"{path}: {command}", {"command": command})
 
 
 def _export_lm_eval(folder: Path, path: Path, extract: str, variants: str) -> Exported:

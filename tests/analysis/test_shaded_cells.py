@@ -125,7 +125,7 @@ def test_clusters_of_several_functions_are_framed() -> None:
 
 
 def test_matrices_without_runs_say_so() -> None:
-    assert "No runs are left" in figures.svg(draw_matrices(ResultTable(("symbol",), [])))
+    assert "No runs to draw" in figures.svg(draw_matrices(ResultTable(("symbol",), [])))
 
 
 def test_a_short_drawing_keeps_labels_that_are_turned_or_have_fonts_of_their_own() -> None:

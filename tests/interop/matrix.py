@@ -24,7 +24,7 @@ TESTS = {
     "inspect": ["test_inspect.py", "test_inspect_logs.py", "test_provider_models.py"],
     "lm-eval": ["test_lm_eval.py"],
     "verifiers": ["test_verifiers.py"],
-    "trl": ["test_trl.py", "test_twin_rewards.py", "test_grpo.py"],
+    "trl": ["test_trl.py", "test_twin_rewards.py", "test_grpo.py", "test_trainers.py"],
     "reasoning-gym": ["test_reasoning_gym.py"],
     "openenv": ["test_env_server.py"],
 }

@@ -190,6 +190,20 @@ def by_verifiers(folder: Path, graded: GradedSplit, texts: list[str], work: Path
     return [reward(task, environment, text)[0] for task, text in pairs]
 
 
+def by_trainers(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    """By the reward file for verl; those for OpenRLHF and NeMo Gym call the same function."""
+    import pyarrow.parquet as pq
+
+    from taskloom.interop.trainers import export_for_trainer
+    from tests.interop.test_trainers import loaded
+
+    export_for_trainer(folder, work / "verl", "verl")
+    rows = pq.read_table(work / "verl" / "test.parquet").to_pylist()
+    score = loaded(work / "verl" / "reward.py").compute_score
+    pairs = zip(rows, texts, strict=True)
+    return [score("", text, "", row["extra_info"])["score"] for row, text in pairs]
+
+
 ROADS: list[Callable[[Path, GradedSplit, list[str], Path], list[float]]] = [
     by_graded,
     by_endpoint,
@@ -202,6 +216,7 @@ ROADS: list[Callable[[Path, GradedSplit, list[str], Path], list[float]]] = [
     by_gym,
     by_inspect,
     by_verifiers,
+    by_trainers,
 ]
 
 

@@ -20,6 +20,7 @@ TOOLS = {
     "use-inspect": "inspect_ai",
     "use-verifiers": "verifiers",
     "use-trl": "trl",
+    "use-reasoning-gym": "reasoning_gym",
 }
 
 
@@ -37,7 +38,10 @@ def test_the_commands_run(page: str, tmp_path: Path) -> None:
     for language, mark, body in re.findall(
         r"^```(sh|python)([^\n]*)\n(.*?)^```$", text, re.M | re.S
     ):
-        if any(words in mark for words in ("until Ctrl-C", "needs the server", "your own files")):
+        if any(
+            words in mark
+            for words in ("until Ctrl-C", "needs the server", "your own", "its own", "a model")
+        ):
             continue  # a server and its client (test_env_server.py has one), or files of the reader
         command = ["bash", "-ec", body] if language == "sh" else [sys.executable, "-c", body]
         done = subprocess.run(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from taskloom.cli import run
 from taskloom.core.errors import TaskloomError
 from tests.interop.cases import HOSTILE, MANY, RECIPES, expected, replies
 
@@ -154,3 +156,58 @@ def test_rollouts_of_the_tool_get_the_scores_of_taskloom(monkeypatch: pytest.Mon
         outcomes = asyncio.run(rollouts(address))
     assert outcomes[0] == (True, 1.0)
     assert [reward for _, reward in outcomes[1:]] == [0.0, 0.0]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A dataset as an environment package, importable as if it were installed."""
+    import taskloom as tl
+
+    tl.make("babi/1", tmp_path / "stories", set={"splits": {"train": {"n": 20}, "test": {"n": 5}}})
+    out = tmp_path / "short-stories"
+    assert run(["export", str(tmp_path / "stories"), "--format", "verifiers", "-o", str(out)]) == 0
+    paths = [str(out), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.syspath_prepend(out)
+    return out
+
+
+@pytest.mark.slow
+def test_a_package_passes_the_tools_validation(package: Path, tmp_path: Path) -> None:
+    """Gold: the reference answers are right. Noop: no reply is not."""
+    command = ["vf-validate", "short-stories", "--rich", "False", "--runtime.type", "subprocess"]
+    subprocess.run([*command, "-n", "20"], cwd=tmp_path, check=True, timeout=300)
+    (summary,) = tmp_path.glob("outputs/*/summary.json")
+    outcomes = json.loads(summary.read_text(encoding="utf-8"))["outcomes"]
+    assert {name: count for name, count in outcomes.items() if count} == {"valid": 20}
+
+
+@pytest.mark.slow
+def test_the_tools_command_runs_a_package_and_asks_for_stories(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv: make test-interop")
+    from verifiers.v1.utils.loaders import taskset_class
+
+    from taskloom.interop.stories import Dialogue
+
+    assert taskset_class("short-stories").__name__ == "ShortStoriesTaskset"
+    task = next(iter(load_taskset(str(tmp_path / "stories"))))
+    dialogue = Dialogue(task.graded, task.graded[0], task.data.question)
+    replies = {
+        dialogue.opening: "READ 1",
+        f"1: {dialogue.sentences[0]}": "READ 9999",
+        f"There is no sentence 9999. The story has {len(dialogue.sentences)}.": (
+            f"Answer: {task.data.answer}"
+        ),
+    }
+    monkeypatch.setenv("NO_KEY", "none")
+    with chat_server(replies) as address:
+        model = ["-m", "m", "--client.base-url", address, "--client.api-key-var", "NO_KEY"]
+        command = ["vf-eval", "short-stories", "-n", "1", "--no-push", *model]
+        subprocess.run([*command, "--env.ask", "true"], cwd=tmp_path, check=True, timeout=300)
+    (traces,) = tmp_path.glob("outputs/*/traces.jsonl")
+    (trace,) = json.loads(traces.read_text(encoding="utf-8"))["traces"]
+    assert trace["rewards"]["recipe_score"] == {"score": 1.0, "weight": 1.0}

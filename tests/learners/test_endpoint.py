@@ -85,6 +85,8 @@ class Handler(BaseHTTPRequestHandler):
                 server.active -= 1
 
     def reply(self, fault: str, body: dict[str, Any]) -> None:
+        if "poison" in body["messages"][-1]["content"]:
+            fault = "500"
         word = body["messages"][-1]["content"].removesuffix(" |").split()[-1].upper()
         usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
         message = {"role": "assistant", "content": f"{word}.\nnext line"}
@@ -424,6 +426,26 @@ def test_single_questions_that_fail_do_not_end_the_others(server: Faulty) -> Non
     fitted = endpoint(server, attempts=2, at_once=1, pause=0.001)
     with pytest.raises(EndpointError, match=r"\(18 of 20 open"):
         fitted.answer([f"w{i}" for i in range(20)])
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_many_bad_questions_in_a_row_do_not_end_the_others(
+    server: Faulty, tmp_path: Path, at_once: int
+) -> None:
+    """Nor do they in a rerun, in which the good ones before them are in the cache."""
+    bad = [f"poison{i}" for i in range(2 * MOST_FAILED_IN_ROW + 1)]
+    more = {"attempts": 2, "at_once": at_once, "pause": 0.001, "cache": str(tmp_path / "kept")}
+    with pytest.raises(EndpointError, match=rf"\(12 of {len(bad) + 12} open"):
+        endpoint(server, **more).answer(["a", "b", *bad, *(f"w{i}" for i in range(10))])
+    with pytest.raises(EndpointError, match=rf"\(5 of {len(bad) + 5} open"):
+        endpoint(server, **more).answer(["a", *bad, *(f"v{i}" for i in range(5))])
+
+
+def test_a_server_that_fails_later_on_is_not_asked_every_question(server: Faulty) -> None:
+    server.plan = [""] * 5 + ["500"] * 1000
+    with pytest.raises(EndpointError, match=r"\(5 of 300 open"):
+        endpoint(server, attempts=2, at_once=1, pause=0.001).answer([f"w{i}" for i in range(300)])
+    assert server.seen <= 5 + 2 * (MOST_FAILED_IN_ROW + 2)
 
 
 def test_saved_and_loaded_without_its_key(

@@ -1,12 +1,12 @@
 """Studies: from a table of runs to a finding, with its uncertainty and the paper's number beside
 it.
 
-`@taskloom.study` registers a function from runs to findings; `taskloom study NAME runs/` applies it
-to anybody's runs, and `taskloom reproduce NAME` makes the runs first. Each table and figure of the
-papers is one; so are our own questions.
+`@taskloom.study` registers a function from runs to findings. `taskloom study NAME runs/` applies it
+to any runs, and `taskloom reproduce NAME` makes the runs first. Each table and figure of the papers
+is a study, and so are our own questions.
 
-What findings are made of is imported when it is first used, so that a list of the studies imports
-no Arrow.
+The classes of findings are imported on first use, so that listing the studies does not import
+Arrow.
 """
 
 from __future__ import annotations

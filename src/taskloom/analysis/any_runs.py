@@ -1,8 +1,8 @@
 """Studies of any runs, whatever they learned: steps until a learner is competent, and accuracy by
-the distance of a test split from training.
+the distance between training and test splits.
 
-`taskloom study runs/learning-steps RUNS` looks at runs of yours. `taskloom reproduce` makes some
-first, by the experiment in `any_runs.yaml`.
+`taskloom study runs/learning-steps RUNS` analyses your own runs. `taskloom reproduce` makes runs
+first, with the experiment in `any_runs.yaml`.
 
 Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 if the test has the same
 compounds as training in the same shares, 1 if it has none of them.
@@ -34,7 +34,7 @@ from taskloom.experiments.table import Runs
 from taskloom.recipe.yaml_files import parse
 
 EXPERIMENTS = Path(__file__).with_name("any_runs.yaml")
-"""What the studies of any runs are shown on if no runs are given."""
+"""Experiments on which these studies are demonstrated if no runs are given."""
 
 
 def any_recipe_experiments(scale: str, model: str) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def any_recipe_experiments(scale: str, model: str) -> list[dict[str, Any]]:
         model: A learner of the file, a hub id or a folder of weights. Default: the first learner.
     """
     file = parse(EXPERIMENTS.read_text(encoding="utf-8"))
-    # These studies are of no paper, so that the two larger scales are the same.
+    # These studies belong to no paper, so the two larger scales are the same.
     scale = "quick" if scale == "quick" else "gpu"
     learners = file["learners"][scale]
     if not model:
@@ -77,8 +77,8 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
 
     Args:
         runs: Runs with learning curves.
-        threshold: The score that is to be reached.
-        split: Only this split; by default all but training.
+        threshold: Score to reach.
+        split: Only this split. Default: all but training.
     """
     labels = run_labels(runs)
     curves: dict[tuple[str, str], dict[str, Curve]] = {}
@@ -121,7 +121,7 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
 
 
 def first_step(curve: Curve, threshold: float) -> int | None:
-    """First step whose score reaches the threshold; None if none does.
+    """First step whose score reaches the threshold; None if there is none.
 
     >>> first_step({100: 0.5, 200: 0.97, 300: 0.9}, 0.95)
     200
@@ -178,8 +178,8 @@ def divergence_accuracy(runs: Runs) -> Finding:
             sums.setdefault(place, []).append(row["score"])
     if not sums:
         raise StudyError(
-            f"{runs.path} has no datasets with derivations and a training split (STORE/data), so"
-            " that no divergence can be computed; a task of yours gives its examples a derivation,"
+            f"{runs.path} has no datasets with derivations and a training split (STORE/data), so "
+            f"divergence cannot be computed; your own task can give its examples a derivation,"
             " tl.Example(..., derivation=[tl.Step(RULE, VALUE)])"
         )
     columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")

@@ -1,4 +1,4 @@
-"""Conditions under which runs were made, and their differences from those of a published number."""
+"""Conditions under which runs were made, and how they differ from those of a published number."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 Conditions = Mapping[str, Any]
-"""`recipe.FIELD` and `learner.SETTING`, defaults filled in, with their values; nested ones by
-dots.
+"""Settings as `recipe.FIELD` and `learner.SETTING`, with defaults filled in and nested names joined
+by dots.
 """
 
 EPOCHS, STEPS = "learner.epochs", "learner.steps"
@@ -33,11 +33,11 @@ MODEL_NAMES = {
     "t5-11b": "T5-11B",
     "facebook/bart-large": "BART-large",
 }
-"""Names of pretrained models in tables and figures; others keep their own name."""
+"""Display names of pretrained models. Others keep their own name."""
 
 
 SETTING_NAMES = {"learner.n": "prompt vectors", "recipe.sequences.length": "items of a sequence"}
-"""Settings whose own name is unclear in a list of conditions."""
+"""Display names of settings whose own name is unclear in a list of conditions."""
 
 
 def model_name(ours: Conditions) -> str:
@@ -57,15 +57,14 @@ def random_twin(ours: Conditions) -> bool:
 
 
 def conditions_of(runs: Runs, run: str) -> Conditions:
-    """All settings under which a run was made, defaults filled in.
+    """All settings under which a run was made, with defaults filled in.
 
-    If its recipe or learner is not known here, only the settings that were written down are
-    returned.
+    If the recipe or learner is not known here, only the recorded settings are returned.
     """
     text = runs.config(run)
     settings = dict(runs[run].fields)
     if ".py" in text:
-        # Code that only a store names is never run.
+        # Code that is named only by a store is never run.
         return settings
     config = parse(text)
     try:
@@ -84,10 +83,10 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
 
 
 def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with the steps that epochs amount to, which count in place of the steps that are
-    set; none if unknown.
+    """Settings with `steps` computed from `epochs`, which override it; removed if the number is
+    unknown.
 
-    `recipe.limit` is about test items, so that it changes nothing:
+    `recipe.limit` concerns test items and so has no effect:
 
     >>> rows = {"recipe.splits.train.n": 100, "recipe.limit": 10}
     >>> _with_steps_of_epochs({"learner.epochs": 2.0, "learner.steps": 9, "learner.batch": 8, **rows})["learner.steps"]
@@ -103,7 +102,7 @@ def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
 def run_labels(runs: Runs) -> dict[str, str]:
     """Name of each run in tables and figures: learner, recipe, and the fields in which runs vary.
 
-    Runs of one label are repetitions of each other: they differ in the seed alone.
+    Runs with the same label are repetitions: they differ in the seed alone.
     """
     columns = [column for column in varying(runs) if column not in ("recipe", "learner")]
     labels = {}
@@ -114,13 +113,13 @@ def run_labels(runs: Runs) -> dict[str, str]:
 
 
 def recipe_of(runs: Runs, run: str) -> Recipe:
-    """Recipe that a run learned from; the first of a mix. Code that only a store names is never
-    run.
+    """Recipe that a run learned from; the first one of a mix. Code that is named only by a store is
+    never run.
     """
     text = runs.config(run)
     if ".py" in text:
         raise TaskloomError(
-            f"the run {run} is of a recipe or learner in a Python file, which is not run"
+            f"the run {run} uses a recipe or learner in a Python file, which is not run"
         )
     return _recipe(parse(text))
 
@@ -130,14 +129,14 @@ def _recipe(config: Mapping[str, Any]) -> Recipe:
 
 
 def differences(number: PublishedNumber, ours: Conditions) -> tuple[str, ...]:
-    """A sentence for each published condition that differs from ours. Conditions that are unknown
-    for our run are left out.
+    """One sentence for each condition that differs from the paper's. Conditions that are unknown
+    for our run are omitted.
     """
     return tuple(_differing(number, ours).values())
 
 
 def comparable(number: PublishedNumber, ours: Conditions) -> bool:
-    """True if no essential condition of a published number differs from ours."""
+    """True if no essential condition differs from the paper's."""
     return not set(_differing(number, ours)) & set(number.essential)
 
 
@@ -148,7 +147,7 @@ def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
             continue
         their_value = MODEL_NAMES.get(str(theirs), _shown(theirs))
         if key == EPOCHS and not ours[key] and STEPS in ours:
-            # With 0 epochs the number of steps decides how long training takes.
+            # With 0 epochs, training takes the given number of steps.
             differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their_value} epochs)"
             continue
         our_value = MODEL_NAMES.get(str(ours[key]), _shown(ours[key]))
@@ -181,8 +180,8 @@ STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")
 
 
 def short_value(value: Any) -> str:
-    """Value of a setting for labels: a path in a run store is shortened to the beginning of the
-    run's name.
+    """Format the value of a setting for labels. Paths in a run store are shortened to the first
+    digits of the run's name.
 
     >>> short_value("/data/runs/36/36d76a7b23471100f4b75da084962b25/model"), short_value(0.5)
     ('36d76a7b', '0.5')

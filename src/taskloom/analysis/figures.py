@@ -1,8 +1,8 @@
-"""Figures of studies: from a table of data to a figure of matplotlib that reads as well in grey.
+"""Figures of studies: matplotlib figures from tables of data, readable in greyscale.
 
-Values are told apart by marker, line and lightness before colour; `heat_maps` has those that are
-told apart by two columns, `panels` the small ones of reports and of the viewer. Nothing here
-computes: what is drawn is in the data, which are saved beside the figure.
+Values are distinguished by marker, line style and lightness before colour. `heat_maps` draws
+matrices, and `panels` the small figures of reports and the viewer. Nothing is computed here:
+everything that is drawn is in the data, which are saved next to the figure.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from taskloom.core.errors import MissingExtra, ParameterError
 from taskloom.experiments.result_table import ResultTable
 
 MARKERS = ("o", "s", "^", "P", "v", "X", "*", "D")
-"""Diamonds come last: open ones are published numbers."""
+"""Markers of series. Diamonds come last, because open ones are published numbers."""
 SHADES = tuple(light for light, _ in plot_style.SHADES)
-"""Colours of series that are not splits."""
+"""Colours of series other than splits."""
 
 DASHES = ("-", "--", "-.", ":", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 3)))
-"""Of joined points, so that lines are told apart in grey as well."""
+"""Line styles of series, so that lines can be distinguished in greyscale."""
 
 RC: Any = {
-    "svg.hashsalt": "taskloom",  # with no date, the same data give the same bytes
+    "svg.hashsalt": "taskloom",  # without a date, the same data give the same bytes
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "font.family": "sans-serif",
@@ -41,18 +41,18 @@ RC: Any = {
     "axes.titlesize": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    # Names are text, not TeX: a $ in one of them would be read as a formula.
+    # Names are plain text, not TeX: a $ would be read as a formula.
     "text.parse_math": False,
     "text.usetex": False,
 }
 
 NOT_XML = dict.fromkeys(n for n in range(0x20) if chr(n) not in "\t\n\r")
-"""Control characters, which matplotlib copies from names and no reader of SVG accepts."""
+"""Control characters, which matplotlib copies from names but SVG readers reject."""
 
 
 @contextmanager
 def style(**settings: Any) -> Iterator[None]:
-    """Set the look of all figures for a while.
+    """Set the style of all figures inside the block.
 
     Args:
         **settings: Further settings of matplotlib, with `_` for the dots of their names.
@@ -68,8 +68,8 @@ def style(**settings: Any) -> Iterator[None]:
 
 @contextmanager
 def _any_letters() -> Iterator[None]:
-    """Ignore letters that the font lacks: they are text in an SVG file, whose reader has fonts of
-    its own.
+    """Ignore missing glyphs of the font. They are kept as text in SVG files, whose viewer has its
+    own fonts.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
@@ -85,17 +85,17 @@ def canvas(
     about: Sequence[Any] = (),
     **options: Any,
 ) -> tuple[Any, list[Any]]:
-    """A figure and its axes: first those of the panels, row by row, then the hidden ones.
+    """Make a figure with axes: first those of the panels, row by row, then the hidden ones.
 
     Args:
-        panels: How many there are.
+        panels: Number of panels.
         size: Width and height of one panel, in inches.
-        across: The most panels in a row.
-        inner: For each panel the inches of what is drawn in it, if they differ: `size` then has
-            those of its labels alone.
-        about: For each panel the subject of its row: a new subject begins a new row. Not
-            together with `inner`.
-        **options: Of `matplotlib.figure.Figure.subplots`: `sharey`.
+        across: Maximum number of panels in a row.
+        inner: Width and height of each panel's axes in inches, if panels differ; `size` is then
+            that of the labels alone.
+        about: Subject of each panel. A new subject starts a new row. Cannot be combined with
+            `inner`.
+        **options: Options of `matplotlib.figure.Figure.subplots`, such as `sharey`.
     """
     from matplotlib.figure import Figure
 
@@ -116,7 +116,7 @@ def canvas(
 
 
 def places_of(about: Sequence[Any], columns: int) -> list[int]:
-    """Positions of panels, counted row by row; each value of `about` begins a new row.
+    """Grid position of each panel, counted row by row. Each new value of `about` starts a new row.
 
     >>> places_of(["Transformer", "Transformer", "NDR", "NDR", "NDR", "NDR"], 3)
     [0, 1, 3, 4, 5, 6]
@@ -131,13 +131,13 @@ def places_of(about: Sequence[Any], columns: int) -> list[int]:
 
 
 def first_of_rows(axes: Sequence[Any]) -> list[Any]:
-    """Leftmost axes of each row, which carry the label of the vertical axis."""
+    """Leftmost axes of each row, which have the label of the vertical axis."""
     return [axis for axis in axes if axis.get_visible() and axis.get_subplotspec().is_first_col()]
 
 
 def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
-    """Rows and columns for a number of panels. Four are two by two, so that no panel is alone in a
-    row.
+    """Rows and columns for a number of panels. Four panels are arranged two by two, so that none is
+    alone in a row.
 
     >>> grid_of(3), grid_of(4), grid_of(5)
     ((1, 3), (2, 2), (2, 3))
@@ -147,17 +147,17 @@ def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
 
 
 CUT: Any = {"bbox_inches": "tight", "pad_inches": 0.05}
-"""A figure ends where its drawing does: no empty strip below the legend, and no label that is cut
-off.
+"""Options of `savefig` that crop a figure to its drawing, so that there is no empty strip below the
+legend and no label is cut off.
 """
 
 
 def svg(figure: Any, **options: Any) -> str:
-    """A figure as an SVG file.
+    """Figure as an SVG file.
 
     Args:
         figure: The figure.
-        **options: Of matplotlib's `savefig`; by default the figure is cut where its drawing ends.
+        **options: Options of matplotlib's `savefig`. Default: crop the figure to its drawing.
     """
     out = io.StringIO()
     with style(), _any_letters():
@@ -167,18 +167,18 @@ def svg(figure: Any, **options: Any) -> str:
 
 
 def page_svg(figure: Any, alt: str, **options: Any) -> str:
-    """A figure as a part of a page, in the page's colours.
+    """Figure as part of a page, in the page's colours.
 
     Args:
         figure: The figure.
-        alt: What it shows, in words.
-        **options: As `svg` has them.
+        alt: Description of what it shows.
+        **options: Options of `savefig`, as in `svg`.
     """
     return for_page(svg(figure, **(options or CUT), transparent=True), alt)
 
 
 def pdf(figure: Any) -> bytes:
-    """A figure as the bytes of a PDF file."""
+    """Figure as the bytes of a PDF file."""
     out = io.BytesIO()
     with style(), _any_letters():
         figure.savefig(out, format="pdf", metadata={"CreationDate": None}, **_cut(figure))
@@ -186,7 +186,7 @@ def pdf(figure: Any) -> bytes:
 
 
 def png(figure: Any, dpi: int = 300) -> bytes:
-    """A figure as the bytes of a PNG file."""
+    """Figure as the bytes of a PNG file."""
     out = io.BytesIO()
     with style(), _any_letters():
         figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None}, **_cut(figure))
@@ -198,14 +198,14 @@ FORMATS: Mapping[str, Callable[[Any], bytes]] = {
     "svg": lambda figure: svg(figure, **_cut(figure)).encode(),
     "png": lambda figure: png(figure),
 }
-"""Formats of figure files, by their ending."""
+"""Writers of figure files by extension."""
 
 WIDTHS = {"column": 3.25, "page": 6.75}
-"""Widths of a figure in inches: one column of a paper in two columns, or its whole page."""
+"""Widths of figures in inches: one column of a two-column paper, or its whole page."""
 
 
 def width_in_inches(width: str | float) -> float:
-    """Width of a figure: `column`, `page`, or a number of inches.
+    """Width of a figure in inches, from `column`, `page` or a number.
 
     >>> width_in_inches("column"), width_in_inches("5.5")
     (3.25, 5.5)
@@ -222,7 +222,7 @@ def width_in_inches(width: str | float) -> float:
 
 
 FIXED = "taskloom-fixed-width"
-"""Label of a figure whose width was asked for, so that files are not cut at its drawing."""
+"""Label of a figure with a requested width, so that its files are not cropped."""
 
 
 def _cut(figure: Any) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _cut(figure: Any) -> dict[str, Any]:
 
 
 def scale(figure: Any, inches: float) -> None:
-    """Make a drawn figure that wide, with its texts, lines and markers."""
+    """Scale a finished figure to a width, including its texts, lines and markers."""
     factor = inches / figure.get_figwidth()
     figure.set_size_inches(inches, figure.get_figheight() * factor)
     figure.set_label(FIXED)
@@ -249,16 +249,16 @@ def scale(figure: Any, inches: float) -> None:
 
 
 def shown_in_notebooks(figure: Any) -> Any:
-    """The figure with a method by which notebooks show it, also without pyplot."""
+    """Add the method by which notebooks show a figure, so that it works without pyplot."""
     figure._repr_html_ = partial(image, figure)
     return figure
 
 
 def image(figure: Any, alt: str = "figure") -> str:
-    """A figure as an HTML image.
+    """Figure as an HTML image.
 
-    An image rather than part of the page: what a label says can neither be markup nor clash with
-    another figure's names.
+    An image, not inline SVG: text in labels cannot become markup, and names cannot clash with those
+    of another figure.
     """
     data = b64encode(svg(figure, **_cut(figure)).encode()).decode()
     return (
@@ -268,21 +268,23 @@ def image(figure: Any, alt: str = "figure") -> str:
 
 
 def wrapped(title: Any, width: int = 34) -> str:
-    """A title broken into lines that fit a panel."""
+    """Break a title into lines that fit a panel."""
     return textwrap.fill("" if title is None else str(title), width)
 
 
 def without_data() -> Any:
-    """A figure that says that there is nothing to draw: a study's selection may leave no run."""
+    """Figure with a message that there is nothing to draw, because a study's selection may match no
+    run.
+    """
     figure, (axis,) = canvas(1, (3.4, 0.8))
     axis.axis("off")
-    axis.text(0.5, 0.5, "No runs are left to draw.", ha="center", va="center")
+    axis.text(0.5, 0.5, "No runs to draw.", ha="center", va="center")
     return figure
 
 
 def by_panel(data: ResultTable, panel: str) -> dict[Any, list[dict[str, Any]]]:
-    """Rows of each panel, by the panel's value in order of appearance; all under None if there is
-    no such column.
+    """Rows of each panel by the panel's value, in order of appearance. All rows are under None if
+    there is no such column.
     """
     if not panel:
         return {None: list(data)}
@@ -290,7 +292,7 @@ def by_panel(data: ResultTable, panel: str) -> dict[Any, list[dict[str, Any]]]:
 
 
 def values_of(data: ResultTable, column: str) -> list[Any]:
-    """Different values of a column, in order of appearance."""
+    """Distinct values of a column, in order of appearance."""
     return list(dict.fromkeys(row[column] for row in data))
 
 
@@ -307,19 +309,20 @@ def intervals(
     shared: bool = True,
     ylabel: str = "",
 ) -> Any:
-    """Draw means with their intervals along a line, and published numbers as open diamonds.
+    """Draw means with their intervals on labelled lines, and published numbers as open diamonds.
 
     Args:
         data: Rows with `low` and `high`, and published values if there are any.
-        place: The column of the lines.
-        series: The column that markers distinguish.
-        panel: The column of the panels; none by default.
-        mean: The column of the means.
-        xlabel: What is measured.
-        limits: Of the axis.
-        published: The column of the published numbers.
-        shared: Whether all panels have the same lines; else each has its own, and one series.
-        ylabel: What the lines are; nothing by default, since most say it themselves.
+        place: Column with the labels of the lines.
+        series: Column that markers distinguish.
+        panel: Column of the panels. Default: one panel.
+        mean: Column of the means.
+        xlabel: Label of the measured quantity.
+        limits: Limits of the horizontal axis.
+        published: Column of the published numbers.
+        shared: True if all panels have the same lines. Otherwise each has its own lines and a
+            single series.
+        ylabel: Label of the vertical axis. Default: none, since most lines are self-explanatory.
     """
     with style():
         if not data:
@@ -332,7 +335,7 @@ def intervals(
         else:
             lists = [_different(rows, place) for rows in panels.values()]
             labels = {value: str(value) for value in everywhere}
-        # Series keep the order that they have in the whole figure.
+        # Series keep their order in the whole figure.
         present = [sorted(_different(rows, series), key=names.index) for rows in panels.values()]
         width, across = _panel_width(labels.values(), len(panels), shared)
         markers = max(map(len, present)) if shared else 1
@@ -356,28 +359,29 @@ def intervals(
         for axis in axes[: len(panels) : columns]:
             axis.set_ylabel(ylabel)
         has_published = any(row.get(published) is not None for row in data)
-        # One series needs no legend, unless the diamonds have to be told from its markers.
+        # A single series needs no legend, unless diamonds have to be distinguished from its
+        # markers.
         needs_names = shared and (len(names) > 1 or has_published)
         _legend(figure, names if needs_names else [], has_published)
         return figure
 
 
 def _different(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
-    """The different values of a column, in their first order."""
+    """Distinct values of a column, in order of appearance."""
     return list(dict.fromkeys(row[column] for row in rows))
 
 
 def _panel_width(labels: Iterable[str], panels: int, shared: bool) -> tuple[float, int]:
-    """Inches of a panel with its labels, and the number of panels that stand in a row at most.
+    """Width of a panel with its labels in inches, and the maximum number of panels in a row.
 
     Args:
-        labels: The labels beside the lines.
-        panels: The number of panels.
-        shared: Whether all panels have the same labels. They then stand at the first panel of a row
-            alone.
+        labels: Labels of the lines.
+        panels: Number of panels.
+        shared: True if all panels have the same labels, which are then drawn only at the first
+            panel of each row.
     """
     longest = max(len(line) for label in labels for line in label.split("\n"))
-    room = 0.065 * longest  # inches of the labels
+    room = 0.065 * longest  # width of the labels in inches
     across = 3 if shared else max(1, min(3, int(WIDEST / (2.6 + room))))
     columns = grid_of(panels, across)[1]
     if columns == 1:
@@ -390,22 +394,24 @@ def _panel_width(labels: Iterable[str], panels: int, shared: bool) -> tuple[floa
 
 
 WIDEST = 11.0
-"""Inches of a figure: on a page of seven, type of nine points is then still one of six."""
+"""Maximum width of a figure in inches. On a page seven inches wide, nine-point type is then still
+about six points.
+"""
 
 ALONE = 4.0
-"""Inches of a panel that stands alone: beside others it has less, so that three of them fit a
-page.
+"""Width in inches of the axes of a single panel. Panels in a row are narrower, so that three of
+them fit a page.
 """
 
 LONGEST_LABEL = 34
-"""Letters of a label beside a line; longer ones have two lines, since they would take their room
+"""Maximum characters of a label on one line. Longer labels get two lines, so that they take no room
 from the panels.
 """
 
 
 def _on_lines(label: str) -> str:
-    """A label on as few lines as it needs, of about equal length. Words are not broken, since many
-    are names.
+    """Break a label into as few lines as it needs, of about equal length. Words are not broken,
+    since many are names.
 
     >>> _on_lines("one indefinite sentence (answer: maybe)"), _on_lines("as it is")
     ('one indefinite sentence\\n(answer: maybe)', 'as it is')
@@ -480,24 +486,26 @@ def _legend(
         }
         handles.append(Line2D([], [], label="published", **empty))  # type: ignore[arg-type]
     if handles:
-        # A letter takes about 0.07 inches, a marker with its gaps 0.6; more in a row than fit would
-        # be cut off at both sides.
+        # A letter takes about 0.07 inches, a marker with its gaps 0.6. Entries beyond the width
+        # would be cut off at both sides.
         longest = max(len(str(handle.get_label())) for handle in handles)
         fitting = min(4, len(handles), max(1, int(figure.get_figwidth() / (0.6 + 0.07 * longest))))
         lines = -(-len(handles) // fitting)
         figure.set_figheight(figure.get_figheight() + LEGEND * (lines - 1))
         columns = -(
             -len(handles) // lines
-        )  # as many in every line: four are two by two where three would fit
+        )  # as many in every line, so four are two by two if only three fit in a line
         figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=columns)
 
 
 LEGEND = 0.2
-"""Inches of a further line of a legend: without them it would take its room from the panels."""
+"""Height in inches added for each further line of a legend. Otherwise the legend would take its
+room from the panels.
+"""
 
 
 def natural_order(value: Any) -> tuple[int, float, str]:
-    """Sort key that orders numbers as numbers, also those written as text, before other texts and
+    """Sort key for natural order: numbers, including those written as text, then other texts and
     missing values.
 
     >>> sorted(["10", "b", None, "nan", "2", "a"], key=natural_order)
@@ -525,27 +533,26 @@ def lines(
     row: Callable[[Any], Any] | None = None,
     across: tuple[float, float] | None = None,
 ) -> Any:
-    """Draw one line a series over a numeric column, with bars for the intervals where rows have
-    `low` and `high`.
+    """Draw one line per series over a numeric column, with error bars if rows have `low` and
+    `high`.
 
-    Lines of several series are moved aside a little, so that their bars do not hide each other.
+    Lines of several series are offset slightly, so that their error bars do not overlap.
     Long lines have a band instead.
 
     Args:
-        data: A row for each point.
-        x: The column across.
-        series: The column of the lines.
-        y: The column up.
-        panel: The column of the panels; none by default.
-        xlabel: What is across; the column's name by default.
-        ylabel: What is up.
-        limits: Of the axis up; None: as the data are.
-        joined: Whether points are joined by lines.
-        threshold: Where a dashed line goes across; None: nowhere.
-        row: From the title of a panel to what its row is about, so that panels of another begin a
-            new row.
-        across: What the axis across has at least, so that figures can be compared; None: as the
-            data are.
+        data: One row per point.
+        x: Column of the horizontal axis.
+        series: Column of the lines.
+        y: Column of the vertical axis.
+        panel: Column of the panels. Default: one panel.
+        xlabel: Label of the horizontal axis. Default: the column's name.
+        ylabel: Label of the vertical axis.
+        limits: Limits of the vertical axis; None for those of the data.
+        joined: True to join points by lines.
+        threshold: Value at which to draw a dashed line; None for no line.
+        row: Function from the title of a panel to its subject. A new subject starts a new row.
+        across: Range that the horizontal axis must cover, so that figures can be compared; None for
+            the range of the data.
     """
     with style():
         if not data:
@@ -576,12 +583,12 @@ def lines(
 
 
 def _scale_across(axis: Any, places: Sequence[float], across: tuple[float, float] | None) -> None:
-    """Set the ends of the axis across and how many numbers it has.
+    """Set the ends of the horizontal axis and its number of ticks.
 
     Args:
         axis: The axes.
-        places: The places of the points.
-        across: What the axis has at least; None: as the data are.
+        places: Positions of the points.
+        across: Range that the axis must cover; None for the range of the data.
     """
     if across:
         everything = [*across, *places]
@@ -591,29 +598,27 @@ def _scale_across(axis: Any, places: Sequence[float], across: tuple[float, float
 
 
 LONG_NUMBER = 100_000
-"""From here on the numbers below an axis are so long that as many as matplotlib chooses would run
-into each other.
+"""Tick labels from this number on are so wide that matplotlib's default number of ticks would
+overlap.
 """
 
 MOST_BARS = 20
-"""Points of a line whose intervals are bars of their own; more would be a hatching that hides the
-lines.
-"""
+"""Maximum points of a line with error bars. More bars would hide the lines."""
 
 SPREAD = 0.08
-"""How far lines are moved aside, as a share of the gap between two places: else their intervals
-would hide each other.
+"""Offset between lines, as a share of the gap between two positions, so that their intervals do not
+overlap.
 """
 
 
 def _gap(places: Iterable[float]) -> float:
-    """Smallest distance between two different positions; 0 if there is only one."""
+    """Smallest distance between two different positions, or 0 if there is only one."""
     known = sorted(set(places))
     return min((b - a for a, b in pairwise(known)), default=0.0)
 
 
 def _looks(names: Sequence[Any]) -> list[dict[str, Any]]:
-    """The colour and the marker of each series."""
+    """Colour and marker of each series."""
     looks = []
     for number, colour in enumerate(plot_style.series_colours(names)):
         looks.append({"color": colour, "marker": MARKERS[number % len(MARKERS)]})
@@ -651,7 +656,7 @@ def _line(
         return
     for place, row, has_interval in zip(across, rows, known, strict=True):
         if has_interval:
-            # Projecting caps would reach beyond 1.
+            # Projecting line caps would extend beyond 1.
             axis.plot(
                 [place, place],
                 [row["low"], row["high"]],

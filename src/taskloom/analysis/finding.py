@@ -25,14 +25,15 @@ from taskloom.experiments.statistics.intervals import LEVEL
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StudyFigure:
-    """A figure and the data that it is drawn from, which are saved beside it.
+    """A figure and the data that it is drawn from, which are saved next to it.
 
     Attributes:
-        name: The stem of its files: `heat-map` is written as `heat-map.svg`, `.pdf` and `.csv`.
-        caption: What is shown, with the number of seeds and items, and what intervals are over.
+        name: Stem of its files: `heat-map` is written as `heat-map.svg`, `.pdf` and `.csv`.
+        caption: Description of what is shown, with the numbers of seeds and items and the unit of
+            intervals.
         data: Everything that is drawn.
-        draw: From the data to a figure of matplotlib; those of `taskloom.analysis.figures`, or your
-            own.
+        draw: Function that draws the data as a matplotlib figure, one of
+            `taskloom.analysis.figures` or your own.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Finding:
         text: What was measured, in a sentence or two.
         table: The numbers.
         figures: Figures, drawn from data.
-        judgements: Our numbers beside the published ones.
+        judgements: Our numbers compared with the published ones.
         notes: Caveats: conditions that differ, too few seeds, things that were not measured.
     """
 
@@ -101,8 +102,8 @@ class Finding:
 
 
 def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Judgements as a table: ours with its interval, the published number, the difference, the
-    verdict.
+    """Judgements as a table: our number with its interval, the published number, the difference,
+    the verdict.
     """
     return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
 
@@ -121,16 +122,16 @@ COLUMNS = (
 
 
 def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Judgements as a table that fits a page: without conditions, and without columns that are the
-    same in all rows.
+    """Judgements as a table that fits a page, without conditions and without columns that have the
+    same value in all rows.
 
-    Conditions are long and many rows share them: `differing_conditions` has them. The place is the
-    same for most findings, and numbers that no training made have no seeds.
+    Conditions are long and shared by many rows, so they are listed by `differing_conditions`. The
+    place is the same in most findings, and numbers that need no training have no seeds.
     """
     judgements = list(judgements)
     table = judgement_table(judgements)
     units = {judgement.unit for judgement in judgements if judgement.seeds}
-    # The column is named after its unit if all rows have the same.
+    # The column is named after its unit if all rows have the same one.
     unit = units.pop() if len(units) == 1 else "seeds"
     rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
     shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
@@ -181,12 +182,12 @@ ALPHA = 1 - LEVEL
 
 @dataclass(frozen=True, slots=True)
 class PaperClaim:
-    """A claim and what we measured of it.
+    """A claim of a paper and our measurement of it.
 
     Attributes:
         text: The claim.
-        place: Where the paper has it.
-        measure: What is measured.
+        place: Its place in the paper.
+        measure: The measured quantity.
         value: Our number.
         low: The lower end of its 95 % interval; nan if there is none.
         high: Its upper end.
@@ -257,8 +258,8 @@ class PaperClaim:
         )
 
     def outcome(self, corrected_p: float = 0.0) -> str:
-        """Whether it holds: the interval is on one side, and the p-value corrected for the family
-        is small enough.
+        """Outcome of the claim: it holds if the interval is on its side and the p-value, corrected
+        for the family, is small enough.
         """
         if self.side == OPEN or corrected_p > ALPHA:
             return OPEN
@@ -277,7 +278,7 @@ def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:
     columns = ("claim", "place", "measure", "ours", "corrected p", "outcome")
     rows = []
     for claim in claims:
-        form = ".3f" if claim.limit else "+.3f"  # what is held against 0 is a difference
+        form = ".3f" if claim.limit else "+.3f"  # numbers with the limit 0 are differences
         value, low, high = (
             f"{round(number, 3) + 0.0:{form}}" for number in (claim.value, claim.low, claim.high)
         )
@@ -302,7 +303,7 @@ RULE = (
 
 
 def claim_findings(title: str, claims: Iterable[PaperClaim], rule: str = RULE) -> list[Finding]:
-    """The claims as a finding of their own; empty if these runs say nothing about any."""
+    """Claims as a separate finding. Empty if these runs address none of them."""
     table = claim_table(claims)
     return [Finding(f"{title}: the paper's claims", rule, table)] if table else []
 
@@ -317,18 +318,18 @@ def difference_claim(
     within: float = 0.0,
     parts: Sequence[Collection[str]] | None = None,
 ) -> PaperClaim:
-    """The claim that the tasks of one group score more than those of another, or than the same ones
-    otherwise.
+    """Claim that the tasks of one group score higher than those of another, or than the same tasks
+    under another condition.
 
     Args:
         text: The claim.
-        place: Where the paper has it.
-        measure: What is measured.
-        more: Scores that should be higher, one a task.
+        place: Its place in the paper.
+        measure: The measured quantity.
+        more: Scores that should be higher, one per task.
         less: Scores that should be lower.
         paired: True if the scores at one position are of the same task.
-        within: If not 0, the claim is that the two differ by no more.
-        parts: What each task is made of, if the scores are paired and tasks may share parts.
+        within: If not 0, the claim is that the two differ by at most this.
+        parts: Parts of each task, if the scores are paired and tasks may share parts.
     """
     nan = math.nan
     if len(more) < 2 or len(less) < 2:

@@ -45,19 +45,21 @@ def write_findings(
     runs: Runs | None = None,
     traits: Sequence[str] = (),
 ) -> Path:
-    """Write findings to a folder, each file whole or not at all; return the HTML page.
+    """Write findings to a folder and return the path of the HTML page. Each file is written
+    completely or not at all.
 
     Args:
-        folder: Where to; see `check_folder`.
+        folder: Folder to write to; see `check_folder`.
         title: Title of the page.
         lead: The paragraph below the title.
-        findings: What was found.
-        runs: The runs that went in.
-        traits: Traits of examples that scores.json keeps, with the answers to them; none: neither.
+        findings: The findings.
+        runs: The runs that were analysed.
+        traits: Traits of examples to keep in scores.json, with the answers. If empty, neither is
+            kept.
     """
     check_folder(folder, title)
     body = "\n\n".join(markdown(finding) for finding in findings)
-    # First of all: after an interruption it says whose the other files are.
+    # Written first, so that after an interruption the folder shows which study its files belong to.
     _write(folder / MARKDOWN, f"{_heading(title)}\n\n{lead}\n\n{body}\n")
     drawn = {}
     for number, finding in enumerate(findings, 1):
@@ -77,7 +79,7 @@ def write_findings(
     scores = folder / "scores.json"
     if (
         runs is not None and runs.path.resolve() != scores.resolve()
-    ):  # of the file itself some runs may be left out
+    ):  # some runs of the file may have been filtered out
         groups, items = score_groups(runs, traits, curves=True)
         write_scores(groups, scores, items)
     return page.write(
@@ -89,13 +91,13 @@ MARKDOWN = "page.md"
 
 
 def check_folder(folder: Path, title: str) -> None:
-    """Raise an error if a page cannot be written to a folder, before anything is computed for it.
+    """Raise an error if a page cannot be written to a folder, before anything is computed.
 
-    A page of the same title is replaced. A folder with another page, or with other files, is
+    A page with the same title is replaced. A folder with another page, or with other files, is
     refused.
 
     Args:
-        folder: Where findings are to be written; it need not exist.
+        folder: Folder for the findings. It need not exist.
         title: Title of their page.
     """
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -133,7 +135,7 @@ def _write(path: Path, text: str | bytes) -> None:
 
 
 def _write_figure(folder: Path, figure: StudyFigure) -> str:
-    """Write the three files of a figure, and return it as a part of a page."""
+    """Write the three files of a figure, and return it as part of a page."""
     drawing = figure.draw(figure.data)
     _write(folder / f"{figure.name}.svg", figures.svg(drawing) + "\n")
     _write(folder / f"{figure.name}.pdf", figures.pdf(drawing))
@@ -142,7 +144,7 @@ def _write_figure(folder: Path, figure: StudyFigure) -> str:
 
 
 def page_sections(findings: Sequence[Finding]) -> list[Section]:
-    """The sections of a page about some findings, with their figures."""
+    """Sections of a page about some findings, with their figures."""
     sections = []
     for finding in findings:
         drawn = {}
@@ -153,9 +155,7 @@ def page_sections(findings: Sequence[Finding]) -> list[Section]:
 
 
 def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
-    """Sections of a page: the finding with its first figure and its table, further figures, and the
-    judgements.
-    """
+    """Sections of one finding: its first figure and table, further figures, and the judgements."""
     first = finding.figures[0] if finding.figures else None
     figure, caption = (drawn[id(first)], first.caption) if first else ("", "")
     sections = [
@@ -186,13 +186,13 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
 
 
 SHOWN_INCOMPARABLE = 12
-"""Comparisons without any verdict that a page shows; more are folded, since a reader has to look
-for nothing in them.
+"""Maximum comparisons without a verdict that a page shows. More are folded, because they hold
+nothing that readers look for.
 """
 
 
 def folded(judgements: Sequence[Judgement]) -> str:
-    """The line that unfolds a long table of comparisons without a verdict; empty if the table is
+    """Label of the fold around a long table of comparisons without a verdict. Empty if the table is
     always shown.
     """
     if len(judgements) <= SHOWN_INCOMPARABLE or any(
@@ -208,17 +208,17 @@ NOTES = "Notes:"
 RULE = (
     "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees': the"
     " whole interval of the difference lies within the margin. 'disagrees': it excludes 0."
-    " 'inconclusive': these trainings fit both."
+    " 'inconclusive': the data are compatible with both."
 )
 
 NUMBER_RULE = (
-    "No training made these numbers: they agree where they are equal after the paper's rounding, or"
-    " closer than a tolerance that is stated here."
+    "These numbers need no training. They agree if they are equal after the paper's rounding, or "
+    "differ by less than a tolerance that is stated here."
 )
 
 
 def _page_table(table: ResultTable | None) -> Table | None:
-    """A table for a page, where also texts that begin with a number are aligned to the right."""
+    """Table for a page. Texts that begin with a number are right-aligned, too."""
     if table is None:
         return None
     shown = table.shown()
@@ -236,7 +236,7 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
 
     Args:
         finding: The finding.
-        figure_folder: Where its figures lie, seen from the page; beside it by default.
+        figure_folder: Path of its figures relative to the page. Default: the same folder.
         level: Level of its heading; 0 for none.
     """
     head = f"{figure_folder}/" if figure_folder else ""
@@ -255,7 +255,7 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
     lines = differing_conditions(finding.judgements)
     parts += [CONDITIONS, _bullets(lines)] if lines else []
     if finding.notes:
-        # Two lists with nothing between them would be one.
+        # Without something in between, Markdown would merge two lists.
         parts += [*([NOTES] if lines else []), _bullets(finding.notes)]
     return "\n\n".join(parts)
 

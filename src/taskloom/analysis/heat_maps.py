@@ -1,12 +1,13 @@
-"""Matrices in grey, light for low and dark for high: heat maps with a number in each cell, and
+"""Matrices in grey, from light (low) to dark (high): heat maps with a number in each cell, and
 shaded cells without numbers.
 
-Nothing here computes: what is drawn is in the data, which are saved beside the figure.
+Nothing is computed here: everything that is drawn is in the data, which are saved next to the
+figure.
 
-Matrices of many cells are drawn as one outline for each shade. A shape for each cell would make a
-file of a megabyte, and viewers that smooth the edge of each shape let the paper shine through
-between neighbours. So shades are layers: that of shade k covers all cells of shade k or darker, and
-lies on the layers before it. No two shapes share an edge with nothing below.
+Large matrices are drawn as one outline per shade. One shape per cell would make a file of a
+megabyte, and in viewers with antialiasing the background would show through between neighbouring
+cells. So shades are layers: layer k covers all cells of shade k or darker and is drawn over the
+layers before it. No two shapes share an edge with nothing below it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from taskloom.analysis import figures
 from taskloom.experiments.result_table import ResultTable
 
 NARROW = 4.2
-"""Inches of a heat map below which its bar of shades gets more than a twentieth of the width."""
+"""Width in inches of a heat map below which its colour bar gets more than a twentieth of the width.
+"""
 
 WIDEST_LABEL = 7
-"""Letters that fit below a column of a heat map; longer labels are tilted."""
+"""Maximum letters of a horizontal label below a column. Longer labels are tilted."""
 
 LIGHTEST, DARKEST = 0.1, 0.85
 """Shades of the lowest and the highest value, from white (0) to black (1)."""
@@ -46,21 +48,21 @@ def heat_map(
     framed: str = "",
     formulas: bool = False,
 ) -> Any:
-    """Draw values by two columns, light for low and dark for high, each with its number.
+    """Draw values by two columns as shades with numbers, light for low and dark for high.
 
     Args:
-        data: A row for each cell.
-        x: The column across.
-        y: The column down.
-        value: The column of the values.
-        panel: The column of the panels; none by default.
-        spread: The column of standard deviations, printed below the values; none by default.
-        xlabel: What is across; the column's name by default.
-        ylabel: What is down.
-        label: What the shade means.
-        limits: The values of the lightest and the darkest shade.
-        framed: A column that is true for cells with a frame, such as what was seen in training.
-        formulas: Whether the labels of the cells are formulas, such as `G_a`, rather than text.
+        data: One row per cell.
+        x: Column of the horizontal axis.
+        y: Column of the vertical axis.
+        value: Column of the values.
+        panel: Column of the panels. Default: one panel.
+        spread: Column of standard deviations, printed below the values. Default: none.
+        xlabel: Label of the horizontal axis. Default: the column's name.
+        ylabel: Label of the vertical axis.
+        label: Label of the colour bar.
+        limits: Values of the lightest and the darkest shade.
+        framed: Column that is true for cells to frame, such as those seen in training.
+        formulas: True if the labels of the cells are formulas, such as `G_a`.
     """
     with figures.style():
         if not data:
@@ -96,13 +98,13 @@ def heat_map(
 def _map_canvas(
     data: ResultTable, panels: Mapping[Any, Sequence[Mapping[str, Any]]], x: str, y: str
 ) -> tuple[Any, list[Any], int]:
-    """The figure and axes of a heat map, and the number of letters in a line of its titles."""
+    """Figure and axes of a heat map, and the number of letters per line of its titles."""
     widest = max(len({row[x] for row in share}) for share in panels.values())
     inner = [0.46 * len({row[y] for row in share}) for share in panels.values()]
     longest = max(len(str(row[y])) for row in data)
     width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
-    # A title has the width of its panel, or that of the cells alone if the labels beside them are
-    # long: it would otherwise run into the next panel.
+    # A title is as wide as its panel, or as the cells alone if their labels are long. Otherwise it
+    # would run into the next panel.
     letters = max(1, min(34, int(width / 0.09), int(width / 0.075) - longest))
     title_breaks = max(figures.wrapped(title, letters).count("\n") for title in panels)
     size = (width, 1.0 + 0.16 * title_breaks)
@@ -113,19 +115,20 @@ def _map_canvas(
 def _bar_of_shades(
     figure: Any, axes: Sequence[Any], shades: Any, label: str, limits: tuple[float, float]
 ) -> None:
-    """Draw the bar that says which value a shade stands for."""
-    # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it
-    # would be a stub.
+    """Draw the colour bar."""
+    # A colour bar is twenty times as high as it is wide. In a narrow figure it gets a larger share
+    # of the width, so that it does not become a stub.
     fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
     bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
     bar.ax.set_ylim(*limits)  # no shade is black
-    bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
+    # matplotlib draws this many shades as an image
+    bar.solids.set(rasterized=False, edgecolor="face")
 
 
 def _values(
     cells: Mapping[tuple[int, int], Mapping[str, Any]], value: str, columns: int, lines: int
 ) -> list[list[float]]:
-    """The value of each cell, line by line; NaN for cells without a row."""
+    """Values of the cells, row by row; NaN for cells without data."""
     grid = []
     for line in range(lines):
         grid.append([_number(cells.get((column, line)), value) for column in range(columns)])
@@ -133,10 +136,11 @@ def _values(
 
 
 def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
-    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not
-    be sharp at every size.
+    """Draw one shaded cell per number, as shapes rather than as an image, so that it is sharp at
+    every size.
 
-    Cells have white borders: neighbours of one shade would otherwise have a faint seam.
+    Cells have white borders, because neighbours of the same shade would otherwise have a faint
+    seam.
     """
     across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
     shades = axis.pcolormesh(
@@ -149,12 +153,12 @@ def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, floa
         edgecolors="white",
         linewidth=1.0,
     )
-    axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
+    axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is at the top
     return shades
 
 
 def _greys() -> Any:
-    """Greys for cells: the lightest differs from white, which marks a cell without items, and the
+    """Greys for cells. The lightest differs from white, which marks a cell without items, and the
     darkest hides neither a frame nor a number.
     """
     from matplotlib import colormaps
@@ -195,8 +199,8 @@ def _print(
 
 
 def _frame(axis: Any, at: int, down: int) -> None:
-    """Draw a red frame along the border of a cell and a white one inside: one of the two stands out
-    in grey, whatever the shade.
+    """Draw a red frame along the border of a cell and a white one inside it. One of the two is
+    visible in greyscale, whatever the shade.
     """
     from matplotlib.patches import Rectangle
 
@@ -207,17 +211,17 @@ def _frame(axis: Any, at: int, down: int) -> None:
 
 
 STEPS = 20
-"""Shades from 0 to 1, steps of 0.05: about as many greys as an eye tells apart, and half the bytes
-of 32 shades.
+"""Number of shades from 0 to 1, in steps of 0.05. About as many greys as the eye can distinguish,
+and half the bytes of 32 shades.
 """
 
 Corner = tuple[int, int]
-"""Place across and place down, counted in cells from the upper left."""
+"""Column and row, counted in cells from the upper left."""
 
 
 def shade_cells(axis: Any, grid: NDArray[np.float64]) -> Any:
-    """Draw a square matrix of numbers, from white (below the first step) to black (from the last
-    on), the first row above.
+    """Draw a square matrix of numbers in shades from white (below the first step) to black (from
+    the last step on), with the first row at the top.
 
     Args:
         axis: Where it is drawn; the middle of the cell in the first row and column is at (0, 0).
@@ -263,8 +267,8 @@ def _path(covered: NDArray[np.bool_]) -> Any:
 
 
 def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
-    """Yield the closed outlines of the covered cells, corners only; outlines of holes run in the
-    other direction.
+    """Yield the closed outlines of the covered cells as lists of corners. Outlines of holes run in
+    the opposite direction.
 
     >>> [outline] = outlines(np.array([[True, True], [True, True]]))
     >>> outline
@@ -290,9 +294,7 @@ def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
 
 
 def _edges(covered: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
-    """Edges between covered cells and others, by their starting points, with the covered cell on
-    the right.
-    """
+    """Edges between covered and other cells, by starting point, with the covered cell on the right."""
     edges: dict[Corner, list[Corner]] = {}
     padded = np.pad(covered, 1)
     for row, column in zip(*(places.tolist() for places in np.nonzero(covered)), strict=True):

@@ -1,19 +1,18 @@
 """A paper's table or figure as data: what runs are grouped by, what is measured, the unit of
 analysis, the published numbers and the margin of agreement.
 
-    TABLE1 = PaperTable(
-        name="table1", title="My Table 1", text="Mean ± standard deviation over seeds.", paper="ctlpp",
-        group_by={"model": "learner", "variant": "recipe.variant", "split": "split"},
-    )
+TABLE1 = PaperTable( name="table1", title="My Table 1", text="Mean ± standard deviation over
+seeds.", paper="ctlpp", group_by={"model": "learner", "variant": "recipe.variant", "split":
+"split"}, )
 
     @study("mine/table1", describe="Accuracy by model, variant and split")
     def table1(runs: Runs) -> Finding:
         return TABLE1.finding(TABLE1.cells(runs))
 
 The names on the left of `group_by` are the words of the published numbers (`of:` in the paper's
-published.yaml). Studies that choose or combine runs in their own way make their cells by `cell`.
-Means, intervals, verdicts, the figure and its caption come from here; a study that shows more than
-its cells gives `finding` a table and notes of its own.
+published.yaml). Studies that select or combine runs in their own way build their cells with `cell`.
+Means, intervals, verdicts, the figure and its caption are computed here. A study that shows more
+than its cells passes its own table and notes to `finding`.
 """
 
 from __future__ import annotations

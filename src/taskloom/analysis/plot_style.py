@@ -1,15 +1,15 @@
-"""How every figure looks: one colour for each usual split, the same on every page and in every
-file, and the SVG text that is written of it.
+"""The style of all figures: colours of splits and series, which are the same on every page and in
+every file, and compact SVG.
 
-Drawings have the light colours as they are. On a page each colour is a CSS variable (`--c0`,
-`--f0`, …), which the page's style sheet sets for light and dark. There a drawing also takes the
-page's font. It has neither a style sheet nor style attributes, which the viewer's security policy
-forbids.
+Files use the light colours. On a page each colour is a CSS variable (`--c0`, `--f0`, …), which the
+page's style sheet sets for light and dark mode, and the font is the page's. Drawings on pages have
+neither a style sheet nor style attributes, because the viewer's security policy forbids them.
 
-Files are written in about half the bytes. Matplotlib gives every corner of a path as `L 123.456789
-234.567891`. A hundredth of a point is finer than any printer, and most steps are straight, so
-`h4.72` is the same. Coordinates are rounded before steps are taken, so that errors do not add up.
-Every label names ten fonts; here the drawing names them once.
+SVG is shortened to about half its size. Matplotlib writes every corner of a path as `L 123.456789
+234.567891`. A hundredth of a point is finer than any printer resolves, and most segments are
+horizontal or vertical, so `h4.72` is equivalent. Coordinates are rounded before differences are
+taken, so errors do not add up. Matplotlib also repeats ten font names in every label; here they are
+written once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ COLOURS = (
     ("#a83f6f", "#ec8fb8"),
     ("#5b6b7b", "#a9b6c4"),
 )
-"""Colours of series, light and dark, with a contrast of at least 4 to the page. The first two are
-iid and ood: they differ by 0.13 in lightness, so that they differ in grey as well."""
+"""Colours of series, light and dark, with a contrast of at least 4 to the page. The first two, iid
+and ood, differ by 0.13 in lightness, so that they can be distinguished in greyscale.
+"""
 
 SPLITS = {"iid": 0, "ood": 1, "train": 7}
-"""Splits with a colour of their own."""
+"""Splits with a fixed colour."""
 
 SHADES = (
     ("#1b1b1b", "#e4e4e2"),
@@ -45,13 +46,14 @@ SHADES = (
     ("#a0a0a0", "#85898f"),
     ("#0f4c7a", "#3f8fce"),
 )
-"""Colours of series in studies, light and dark. Neighbours differ in lightness, so that they differ
-in grey as well."""
+"""Colours of series in studies, light and dark. Neighbours differ in lightness, so that they can be
+distinguished in greyscale.
+"""
 
 
 def colour_of(series: Sequence[str]) -> dict[str, int]:
-    """Give each series the number of a colour: usual splits always have their own, the others take
-    turns.
+    """Assign each series the index of a colour. Usual splits have fixed colours; the others take
+    the remaining ones in turn.
     """
     own = {name: SPLITS[name] for name in series if name in SPLITS}
     free = [i for i in range(len(COLOURS)) if i not in own.values()]
@@ -60,7 +62,7 @@ def colour_of(series: Sequence[str]) -> dict[str, int]:
 
 
 def series_colours(names: Sequence[object]) -> list[str]:
-    """The light colour of each series of a study's figure."""
+    """Light colour of each series of a study's figure."""
     if any(name in SPLITS for name in names):
         numbers = colour_of([str(name) for name in names])
         return [COLOURS[numbers[str(name)]][0] for name in names]
@@ -68,7 +70,7 @@ def series_colours(names: Sequence[object]) -> list[str]:
 
 
 def css_variables(dark: bool) -> str:
-    """The colours as declarations of a style sheet.
+    """Colours as declarations of a style sheet.
 
     >>> css_variables(dark=False)[:25]
     '--c0:#14568a; --c1:#c4472'
@@ -79,7 +81,7 @@ def css_variables(dark: bool) -> str:
 
 
 INK, PAPER, GRID, SOFT = "#000000", "#ffffff", "#dddddd", "#444444"
-"""Text and axes, background, grid lines, and lines such as a threshold or the score of guessing."""
+"""Text and axes, background, grid lines, and secondary lines such as a threshold or chance."""
 
 ON_PAGES = {
     INK: "currentColor",
@@ -89,10 +91,10 @@ ON_PAGES = {
     **{light: f"var(--c{i},{light})" for i, (light, _) in enumerate(COLOURS)},
     **{light: f"var(--f{i},{light})" for i, (light, _) in enumerate(SHADES)},
 }
-"""From a colour of a drawing to the page's."""
+"""Page colour for each colour of a drawing."""
 
 TIP = "tip "
-"""The gid of an artist that begins so is shown as the tooltip of its shape."""
+"""Prefix of the gid of an artist. The rest of the gid is shown as a tooltip."""
 
 _PATH = re.compile(r' d="([MLz\d.\s-]+)"')
 _COMMAND = re.compile(r"([MLz])\s*(-?[\d.]+)?\s*(-?[\d.]+)?")
@@ -105,7 +107,7 @@ _INDENT = re.compile(r"\n +<")
 
 
 def shorten(svg: str) -> str:
-    """The same drawing in fewer bytes.
+    """Rewrite a drawing in fewer bytes.
 
     Args:
         svg: The text of an `<svg>` element that matplotlib wrote.
@@ -121,13 +123,13 @@ def shorten(svg: str) -> str:
         lambda match: f' {match[1]}="{_number(round(float(match[2]) * 100))}"', short
     )
     short = _EMPTY.sub("", _NOT_TURNED.sub("", short))
-    for _ in range(2):  # a label is in a group of its own, which is in that of its tick
+    for _ in range(2):  # a label is in a group of its own, inside that of its tick
         short = _AROUND_TEXT.sub(r"\1", short)
     return _INDENT.sub("\n<", short)
 
 
 def spelled_as_steps(path: str) -> str:
-    """A path of `M`, `L` and `z` as relative steps, in hundredths of its unit.
+    """Rewrite a path of `M`, `L` and `z` with relative steps, in hundredths of its unit.
 
     >>> spelled_as_steps("M 10.001 5 L 14.72 5 L 14.72 9.5 z M 0 0 L 1 -2 ")
     'M10 5h4.72v4.5zM0 0l1-2'
@@ -154,7 +156,7 @@ def _pair(across: int, up: int) -> str:
 
 
 def _number(hundredths: int) -> str:
-    """A number of hundredths in the fewest characters.
+    """Write a number of hundredths in as few characters as possible.
 
     >>> _number(472), _number(-5), _number(300), _number(0)
     ('4.72', '-.05', '3', '0')
@@ -168,7 +170,7 @@ _TIP = re.compile(f'<g id="{TIP}([^"]*)">')
 
 
 def with_tips(svg: str) -> str:
-    """The same drawing with its tooltips.
+    """Turn the marked groups of a drawing into tooltips.
 
     >>> with_tips('<g id="tip iid: 0.5"><path/></g>')
     '<g><title>iid: 0.5</title><path/></g>'
@@ -179,7 +181,7 @@ def with_tips(svg: str) -> str:
 _METADATA = re.compile(r"<metadata>.*?</metadata>\n?", re.S)
 _STYLE_SHEET = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>\n?", re.S)
 _TAG = re.compile(r"<[^>]+>")
-"""What is in quotes inside of a tag has no `>`, and labels are outside of tags."""
+"""Matches a tag: quoted values in tags contain no `>`, and labels are outside tags."""
 _SIZE = re.compile(r' (?:width|height|viewBox)="[^"]*"')
 _ID = re.compile(r' id="([^"]*)"')
 _USED = re.compile(r'href="#([^"]+)"|url\(#([^)]+)\)')
@@ -188,14 +190,14 @@ _HEX = re.compile(r"#[0-9a-f]{6}\b")
 
 
 def for_page(svg: str, alt: str) -> str:
-    """A drawing as a part of an HTML page.
+    """Drawing as part of an HTML page.
 
-    A drawing with other colours than those of the palette, such as a heat map, keeps them all: it
-    has the class `on-white`, so that the page gives it a white background.
+    A drawing with other colours than the palette, such as a heat map, keeps all its colours. It
+    gets the class `on-white`, so that the page gives it a white background.
 
     Args:
         svg: The text of an `<svg>` element, with tooltips.
-        alt: What it shows, in words.
+        alt: Description of what it shows.
     """
     body = _STYLE_SHEET.sub("", _METADATA.sub("", svg))
     tags = _TAG.findall(body)
@@ -203,7 +205,7 @@ def for_page(svg: str, alt: str) -> str:
     follows = all(colour in ON_PAGES for tag in tags for colour in _HEX.findall(tag))
 
     def on_page(match: re.Match[str]) -> str:
-        # Other drawings of the page have the same names for their parts.
+        # Other drawings on the page use the same names for their parts.
         tag = _ID.sub(lambda part: part[0] if part[1] in used else "", match[0])
         tag = _STYLE.sub(lambda part: _as_attributes(part[1]), tag).replace("xlink:href", "href")
         return _HEX.sub(lambda part: ON_PAGES[part[0]], tag) if follows else tag
@@ -215,7 +217,7 @@ def for_page(svg: str, alt: str) -> str:
 
 
 def _as_attributes(style: str) -> str:
-    """A style as attributes of its element; the font's name is left to the page.
+    """Rewrite a style as attributes of its element. The font's name is left to the page.
 
     >>> _as_attributes("fill: none; stroke: #000000; font-family: 'A'")
     ' fill="none" stroke="#000000"'

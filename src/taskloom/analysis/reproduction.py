@@ -1,6 +1,4 @@
-"""`taskloom.reproduce`: recipes + learners + experiment + study + page, by the name of a paper's
-table or figure.
-"""
+"""`taskloom.reproduce`: runs, study and page of a paper's table or figure, by name."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ NOTES = {
         " --scale gpu --dry-run' lists where it differs from the paper."
     ),
 }
-"""Notes on scales that are not the paper's conditions."""
+"""Notes on scales whose conditions differ from the paper's."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,8 +56,8 @@ class Reproduced:
         study: The study.
         scale: `quick`, `gpu` or `paper`.
         findings: What was found.
-        page: The page that was written; None if none was wanted.
-        runs: The runs that went in; None for studies that need none.
+        page: The page that was written, or None.
+        runs: The runs that were analysed; None for studies that need none.
     """
 
     study: Study
@@ -77,9 +75,7 @@ class Reproduced:
 
     @property
     def note(self) -> str:
-        """A warning about the scale; empty if the conditions are the paper's or nothing was
-        trained.
-        """
+        """Warning about the scale; empty if the conditions are the paper's or nothing was trained."""
         return scale_note(self.study, self.scale)
 
     def _repr_html_(self) -> str:
@@ -89,12 +85,12 @@ class Reproduced:
 
 
 def scale_note(study: Study, scale: str) -> str:
-    """A note that numbers are not measured under the paper's conditions; empty if they are."""
+    """Note that numbers are not measured under the paper's conditions; empty if they are."""
     return "" if study.from_recipes else NOTES.get(scale, "")
 
 
 def former_scale(scale: str) -> str:
-    """What replaces a former name of a scale."""
+    """Replacement of a scale's former name."""
     return (
         f"the scale '{scale}' is now called '{FORMER_SCALES[scale]}'; 'gpu' is what the pages of"
         " results were run with"
@@ -137,10 +133,10 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
 def with_data(
     experiments: Sequence[Experiment], progress: ShowProgress | bool | None = None
 ) -> tuple[list[Experiment], list[tuple[Experiment, str]]]:
-    """The experiments whose data are here, and the others with what is missing.
+    """Experiments whose data are present, and the others with what is missing.
 
     Args:
-        experiments: To be planned, which takes seconds where recipes are large.
+        experiments: To be planned, which takes seconds if recipes are large.
         progress: As `shown` takes it.
     """
     here: list[Experiment] = []
@@ -214,7 +210,7 @@ def reproduce(
         )
     study = find_existing(name)
     scale = current_scale(scale)
-    # Before hours of runs, not after them.
+    # Checked before hours of runs rather than after them.
     study.checked(settings)
     if out is not None:
         check_folder(path_of(out), study.name)
@@ -254,7 +250,7 @@ def _run(
 def analyse(
     name: str, runs: str | Path | Runs | None = None, **settings: Any
 ) -> tuple[Study, Runs | None, list[Finding]]:
-    """Apply a study to runs; to the recipes alone if it needs none.
+    """Apply a study to runs, or to recipes if it needs no runs.
 
     Args:
         name: The study.
@@ -266,7 +262,7 @@ def analyse(
     if study.from_recipes:
         if runs is not None:
             raise StudyError(
-                f"the study '{study.name}' is of recipes and needs no runs; leave them out"
+                f"the study '{study.name}' analyses recipes and needs no runs; leave them out"
             )
         return study, None, study("paper", **settings)
     if runs is None:
@@ -296,7 +292,7 @@ def write_study(
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Every table and figure of the papers and every other study, with what it needs, what it costs
+    """Every table and figure of the papers and every other study, with its requirements, its cost
     and whether it exists.
     """
     rows = []

@@ -1,9 +1,10 @@
-"""What the scales `gpu` and `paper` of a study mean: the settings of a plan, what is assumed where
-the paper is silent, and the estimated GPU hours.
+"""Definition of the scales `gpu` and `paper` of a study: settings, assumptions where the paper
+gives no value, and estimated GPU hours.
 
 `papers/<paper>/scales.yaml` has sentences by scale and study (`all`: every study of the paper), and
 `hours`: for a learner, and a model if it has one, either the hours of a run or the parameters and
-tokens of an example from which they are computed. `unknown` is a sentence on learners without a rule.
+tokens of an example from which they are computed. `unknown` is a sentence on learners without a
+rule.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ SHOWN = (
     "gate_dropout",
     "precision",
 )
-"""Settings that a dry run prints, if the learner has them."""
+"""Settings that a dry run prints if the learner has them."""
 
 
 @cache
@@ -68,7 +69,7 @@ def scale_file(paper: str) -> Mapping[str, Any]:
     """Contents of a paper's scales.yaml; empty if it has none."""
     folder = paper.replace("-", "_")
     file = files("taskloom.papers").joinpath(folder, "scales.yaml")
-    # Papers of other packages need not have one.
+    # Papers in other packages need not have one.
     if not paper or not file.is_file():
         return {}
     contents: Mapping[str, Any] = parse(file.read_text(encoding="utf-8"))
@@ -76,7 +77,7 @@ def scale_file(paper: str) -> Mapping[str, Any]:
 
 
 def scale_statements(study: str, scale: str) -> list[str]:
-    """What the dry run of a study states beside its settings: differences and assumptions."""
+    """Differences and assumptions that the dry run of a study prints next to its settings."""
     paper, _, name = study.partition("/")
     stated = scale_file(paper).get(scale, {})
     return [*stated.get("all", ()), *stated.get(name, ())]
@@ -84,15 +85,15 @@ def scale_statements(study: str, scale: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run of a plan, with what its conditions and its cost depend on.
+    """A planned run, with everything that its conditions and its cost depend on.
 
     Attributes:
         learner: Name of the learner.
         settings: Its settings with defaults filled in, those of its training included.
-        data: What it learns from.
-        tests: The splits that it answers.
-        seed: Of the run.
-        tries: Trainings of which it is the best by dev.
+        data: Training data.
+        tests: Splits that it answers.
+        seed: Seed of the run.
+        tries: Number of trainings, of which the best on dev is kept.
         rows: Training rows, if the recipe states them.
     """
 
@@ -121,7 +122,7 @@ def planned(cell: Cell) -> PlannedRun:
 
 
 def planned_without_data(experiment: Experiment) -> Iterator[PlannedRun]:
-    """Runs of an experiment whose data are not here: one for each recipe, learner and seed."""
+    """Runs of an experiment whose data are missing: one for each recipe, learner and seed."""
     from taskloom.experiments.spec.cells import tried_learners
 
     for recipe in experiment.recipes:
@@ -147,11 +148,11 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 UNLESS_SET = ("patience", "evaluate_epochs", "label_smoothing", "shots", "epochs", "halve_every")
-"""Settings that are left out if they are 0."""
+"""Settings that are omitted if they are 0."""
 
 
 def settings_lines(runs: Sequence[PlannedRun]) -> list[str]:
-    """A line for each learner and its settings, with the recipes that it learns from."""
+    """One line for each learner and its settings, with the recipes that it learns from."""
     groups: dict[tuple[str, str, int], list[PlannedRun]] = {}
     for run in runs:
         # With epochs, the number of steps follows from the data.
@@ -192,7 +193,7 @@ def gpu_hours(study: str, runs: Sequence[PlannedRun]) -> Iterator[str]:
         hours[rule["source"]] = hours.get(rule["source"], 0.0) + own * run.tries
         counts[rule["source"]] = counts.get(rule["source"], 0) + 1
     for source, total in hours.items():
-        # Below ten hours the first decimal matters: a plan of half an hour is not one of none.
+        # Below ten hours the first decimal matters, so that half an hour is not shown as 0.
         amount = f"{total:,.0f}" if total >= 10 else f"{max(total, 0.1):.1f}"
         yield f"about {amount} GPU hours for {counts[source]:,} runs ({source})"
     if unknown:
@@ -201,7 +202,7 @@ def gpu_hours(study: str, runs: Sequence[PlannedRun]) -> Iterator[str]:
 
 
 def _rule(rules: Sequence[Mapping[str, Any]], run: PlannedRun) -> Mapping[str, Any] | None:
-    """The first rule of a run's learner and model."""
+    """First rule that matches a run's learner and model."""
     model = run.settings.get("model")
     for rule in rules:
         if run.learner == rule["learner"] and rule.get("model", model) == model:
@@ -210,7 +211,7 @@ def _rule(rules: Sequence[Mapping[str, Any]], run: PlannedRun) -> Mapping[str, A
 
 
 def _hours(rule: Mapping[str, Any], run: PlannedRun) -> float | None:
-    """GPU hours of one training; None if the number of its steps is not known."""
+    """GPU hours of one training; None if the number of steps is unknown."""
     if "per_run" in rule:
         return float(rule["per_run"])
     settings = run.settings

@@ -1,5 +1,5 @@
-"""Are vectors that represent the same thing alike? Cosines, the cut of the CTL++ paper, and a
-criterion that can say no.
+"""Are vectors that represent the same thing alike? Cosines, the clustering of the CTL++ paper, and
+a criterion that can reject it.
 
 The paper orders functions by clusters: Euclidean distances between the rows of the cosine matrix,
 complete linkage, cut at half of the largest distance. The root of complete linkage lies at the
@@ -51,12 +51,12 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 SMALLEST_NORM = 1e-6
-"""Vectors shorter than this count as having this norm, as in the public code."""
+"""Minimum norm. Shorter vectors count as having this norm, as in the public code."""
 
 SILHOUETTE = 0.5
 GAP = 0.2
 ALIKE = 0.8
-"""The mean cosine from which on vectors are one code: an angle of 37 degrees."""
+"""Minimum mean cosine of vectors that count as one code: an angle of 37 degrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ClusterEvidence:
     """How separate the vectors of one symbol are.
 
     Attributes:
-        clusters: How many the paper's cut finds.
+        clusters: Number of clusters of the paper's cut.
         silhouette: Mean silhouette of that cut.
         gap: Mean cosine within clusters - mean cosine between them.
         group_gap: Mean cosine within the given groups - mean cosine between them.
@@ -99,8 +99,8 @@ def cosines(vectors: Floats) -> Floats:
 
 
 def paper_clusters(matrix: Floats) -> Labels:
-    """Cluster of each row of a cosine matrix by the paper's cut, numbered from 0 in the order of
-    their first rows.
+    """Cluster of each row of a cosine matrix by the paper's cut, numbered from 0 in order of first
+    appearance.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
 
@@ -111,8 +111,8 @@ def paper_clusters(matrix: Floats) -> Labels:
 
 
 def silhouette(matrix: Floats, labels: Labels) -> float:
-    """Mean silhouette of clusters, with the distance 1 - cosine. Items alone in their cluster, and
-    a single cluster, have 0.
+    """Mean silhouette of clusters, with the distance 1 - cosine. It is 0 for clusters of one item
+    and for a single cluster.
     """
     names = np.unique(labels)
     if len(names) < 2:
@@ -161,15 +161,15 @@ def evidence(matrix: Floats, groups: Sequence[int] | Labels) -> ClusterEvidence:
 
 
 MOST_INPUTS = 2_000
-"""Inputs whose states are computed: seconds for a network from scratch, a minute for a pretrained
-model on a CPU.
+"""Maximum inputs whose states are computed: seconds for a network from scratch, a minute for a
+pretrained model on a CPU.
 """
 
 FEWEST_PARTS = 3
-"""Parts of a value below which there is nothing to cluster."""
+"""Minimum number of parts of a value for clustering."""
 
 MOST_PARTS = 30
-"""Values of a trait above which it names inputs rather than parts of them."""
+"""Maximum values of a trait that counts as a part. A trait with more identifies inputs."""
 
 ANSWER = "answer"
 
@@ -195,11 +195,11 @@ def value_similarity(
 
     Args:
         runs: Runs that kept their models.
-        part: A trait of the examples; by default that with most values, up to `MOST_PARTS`.
+        part: A trait of the examples. Default: the trait with most values, up to `MOST_PARTS`.
         value: Another trait, or `answer`.
         where: A layer of the model, or `readout`.
         split: Only this split.
-        run: The beginning of the name of a run; the first that kept its model by default.
+        run: First digits of the name of a run. Default: the first run that kept its model.
     """
     check_split(runs, split)
     chosen = _chosen(runs, run)
@@ -302,7 +302,7 @@ def _trait_values(answers: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
 
 
 def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) -> str:
-    """The trait with most values, each of which still is a part of many inputs."""
+    """The trait with most values, each of which occurs in many inputs."""
     known = {name: len(of) for name, of in sorted(_trait_values(answers).items()) if name != value}
     fit = {name: n for name, n in known.items() if FEWEST_PARTS <= n <= MOST_PARTS}
     if not fit:
@@ -316,7 +316,7 @@ def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) ->
 def _items(
     runs: Runs, answers: Sequence[Mapping[str, Any]], part: str, value: str
 ) -> tuple[list[str], list[str], list[str]]:
-    """Inputs that a run answered, with the value and the part of each."""
+    """Inputs that a run answered, each with its value and part."""
     known = sorted(_trait_values(answers))
     check_choice(runs, "part", part, known)
     check_choice(runs, "value", value, [*known, ANSWER])

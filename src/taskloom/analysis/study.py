@@ -4,7 +4,8 @@ The keyword-only parameters of the function are the study's settings. Their anno
 `--set KEY=VALUE` may be; some are also checked against what the runs have.
 
 `quick_costs` are the CPU-seconds of studies at quick scale, measured by `taskloom reproduce NAME`
-with a store of its own. quick_costs.json records how; studies that were not measured are missing.
+with an empty store. quick_costs.json records the conditions. Studies that were not measured are
+missing.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ NumberSetting = Annotated[int, Field(ge=0)]
 """An index counted from 0, or a count that may be 0."""
 
 MOST_CHOICES = 12
-"""Maximum choices that an error lists; of more it names the nearest."""
+"""Maximum choices that an error lists. With more, it names the nearest."""
 
 
 class StudyError(TaskloomError):
-    """A study that does not exist, or that these runs cannot answer."""
+    """Raised if a study does not exist, or if the given runs cannot answer it."""
 
 
 def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: str) -> Any:
-    """Convert a setting to the type that its parameter is annotated with; without an annotation it
-    is unchanged.
+    """Convert a setting to the annotated type of its parameter. Without an annotation it is
+    unchanged.
 
     Args:
         analyse: The function that has the parameter.
@@ -68,7 +69,7 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
     kind = annotation_of(analyse, name)
     reader = _reader(kind)
     problem: ValidationError | None = None
-    # `--set split=` is YAML's null, and means no text.
+    # `--set split=` is YAML's null and means an empty text.
     for given in (value, "") if value is None else (value,):
         try:
             return reader.validate_python(given)
@@ -81,8 +82,8 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
 
 
 def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
-    """Annotation of one parameter, even if others cannot be evaluated; Any if only type checkers
-    can read it.
+    """Annotation of one parameter, even if other annotations cannot be evaluated. Any if only type
+    checkers can read it.
     """
     alone = SimpleNamespace(__annotations__={name: analyse.__annotations__.get(name, Any)})
     try:
@@ -92,14 +93,12 @@ def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
 
 
 def _reader(kind: Any) -> TypeAdapter[Any]:
-    """Pydantic adapter for an annotation. Values of a class that pydantic does not know must be its
-    instances.
-    """
+    """Pydantic adapter for an annotation. For classes unknown to pydantic it checks for instances."""
     try:
         return TypeAdapter(
             kind, config=ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
         )
-    except PydanticUserError:  # a dataclass or a model, which brings its own config
+    except PydanticUserError:  # a dataclass or a model, which has its own config
         return TypeAdapter(kind)
 
 
@@ -111,13 +110,13 @@ KINDS = {
     type(None): "nothing",
     Any: "any value",
 }
-"""Words for the types of settings in error messages."""
+"""Names of the types of settings in error messages."""
 
 BOUNDS = {"ge": "of at least {:g}", "gt": "above {:g}", "le": "of at most {:g}", "lt": "below {:g}"}
 
 
 def kind_of_value(kind: Any) -> str:
-    """The words for an annotation in error messages.
+    """Description of an annotation in error messages.
 
     >>> kind_of_value(ShareSetting), kind_of_value(Literal["A", "R"]), kind_of_value(int | None)
     ('a number from 0 to 1', "'A' or 'R'", 'a whole number or nothing')
@@ -153,12 +152,12 @@ def joined_choices(choices: Sequence[str]) -> str:
 
 
 def check_choice(runs: Runs, name: str, value: str, choices: Iterable[str]) -> None:
-    """Refuse a setting that is not among what the runs have.
+    """Raise an error if the runs do not have a setting's value.
 
     Args:
-        runs: The runs, which the error names.
+        runs: The runs, named in the error.
         name: Name of the setting.
-        value: What was given.
+        value: The given value.
         choices: Values that the runs have.
     """
     known = sorted(set(choices))
@@ -177,7 +176,7 @@ def check_choice(runs: Runs, name: str, value: str, choices: Iterable[str]) -> N
 
 
 def check_split(runs: Runs, split: str) -> None:
-    """Refuse a split that no run answered; empty: any.
+    """Raise an error if no run answered a split. An empty name means any split.
 
     Args:
         runs: The runs.
@@ -188,8 +187,8 @@ def check_split(runs: Runs, split: str) -> None:
 
 
 SCALES = ("quick", "gpu", "paper")
-"""`quick`: minutes on two cores, to see the whole path work. `gpu`: what was run on one GPU for the
-pages of results. `paper`: the paper's conditions.
+"""`quick`: minutes on two cores, to try the whole path. `gpu`: the conditions of our results pages,
+for one GPU. `paper`: the paper's conditions.
 """
 
 FORMER_SCALES = {"full": "paper"}
@@ -200,13 +199,13 @@ Findings: TypeAlias = "Finding | Sequence[Finding]"
 A = TypeVar("A", bound=Callable[..., Findings])
 
 Experiments = Callable[[str, str], Mapping[str, Any] | Sequence[Mapping[str, Any]]]
-"""From a scale and a model (empty: the study's own) to the experiments that make the runs, each as
-its YAML file would have it.
+"""Maps a scale and a model (empty: the study's own) to the experiments that make the runs, each as
+in its YAML file.
 """
 
 Follow = Callable[["Runs", str, str], Sequence[Mapping[str, Any]]]
-"""From the runs of a study's experiments, the scale and the model to experiments that continue
-them, e.g. from their models.
+"""Maps the runs of a study's experiments, the scale and the model to experiments that continue
+these runs, e.g. from their models.
 """
 
 
@@ -217,18 +216,18 @@ class Study:
     Attributes:
         name: Name in commands: `ctlpp/table1`.
         describe: One line for lists.
-        analyse: From runs to findings; from a scale if it needs no runs.
+        analyse: Function from runs to findings, or from a scale if it needs no runs.
         place: The paper and the place of its table or figure; empty for our own questions.
         experiment: From a scale (one of `SCALES`) and a model (empty: the study's own) to the
             experiment that makes the runs, as its YAML file would have it, or to a list of
             experiments; None for studies of runs that the user makes.
         from_recipes: True if it needs no runs: `analyse` then takes the scale.
-        traits: Traits of examples that it looks at: files of scores keep them, with the answers to
-            each example.
-        follow: From the runs of `experiment` to further experiments that continue them; None where
-            there are none.
-        needs: What the scale `paper` takes, for `taskloom reproduce`: `a pretrained model`; empty where
-            any runs do.
+        traits: Traits of examples that it uses. Files of scores keep them, with the answers to each
+            example.
+        follow: Function from the runs of `experiment` to further experiments that continue them, or
+            None.
+        needs: Requirements of the scale `paper`, such as `a pretrained model`; empty if any runs
+            will do.
     """
 
     name: str
@@ -311,7 +310,7 @@ TAKEN = frozenset(
         "watch",
     }
 )
-"""Names that no setting may have: `reproduce` takes settings beside its own parameters."""
+"""Names that no setting may have, because they are parameters of `reproduce`."""
 
 STUDIES: Registry[Study] = Registry("study", "taskloom.analysis", "taskloom.papers", indexed=True)
 

@@ -46,25 +46,25 @@ from taskloom.experiments.statistics.distributions import f_above
 from taskloom.experiments.table import Runs
 
 PERMUTATIONS = 2_000
-"""A p of 0.01 is then known to a fifth of itself; smaller ones are those of the F test."""
+"""Number of permutations. A p-value of 0.01 then has a relative error of about a fifth. Smaller
+p-values come from the F test.
+"""
 
 MOST_VALUES = 30
-"""A trait with more values than this names items rather than conditions."""
+"""Maximum values of a trait. A trait with more identifies items rather than conditions."""
 
 MOST_PANELS = 9
-"""Groups that are drawn; the table has all."""
+"""Maximum groups that are drawn. The table has all of them."""
 
 FEWEST = 3
-"""Items per value, on average, below which nothing can be said of a value."""
+"""Minimum items per value, on average, for a trait to be tested."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredItems:
-    """The items that repeated trainings answered: mean scores over seeds, and the traits of
-    each.
-    """
+    """Items that repeated trainings answered: mean scores over seeds, and the traits of each item."""
 
     trainings: str
     split: str
@@ -172,14 +172,14 @@ def scored_items(
             Runs without a label are left out.
     """
     labels = run_labels(runs) if labels is None else labels
-    # From the index of the store: as single files, 4,000 runs take twice as long.
+    # Read from the index of the store: reading single files takes twice as long for 4,000 runs.
     columns = ["split", "index", "score", "traits"]
     table, counts = runs.source.scored(runs.names, columns, sum(runs.table["n"].to_pylist()))
     names = dict.fromkeys(labels.values())
     places = {label: place for place, label in enumerate(names)}
     split_column = table["split"].cast(pa.string()).combine_chunks().dictionary_encode()
     splits = split_column.dictionary.to_pylist()
-    # The group of a row as one number; -1 for rows of runs without a label.
+    # Index of each row's group, or -1 for runs without a label.
     of_run = np.array([places.get(labels.get(run, ""), -1) for run in runs.names], np.int64)
     label_codes = np.repeat(of_run, counts)
     split_codes = array_of(split_column.indices)
@@ -189,7 +189,7 @@ def scored_items(
     codes = label_codes * len(splits) + split_codes
     scores = whole_array(table["score"])
     index = whole_array(table["index"])
-    # Rows sorted by group once: a mask for each group would take groups × rows.
+    # Rows are sorted by group once. A mask for each group would cost groups × rows.
     rows = np.flatnonzero(np.isfinite(scores) & (label_codes >= 0))
     rows = rows[np.argsort(codes[rows], kind="stable")]
     present, starts = np.unique(codes[rows], return_index=True)
@@ -205,8 +205,10 @@ def scored_items(
 
 
 def _item_means(index: NDArray[Any], scores: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Position of the first answer to each item, and the mean score of its answers, by index."""
-    if (index[1:] > index[:-1]).all():  # one seed: nothing to sort
+    """Position of the first answer to each item, and the mean score of all answers to it, by item
+    index.
+    """
+    if (index[1:] > index[:-1]).all():  # a single seed needs no sorting
         return np.arange(len(index)), scores
     _, first, items = np.unique(index, return_index=True, return_inverse=True)
     return first, np.bincount(items, scores) / np.bincount(items)
@@ -343,7 +345,8 @@ def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Find
         if column != IN_TRAINING
     ]
     table = runs.accuracy(by=by, split=split or None)
-    # Whatever else tells rows apart: splits, and the settings in which recipes and learners vary.
+    # Everything else that distinguishes rows: splits, and the settings in which recipes and
+    # learners vary.
     apart = [name for name in table.columns[: table.columns.index("mean")] if name not in by]
     cells = list(table)
     if cross == IN_TRAINING:
@@ -377,15 +380,14 @@ def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Find
 
 
 IN_TRAINING = "in-training"
-"""Value of `cross` beside traits: whether the training data of a run have the trait's value.
-"""
+"""Value of `cross` that means: whether the training data of a run have the trait's value."""
 
 
 def _with_training(
     runs: Runs, rows: Sequence[Mapping[str, Any]], trait: str, same: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Rows with a column that tells if training has their value of a trait. Rows whose training
-    data are not here are left out.
+    """Rows with a column that states whether training has their value of a trait. Rows whose
+    training data are missing are dropped.
     """
     trained = {
         digest: _trained_values(data, trait) for digest, data in stored_datasets(runs).items()
@@ -423,8 +425,8 @@ def _trained_values(data: Dataset, trait: str) -> set[str]:
 
 
 def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[str]:
-    """Yield the mean over all items whose value of the trait occurs in training, and over the
-    others.
+    """Yield the mean over all items whose value of the trait occurs in training, and the mean over
+    the others.
     """
     for trainings in dict.fromkeys(row["trainings"] for row in rows):
         parts = []
@@ -443,7 +445,7 @@ def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[
 
 
 def _label(row: Mapping[str, Any], apart: Sequence[str]) -> str:
-    """Label of a panel: learner and recipe, and whatever else distinguishes rows."""
+    """Label of a panel: learner, recipe, and everything else that distinguishes rows."""
     further = [
         f"{name.partition('.')[2] or name} {short_value(row[name])}"
         for name in apart

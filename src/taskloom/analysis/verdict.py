@@ -8,7 +8,7 @@ standard deviation between trainings exceeds 0.15. In this order:
 2. The whole interval lies within the margin: **agrees**. A difference may be significant and still
    too small to matter.
 3. The whole interval lies on one side of 0, by more than the paper's rounding: **disagrees**.
-4. Otherwise **inconclusive**: these trainings fit both "the same" and "different".
+4. Otherwise **inconclusive**: the data are compatible with both.
 
 The intervals, with their coverage in simulations of skewed seeds
 (`tests/analysis/test_verdict.py`):
@@ -25,7 +25,7 @@ The intervals, with their coverage in simulations of skewed seeds
   Wilson's ends fall below 0.94 for some shares.
 * Numbers with an interval of their own (`judge_estimate`: slopes): Newcombe's interval from that.
 
-Numbers that no training made (`judge_number`: parameter counts, sizes of datasets) agree if they
+Numbers that need no training (`judge_number`: parameter counts, sizes of datasets) agree if they
 are equal after rounding as the paper rounds; there is no third answer.
 
 If conditions differ that the paper's file calls essential (another world, another model), comparing
@@ -49,8 +49,8 @@ from taskloom.experiments.statistics.intervals import LEVEL
 AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "inconclusive", "not comparable"
 
 DECIMALS = 3
-"""Decimals of means and shares over trainings, even if the paper has more: our intervals are not
-more precise.
+"""Maximum decimals of means and shares over trainings, even if the paper has more, because our
+intervals are not more precise.
 """
 
 
@@ -59,12 +59,12 @@ class Judgement:
     """Our number beside a published one.
 
     Attributes:
-        claim: What the number is of.
-        place: Where the paper has it.
+        claim: Description of the number.
+        place: Its place in the paper.
         ours: Our number; nan if nothing was measured.
         low: Lower end of its interval; nan if there is none.
         high: Its upper end.
-        seeds: Trainings that ours rests on; 0 for a number that no training made.
+        seeds: Number of trainings behind ours; 0 for a number that needs no training.
         published: The published number.
         published_text: As the paper writes it, with its standard deviation.
         difference: Ours - published.
@@ -72,7 +72,7 @@ class Judgement:
         difference_high: Its upper end.
         verdict: `agrees`, `disagrees`, `inconclusive` or `not comparable`.
         conditions: What differs from the paper's conditions, a sentence each.
-        decimals: How many the number is shown with.
+        decimals: Number of decimals to show.
         unit: Unit that `seeds` counts; `tasks` if the number is a mean over tasks, each of which
             was trained.
         margin: Largest difference that counts as agreement; nan for numbers that are compared after
@@ -146,9 +146,9 @@ def judge_mean(
         number: The published mean.
         claim: What it is of; by default what the number says.
         conditions: What differs from the paper's conditions.
-        comparable: False where an essential condition differs.
-        level: Of the intervals.
-        unit: What the trainings differ in: `seeds`, or `tasks`.
+        comparable: False if an essential condition differs.
+        level: Confidence level of the intervals.
+        unit: Unit over which the trainings vary: `seeds` or `tasks`.
         their_ends: Interval of the published number over the things that it is a share of. It adds
             to the spread of trainings, which is ours, and counts in place of a published standard
             deviation.
@@ -178,15 +178,15 @@ def judge_mean(
 def _between_means(
     scores: Sequence[float], number: PublishedNumber, published_sd: float, level: float
 ) -> tuple[float, float]:
-    """Interval of the difference to a published mean with its spread: the wider of Welch's and the
-    pooled one.
+    """Interval of the difference from a published mean with a standard deviation: the wider of
+    Welch's and the pooled one.
     """
     n, m = len(scores), number.n
     ours = max(stdev(scores), number.rounding)
     theirs = max(published_sd, number.rounding)
     a, b = ours**2 / n, theirs**2 / m
-    # A spread of one number is its standard error, over tasks. How many they are is not stated, so
-    # it gets our freedom.
+    # The spread of a single number is its standard error over tasks, whose number is not published,
+    # so it gets our degrees of freedom.
     their_df = m - 1 if m > 1 else n - 1
     df = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / their_df)
     half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
@@ -201,18 +201,18 @@ def _between_means(
 def _as_one_more_training(
     scores: Sequence[float], number: PublishedNumber, level: float
 ) -> tuple[float, float]:
-    """Interval of the difference to a published number without a spread, which is taken to have
-    ours.
+    """Interval of the difference from a published number without a standard deviation, which is
+    assumed to be ours.
 
-    The only spread that is known is that of our n scores, so there are n - 1 degrees of freedom.
+    The only known spread is that of our n scores, so there are n - 1 degrees of freedom.
     """
     n, mean = len(scores), fmean(scores)
     quantile = t_quantile(0.5 + level / 2, n - 1)
     half = quantile * max(stdev(scores), number.rounding) * math.sqrt(1 / n + 1 / number.n)
     low, high = mean - half, mean + half
     if number.n == 1 and min(scores) >= 0 and max(scores) <= 1:
-        # Accuracies near 0 or 1 are skewed, and three of them often look alike. The arcsine evens
-        # out their variance.
+        # Accuracies near 0 or 1 are skewed, and three of them are often nearly equal. The arcsine
+        # stabilises their variance.
         angles = [math.asin(math.sqrt(score)) for score in scores]
         reach = quantile * stdev(angles) * math.sqrt(1 + 1 / n)
         centre = fmean(angles)
@@ -232,7 +232,7 @@ def judge_share(
     comparable: bool = True,
     level: float = LEVEL,
 ) -> Judgement:
-    """Judge a share of our trainings (those that succeeded) against a published share of `number.n`
+    """Judge the share of our trainings that succeeded against a published share of `number.n`
     trainings.
 
     Args:
@@ -269,8 +269,8 @@ def judge_estimate(
     comparable: bool = True,
     unit: str = "seeds",
 ) -> Judgement:
-    """Judge a number that comes with an interval of its own, such as a slope; the interval of the
-    difference is Newcombe's.
+    """Judge a number that has its own interval, such as a slope. The interval of the difference is
+    Newcombe's.
 
     Args:
         value: Our number.
@@ -297,15 +297,16 @@ def judge_number(
     conditions: Sequence[str] = (),
     tolerance: float = 0.0,
 ) -> Judgement:
-    """Judge a number that needs no training: it agrees if it is the published one after the paper's
-    rounding.
+    """Judge a number that needs no training. It agrees if it equals the published one after the
+    paper's rounding.
 
     Args:
         value: Our number.
         number: The published one.
         claim: What it is of.
         conditions: What differs from the paper's conditions.
-        tolerance: A larger difference that counts as agreement, for numbers that sampling makes.
+        tolerance: Larger difference that still counts as agreement, for numbers that depend on
+            sampling.
     """
     close = abs(value - number.value) <= max(number.rounding, tolerance) * (1 + 1e-9)
     gap = value - number.value
@@ -319,7 +320,7 @@ def judge_number(
 
 
 def verdict(low: float, high: float, number: PublishedNumber) -> str:
-    """Verdict on an interval of the difference; the rule is at the head of this module."""
+    """Verdict from the interval of the difference, by the rule at the head of this module."""
     if math.isnan(low) or math.isnan(high):
         return OPEN
     if -number.margin <= low and high <= number.margin:
@@ -371,7 +372,7 @@ def _with_interval(value: float, low: float, high: float, decimals: int, sign: s
 
 
 def _rounded(value: float, decimals: int, sign: str) -> str:
-    """Format a number; what rounds to zero has no minus.
+    """Format a number, without a minus sign if it rounds to zero.
 
     >>> _rounded(-0.0004, 3, "+"), _rounded(-0.4, 0, ""), _rounded(-0.02, 2, "+")
     ('+0.000', '0', '-0.02')

@@ -1,4 +1,4 @@
-"""The command line. Everything it does can be done from Python."""
+"""The command line. Everything it does is also available from Python."""
 
 from __future__ import annotations
 
@@ -57,47 +57,44 @@ COMMANDS: dict[str, str] = {
     "doctor": "tasks.doctor",
     "serve-env": "servers.serve_env",
 }
-"""The module and function of each command, in the order in which --help lists them; imported when
-they are needed.
+"""Module and function of each command, in the order of --help. Modules are imported when their
+command is called.
 """
 
 FLAGS_COMMAND = "collect flags"
-"""The hidden command for the options that became actions of `collect`: they can be combined, so
-that no action replaces them.
+"""Hidden command for the old options of `collect` that became actions. They can be combined, so no
+single action replaces them.
 """
 
 PLAIN = {"show", "apply", "make", "verify"}
-"""Commands that multiply no matrices, so that they need no threads for that."""
+"""Commands that multiply no matrices and so need no BLAS threads."""
 
 HIDDEN = {FLAGS_COMMAND: "servers.flags"}
 """Commands that --help does not list."""
 
 GROUPS = {
     "runs": (
-        "Everything about finished runs: scores, paired tests, one page, new scores without the"
-        " model"
+        "Work with finished runs: scores, paired tests, a report, rescoring without the model"
     ),
     "collect": (
-        "Collect tasks with a group of people: a local web app over your own documents, as ZEST was"
-        " collected"
+        "Collect tasks with a group: a local web app over your own documents, as ZEST was collected"
     ),
 }
-"""Commands with actions as words, and the line about each."""
+"""Commands that have actions (`runs show`), each with its line in --help."""
 
-# Commands that were renamed: the old words still work, and one line on standard error names the new
-# ones.
+# Renamed commands. The old names still work, and a line on standard error names the new one.
 
 MOVED = {"compare": "runs compare", "report": "runs report", "rescore": "runs rescore"}
-"""Commands that became actions of a group."""
+"""Old commands that became actions of a group."""
 
 ACTIONS = {
     "runs": ("show", "compare", "report", "rescore", "verify"),
     "collect": ("new", "demo", "status", "check", "log", "export", "recover", "serve"),
 }
-"""Commands with actions as words."""
+"""Actions of each command that has some."""
 
 WITHOUT_ACTION = {"runs": "show", "collect": "serve"}
-"""What a group did when it was a single command."""
+"""Action that runs if a group is called without one, as when it was a single command."""
 
 HELP = frozenset({"-h", "--help"})
 
@@ -111,17 +108,17 @@ REMEDIES = {
 }
 
 GIVEN = "given"
-"""The parameter of a command that takes the options of suites: from their names to what was typed.
-The command line shows the options of every suite that is installed, and of the suite whose path is
-on the line.
+"""Name of the parameter that receives the options of suites, as a mapping from name to value as
+typed. --help shows the options of every installed suite, and those of a suite whose file is on the
+command line.
 """
 
-INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
+INTERRUPTED = "interrupted; finished work is kept: rerun the command to resume"
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
-    """Return the command that is called, with the options that suites add to it; all commands where
-    none is called by name.
+    """Return the command that is called, with the options that suites add to it. Return all
+    commands if none is named.
     """
     app = typer.Typer(
         invoke_without_command=True,
@@ -132,8 +129,7 @@ def app_for(arguments: list[str]) -> typer.Typer:
     )
     before = _options_before(arguments)
     line = arguments[len(before) :]
-    # `--help` of the whole program, a misspelled command and the shell's completion need all of
-    # them.
+    # `--help` of the whole program, a misspelled command and shell completion need all commands.
     only = _called(line) if VERBOSE.issuperset(before) else []
     groups: dict[str, typer.Typer] = {}
     for name in only or COMMANDS:
@@ -151,7 +147,7 @@ def app_for(arguments: list[str]) -> typer.Typer:
 
 
 def _called(line: list[str]) -> list[str]:
-    """Return the command that a line calls, with its action, or all commands of a group; nothing if
+    """Command that the arguments name, including its action, or all commands of a group. Empty if
     there is no such command.
     """
     known = COMMANDS | HIDDEN
@@ -162,10 +158,10 @@ def _called(line: list[str]) -> list[str]:
 
 
 class _Command(TyperCommand):
-    """A command whose usage line has arguments as manuals write them: NAME, [NAME], [NAME]..."""
+    """A command whose usage line writes arguments as man pages do: NAME, [NAME], [NAME]..."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the pieces of the usage line; Typer would write {NAME}."""
+        """Return the parts of the usage line. Typer would write {NAME}."""
         arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
         return [self.options_metavar or "", *map(_usage_of, arguments)]
 
@@ -176,8 +172,8 @@ def _usage_of(argument: Any) -> str:
 
 
 def _summary(function: Callable[..., None]) -> str:
-    """Return the first sentence of a command's docstring, for the list of commands, where Typer
-    would cut it.
+    """First sentence of a command's docstring, for the list of commands. Typer would cut it in the
+    middle.
     """
     first = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
     return first.partition(". ")[0].removesuffix(".")
@@ -190,7 +186,7 @@ def _function(name: str) -> Callable[..., None]:
 
 
 def _options_before(arguments: list[str]) -> list[str]:
-    """Return the options of the whole program, which stand before the command."""
+    """Options of the program itself, which come before the command."""
     return list(itertools.takewhile(lambda word: word.startswith("-"), arguments))
 
 
@@ -215,7 +211,7 @@ def _whole_program(
         typer.Option(
             "-v",
             "--verbose",
-            help="Print the traceback of an error, and how long the command took.",
+            help="Print tracebacks of errors, and the time that the command took.",
         ),
     ] = False,
 ) -> None:
@@ -227,7 +223,7 @@ def _whole_program(
 def command_of(
     name: str, function: Callable[..., None], arguments: list[str]
 ) -> Callable[..., None]:
-    """Return the function of a command with suites' options in the place of its parameter `given`.
+    """Return a command's function with the options of suites in place of its parameter `given`.
 
     Args:
         name: The command.
@@ -243,7 +239,7 @@ def command_of(
     helps = (
         _helps(name, arguments) if arguments[:1] == [name] and _wants_more(hints, arguments) else {}
     )
-    kind: Any = bool if name == "show" else str | None  # Views are flags.
+    kind: Any = bool if name == "show" else str | None  # Keyword views are flags.
     added = {
         option: Annotated[kind, typer.Option(f"--{option.replace('_', '-')}", help=help)]
         for option, help in helps.items()
@@ -277,16 +273,16 @@ def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
 
 
 def _option_names(part: Any) -> list[str]:
-    """Return the names of an option; Typer takes the first of them for the default until it reads
-    the annotation.
+    """Names of an option. Until Typer reads the annotation, the first name is in the place of the
+    default.
     """
     names = [getattr(part, "default", None), *(getattr(part, "param_decls", None) or ())]
     return [name for name in names if isinstance(name, str) and name.startswith("-")]
 
 
 def _helps(command: str, arguments: list[str]) -> dict[str, str]:
-    """Return the options of a command with their help; options of one name in several suites are
-    one option.
+    """Options of a command with their help. Options of the same name in several suites are one
+    option.
     """
     from taskloom.core.registry import SUITES, is_python, load_file
 
@@ -294,7 +290,7 @@ def _helps(command: str, arguments: list[str]) -> dict[str, str]:
         arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word in ("-o", "--out")
     }
     for word in (word for word in arguments if is_python(word) and word not in written):
-        with suppress(TaskloomError):  # the command itself reports what is wrong with the file
+        with suppress(TaskloomError):  # The command itself reports errors in the file.
             load_file(Path(word.partition("::")[0]))
     helps: dict[str, list[str]] = {}
     for suite in SUITES:
@@ -307,18 +303,19 @@ def _helps(command: str, arguments: list[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run the console script: every foreseen problem is one sentence on standard error and exit
-    status 2.
+    """Entry point of the console script. Every expected problem is printed as one sentence on
+    standard error, with exit status 2.
     """
-    # A command creates many objects that last and little garbage. Python's default threshold of 700
-    # would search them more than a hundred times before the command begins. These two settings save
-    # 18 % of `show ctl/A` and 11 % of `make ctl/A`.
+    # A command creates many long-lived objects and little garbage. With Python's default threshold
+    # of 700 the collector would scan them more than a hundred times before the command starts.
+    # These two settings save 18 % of `show ctl/A` and 11 % of `make ctl/A`.
     gc.set_threshold(50_000)
     if not PLAIN.isdisjoint(sys.argv[1:2]):
-        # NumPy's BLAS starts a thread per core when it is imported: 30 % of `show ctl/A`.
+        # On import, NumPy's BLAS starts one thread per core, which is 30 % of the time of `show
+        # ctl/A`.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = run(sys.argv[1:])
-    gc.freeze()  # everything in memory ends with the process, so it needn't be searched once more
+    gc.freeze()  # All memory is freed at exit, so a last collection would be wasted.
     sys.exit(status)
 
 
@@ -337,12 +334,12 @@ def run(arguments: list[str]) -> int:
 
 
 def todays(arguments: list[str]) -> tuple[list[str], str]:
-    """Return a command line in the words of today, and a hint; the hint is empty if it was in them
-    already.
+    """Replace old names of commands by current ones. Returns the arguments and a hint, which is
+    empty if nothing was replaced.
     """
     before = 0
     while before < len(arguments) and arguments[before].startswith("-"):
-        before += 1  # options of the whole program
+        before += 1  # options of the program itself
     line = arguments[before:]
     command, rest = (line[0], line[1:]) if line else ("", [])
     new = _replacement(command, rest)
@@ -358,7 +355,7 @@ def todays(arguments: list[str]) -> tuple[list[str], str]:
 
 
 def _replacement(command: str, rest: list[str]) -> str:
-    """Return the words that replace a command, or nothing if they are today's."""
+    """Current name of an old command. Empty if the name is current."""
     if command in MOVED:
         return MOVED[command]
     if command not in ACTIONS or (rest and rest[0] in ACTIONS[command]):
@@ -371,19 +368,18 @@ def _replacement(command: str, rest: list[str]) -> str:
 
 
 def _flags(rest: list[str]) -> list[str]:
-    """Return the actions of `collect` that are typed as options."""
+    """Actions of `collect` that are written as options, as they once were."""
     typed = {word.partition("=")[0] for word in rest}
     return [action for action in ACTIONS["collect"] if f"--{action}" in typed]
 
 
 def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> int:
-    """Run one command line; `explain` is called where an error is about to be put into one
-    sentence.
-    """
+    """Run one command line. `explain` is called before an error is reduced to one sentence."""
     try:
         result: Any = app_for(arguments)(arguments, prog_name="taskloom", standalone_mode=False)
         if sys.stdout is not None:
-            sys.stdout.flush()  # a full disk or a closed pipe shows here, not in silence at the end
+            # A full disk or a closed pipe is reported here rather than silently at exit.
+            sys.stdout.flush()
     except ParameterError as error:
         explain()
         return _say(f"--{error.parameter.replace('_', '-')} {error.problem}", 2)
@@ -395,35 +391,35 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     except BrokenPipeError:
         return _reader_gone()
     except SystemExit as error:
-        # Rich and Typer end the program with status 1 where a pipe is closed; with us that status
-        # says that something was found.
+        # If a pipe is closed, Rich and Typer exit with status 1, which in Taskloom means that a
+        # check found something.
         if isinstance(error.__context__, BrokenPipeError):
             return _reader_gone()
         raise
     except OSError as error:
-        # A full disk, a missing right, a folder in a file's place: the system's own words and the
-        # path say it best.
+        # For a full disk, a missing permission or a file in place of a folder, the system's message
+        # and the path are the best explanation.
         explain()
         return _say(_of_system(error), 2)
     except UnicodeError as error:
-        return _say(f"a name or a text holds characters that cannot be written here ({error})", 2)
+        return _say(f"a name or text contains characters that cannot be written here ({error})", 2)
     except MemoryError:
         return _say(f"out of memory; {_smaller(arguments)}", 2)
     except Exception as error:
-        # Typer brings its own copy of click in some versions, so its errors are known by what they
-        # can do.
+        # Some versions of Typer bundle their own click, so its errors are recognised by their
+        # methods.
         if type(error).__name__ == "Abort":
             return _say(INTERRUPTED, 130)
         if not hasattr(error, "format_message"):
             raise
         return _say(error.format_message() + _hint(error), 2)
-    if result == 130:  # Typer turns Ctrl-C into this status, in silence
+    if result == 130:  # Typer turns Ctrl-C into this status without a message.
         return _say(INTERRUPTED, 130)
     return result if isinstance(result, int) else 0
 
 
 def _smaller(arguments: list[str]) -> str:
-    """How to make a command need less memory."""
+    """Advice on how to make a command use less memory."""
     called = _called(arguments[len(_options_before(arguments)) :])
     own = inspect.signature(_function(called[0])).parameters if len(called) == 1 else {}
     options = [f"--{name.replace('_', '-')}" for name in ("workers", "shard_rows") if name in own]
@@ -431,9 +427,7 @@ def _smaller(arguments: list[str]) -> str:
 
 
 def _of_system(error: OSError) -> str:
-    """A sentence for an error of the operating system: the file that was asked for, the reason and
-    a remedy.
-    """
+    """One sentence for an error of the operating system: the file, the reason and a remedy."""
     from taskloom.core.files import final_path
 
     where = f"{final_path(Path(str(error.filename)))}: " if error.filename else ""
@@ -442,12 +436,9 @@ def _of_system(error: OSError) -> str:
 
 
 def _reader_gone() -> int:
-    """Return the status of a command whose reader (head, less) has left: that is not an error of
-    ours.
-    """
+    """Exit status if the reader of a pipe (head, less) has closed it, which is not our error."""
     with suppress(OSError, ValueError, AttributeError):
-        # What is still in the buffer goes nowhere, or the interpreter would complain of it at its
-        # end.
+        # Discard what is still in the buffer. Otherwise the interpreter would report it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -456,11 +447,13 @@ def _hint(error: Any) -> str:
     context = getattr(error, "ctx", None)
     if context is not None and getattr(error, "option_name", "") in VERBOSE:
         return f" here: it goes before the command, as in '{_before_command(context.command_path)}'"
-    return f" ('{context.command_path} --help' shows what there is)" if context is not None else ""
+    return (
+        f" ('{context.command_path} --help' lists what is available)" if context is not None else ""
+    )
 
 
 def _before_command(path: str) -> str:
-    """Return the words that call a command with its traceback shown.
+    """Return the command with `-v` inserted, so that it shows tracebacks.
 
     >>> _before_command("taskloom make")
     'taskloom -v make'
@@ -470,13 +463,13 @@ def _before_command(path: str) -> str:
 
 
 def _say(message: str, status: int) -> int:
-    # One sentence; what an error echoes below it (an expression with a caret under the fault) keeps
-    # its lines.
+    # Errors are one sentence. Lines that an error echoes below it (an expression with a caret) are
+    # kept.
     sentence, *echo = message.split("\n  ")
     text = "\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo])
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
-    # What a person typed is echoed, but never as an order to the terminal.
+    # Echoed input is escaped, so that it cannot control the terminal.
     print(
         "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text),
         file=sys.stderr,

@@ -26,13 +26,14 @@ def make(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="DIR", help="The dataset's folder [data/RECIPE-seedN]."
+            "-o", "--out", metavar="DIR", help="Folder of the dataset [data/RECIPE-seedN]."
         ),
     ] = None,
     seed: Seed = None,
     set: Set = None,
     workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")
+        int,
+        typer.Option("--workers", min=1, help="Number of processes; the data do not depend on it."),
     ] = 1,
     shard_rows: Annotated[
         int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")
@@ -41,25 +42,22 @@ def make(
         bool,
         typer.Option(
             "--force",
-            help=(
-                "Replace the dataset that is in the folder; files of your own there are not"
-                " touched."
-            ),
+            help=("Replace the dataset in the folder; your own files there are not touched."),
         ),
     ] = False,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")
     ] = False,
     engine: Annotated[
-        str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")
+        str, typer.Option("--engine", help="local or ray; the data do not depend on it.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")
+        str | None, typer.Option("--address", help="Address of a Ray cluster [start a local one].")
     ] = None,
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Make a dataset. Interrupted at any moment, rerun the command to resume.
+    """Make a dataset. If interrupted, rerun the command to resume.
 
     \b
     Examples:
@@ -76,7 +74,7 @@ def make(
     folder = out or making.default_folder(recipe, chosen)
     known = (
         folder / MANIFEST
-    ).is_file() and not force  # another dataset than the one that is asked for is refused
+    ).is_file() and not force  # a different dataset in the folder is refused
     data = making.make(
         recipe,
         folder,
@@ -98,33 +96,38 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="hf, lm-eval, or a format that the dataset's suite offers, for one split.",
+            help="hf, lm-eval, verifiers, verl, openrlhf, nemo-gym, or a format of the dataset's"
+            " suite (one split).",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--out", metavar="PATH", help="The file to write; a folder for hf and lm-eval."
+            "-o", "--out", metavar="PATH", help="File to write; for other tools, a folder."
         ),
     ],
     split: Annotated[
-        str | None, typer.Option("--split", help="Which split, for the formats of suites.")
+        str | None, typer.Option("--split", help="Split to export, for formats of suites.")
     ] = None,
     extract: Annotated[
-        str, typer.Option("--extract", help="For lm-eval: how answers are cut out of replies.")
+        str,
+        typer.Option(
+            "--extract",
+            help="For other tools except hf: how answers are extracted from replies.",
+        ),
     ] = EXTRACT,
     variants: Annotated[
         str,
         typer.Option("--as", help="For lm-eval: choice, generation, or both."),
     ] = "both",
     licence: Annotated[
-        str | None, typer.Option("--licence", help="For hf: the licence, for the card (SPDX name).")
+        str | None,
+        typer.Option("--licence", help="For hf: SPDX name of the licence, for the dataset card."),
     ] = None,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write a dataset for another tool (hf, lm-eval), or a split in another format, which a suite
-    offers.
+    """Write a dataset for another tool, or one split in a format of its suite.
 
     \b
     Examples:
@@ -132,6 +135,8 @@ def export(
       $ taskloom export stories --split train --format babi -o qa1.txt
       $ taskloom export stories --split train --format squad -o qa1.json --json
       $ taskloom export stories --format lm-eval -o tasks
+      $ taskloom export stories --format verifiers -o babi-stories
+      $ taskloom export stories --format verl -o verl-stories
     """
     from taskloom import verbs
 
@@ -154,21 +159,22 @@ def export(
 def verify(
     folder: Folder,
     every: Annotated[
-        bool, typer.Option("--every", "--all", help="Prove every row, not a sample.")
+        bool, typer.Option("--every", "--all", help="Check every row instead of a sample.")
     ] = False,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
-    """Prove a dataset: its bytes, its answers by the second solver, and its rows made again.
+    """Verify a dataset: its checksums, its answers by a second solver, and its rows by generating
+    them again.
 
     \b
     Examples:
       $ taskloom verify my-data
       $ taskloom verify my-data --all --json
 
-    Rows are made again from the recipe and the seed and compared in every column; status 1 if a row
-    or an answer differs. A dataset of a task file or a ZEST domain of your own is proved when you
-    name that file: --task FILE.
+    Rows are generated again from the recipe and the seed, and every column is compared. Exit status
+    1 if a row or an answer differs. For a dataset of your own task file or ZEST domain, name that
+    file: --task FILE.
     """
     from taskloom.data import verify as verifying
 
@@ -192,32 +198,35 @@ def audit(
         str,
         typer.Argument(
             metavar="DIR|scorers",
-            help="A dataset's folder, or the word scorers (./scorers is a folder).",
+            help="Folder of a dataset, or the word scorers (./scorers is a folder).",
         ),
     ],
     recipe: Annotated[
         list[str] | None,
         typer.Option(
-            "--recipe", metavar="RECIPE", help="With scorers: a recipe whose scorer is tried, too."
+            "--recipe", metavar="RECIPE", help="With scorers: also test the scorer of this recipe."
         ),
     ] = None,
     extract: Annotated[
         str,
         typer.Option(
             "--extract",
-            help="With scorers: how answers are cut out of replies, e.g. last-line or tag:answer.",
+            help=(
+                "With scorers: how answers are extracted from replies, e.g. last-line or"
+                " tag:answer."
+            ),
         ),
     ] = "final",
     as_json: Json = False,
 ) -> None:
-    """Certify a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage,
-    divergence; status 1 on a leak.
+    """Audit a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage, divergence.
+    Exit status 1 if there is a leak.
 
-    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.csv, SPLIT.parquet or SPLIT/*.parquet
-    with `input` and `targets`.
+    DIR may also be any folder of SPLIT.jsonl, SPLIT.csv, SPLIT.parquet or SPLIT/*.parquet with
+    `input` and `targets`.
 
-    With the word scorers: how often each scorer refuses right answers and accepts wrong ones, in
-    the forms that models write.
+    With the word scorers: how often each scorer rejects right answers and accepts wrong ones, in
+    the forms in which models write them.
 
     \b
     Examples:
@@ -247,7 +256,7 @@ def audit(
 
 
 def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) -> None:
-    """Print the end of `taskloom make`; `known` where the dataset was there before."""
+    """Print the result of `taskloom make`. `known` is true if the dataset already existed."""
     m = data.manifest
     if as_json:
         splits = {
@@ -284,7 +293,7 @@ def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) 
 
 
 def print_exported(entry: dict[str, Any], sentence: str, as_json: bool) -> None:
-    """Print the end of `taskloom export`."""
+    """Print the result of `taskloom export`."""
     if as_json:
         emit(entry)
     else:
@@ -344,7 +353,7 @@ def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:
         "extracted",
         "judged wrongly after extraction",
     )
-    title = "right answers refused and wrong ones accepted: as they stand, and extracted"
+    title = "right answers rejected and wrong ones accepted: unchanged, and after extraction"
     out = console()
     out.print(table(heads, rows, f"{title} by '{scorers[0].extract}'"))
     out.print(

@@ -26,31 +26,34 @@ def run(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="EXPERIMENT", help="A YAML file, or one that comes with Taskloom: ctlpp-small."
+            metavar="EXPERIMENT", help="A YAML file, or the name of a packaged one: ctlpp-small."
         ),
     ],
     store: Annotated[
         Path | None,
         typer.Option(
-            "--store", metavar="DIR", help="The folder of the runs [runs, or as the file says]."
+            "--store", metavar="DIR", help="Folder of the runs [as in the file, or runs]."
         ),
     ] = None,
     engine: Engine = "local",
     workers: Workers = None,
     address: Annotated[
         str | None,
-        typer.Option("--address", help="Address of a Ray cluster [a local one is started]."),
+        typer.Option("--address", help="Address of a Ray cluster [start a local one]."),
     ] = None,
     tracker: Annotated[
-        str | None,
-        typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow."),
+        list[str] | None,
+        typer.Option(
+            "--tracker",
+            help="Also log finished runs to trackio, wandb or mlflow. Repeatable.",
+        ),
     ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
             "--limit",
             min=1,
-            help="Answer at most so many examples of each split [as the file says, or all].",
+            help="Maximum examples to answer in each split [as in the file, or all].",
         ),
     ] = None,
     until: Annotated[
@@ -59,8 +62,8 @@ def run(
             "--until",
             metavar="WIDTH|decided",
             help=(
-                "Ask models that need no training until the 95 % interval is at most ± WIDTH, or"
-                " until one of two models (or a model against chance) is better."
+                "Query models that need no training until the 95 % interval is at most ± WIDTH, "
+                "or until one of two models (or one model, against chance) is better."
             ),
         ),
     ] = None,
@@ -69,7 +72,10 @@ def run(
         typer.Option(
             "--budget",
             metavar="5usd|1Mtok|2000items",
-            help="Ask at most so much; what is left goes to the most uncertain run.",
+            help=(
+                "Maximum number of queries. Those that remain go to the run with the widest"
+                " interval."
+            ),
         ),
     ] = None,
     dry_run: OnlyPlan = False,
@@ -78,7 +84,7 @@ def run(
     """Run an experiment: recipes x learners x seeds. Rerun the command to resume after an
     interruption.
 
-    Exit status 1 when runs failed; rerun the command to retry just those.
+    Exit status 1 if runs failed. Rerunning the command retries only those.
 
     \b
     Examples:
@@ -100,11 +106,11 @@ def run(
         print_plan(api.dry_run(experiment, store), as_json)
         return
     if engine == "ray" and address:
-        # Said before, since Ray ends the program of a cluster whose head has died, without a chance
-        # for a last word.
+        # Printed at the start, because Ray ends the program without warning if the head of its
+        # cluster dies.
         typer.echo(
-            f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing"
-            " finished is lost; start a cluster again and rerun the command to resume.",
+            f"On the Ray cluster at {address}. If its head dies, Ray ends this program. Finished "
+            f"runs are kept: start a cluster again and rerun the command to resume.",
             err=True,
         )
     with progress.display() as watch:
@@ -114,7 +120,7 @@ def run(
             engine=engine,
             workers=workers,
             address=address,
-            tracker=tracker,
+            tracker=tracker or (),
             watch=watch,
         )
     command = f"taskloom run {file}"
@@ -131,48 +137,48 @@ def run(
 
 
 def power(
-    gap: Annotated[
-        float, typer.Option("--gap", help="The difference in accuracy that should be found.")
-    ],
+    gap: Annotated[float, typer.Option("--gap", help="Difference in accuracy to detect.")],
     accuracy: Annotated[
         float,
-        typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap."),
+        typer.Option("--accuracy", help="Accuracy of one learner; the other's is accuracy + gap."),
     ],
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")
+        int | None, typer.Option("--seeds", min=1, help="Number of seeds per learner.")
     ] = None,
     examples: Annotated[
-        int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")
+        int | None,
+        typer.Option("--examples", min=1, help="Number of examples that each run answers."),
     ] = None,
     seed_sd: Annotated[
-        float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")
+        float, typer.Option("--seed-sd", help="Standard deviation of accuracy across seeds.")
     ] = 0.0,
     paired_correlation: Annotated[
         float,
         typer.Option(
             "--paired-correlation",
-            help="Correlation of the learners' answers to an item; 0 if their items differ.",
+            help=(
+                "Correlation between the learners' answers to the same item; 0 if their items"
+                " differ."
+            ),
         ),
     ] = 0.0,
     seed_correlation: Annotated[
         float | None,
         typer.Option(
             "--seed-correlation",
-            help="Correlation of two seeds' answers to an item [(1 + paired) / 2].",
+            help="Correlation between two seeds' answers to the same item [(1 + paired) / 2].",
         ),
     ] = None,
     wanted: Annotated[
-        float, typer.Option("--power", help="How often a gap should be found.")
+        float, typer.Option("--power", help="Power: probability of detecting the gap.")
     ] = 0.8,
     alpha: Annotated[
         float,
-        typer.Option(
-            "--alpha", help="Significance level: how often a gap that is not there may be found."
-        ),
+        typer.Option("--alpha", help="Significance level (false-positive rate)."),
     ] = 0.05,
     as_json: Json = False,
 ) -> None:
-    """Compute how many examples and seeds it takes to see a gap between two learners.
+    """Compute how many examples and seeds are needed to detect a gap between two learners.
 
     \b
     Examples:
@@ -189,11 +195,11 @@ def power(
 
 
 MOST_REASONS = 20
-"""Reasons of failures that are printed."""
+"""Maximum reasons for failures to print."""
 
 
 def print_plan(plan: DryRun, as_json: bool, further: Mapping[str, Any] | None = None) -> None:
-    """Print the plan of `taskloom run --dry-run`; `further` are keys of the JSON."""
+    """Print the plan of `taskloom run --dry-run`. `further` has additional keys for the JSON."""
     if as_json:
         rows = [
             {
@@ -222,12 +228,12 @@ def print_plan(plan: DryRun, as_json: bool, further: Mapping[str, Any] | None = 
 
 
 TASK = "recipe.task"
-"""The field of a run on one of the tasks of a recipe. A plan counts them: a line for each of a
-hundred tasks hides the others.
+"""Field with the task of a run. If a recipe has many tasks, the plan counts them instead of
+printing a line for each.
 """
 
 LISTED = 2
-"""Values of a list that a plan names; of a longer one it names the first."""
+"""Number of values of a list that a plan prints. Of a longer list it prints the first."""
 
 
 PLAN_HEADS = (
@@ -241,11 +247,11 @@ PLAN_HEADS = (
 )
 
 _Repeated = tuple[str | None, list["Cell"]]
-"""The repetitions of one run, with its task if there are several."""
+"""Repetitions of one run, with its task if there are several."""
 
 
 def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
-    """Heads and lines of a plan. Tasks have a column if there are several."""
+    """Header and rows of a plan. There is a column for tasks if there are several."""
     from taskloom.experiments.spec.cells import differing_fields
 
     kinds: dict[str, list[Cell]] = {}
@@ -272,7 +278,7 @@ def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
 
 
 def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
-    """A line of a plan, from its third column on, for tasks that differ in nothing else."""
+    """Cells of a plan's row, from the third column on, for tasks that do not differ otherwise."""
     cells = [cell for _, same in tasks for cell in same]
     shown = {name: _first_values(value) for name, value in fields.items()}
     if len(tasks) == 1 and tasks[0][0] is not None:
@@ -291,7 +297,7 @@ def _first_values(value: Any) -> Any:
 
 
 def _telling(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
-    """The fields in which rows of one recipe and learner differ, as text."""
+    """Fields in which rows of one recipe and learner differ, as text."""
     from taskloom.experiments.spec.cells import differing_fields
 
     differing = differing_fields(rows)
@@ -323,9 +329,7 @@ def _row(cell: Any) -> dict[str, Any]:
 
 
 def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
-    """Print the end of `taskloom run`: the scores, mean over seeds, and the reasons of what
-    failed.
-    """
+    """Print the result of `taskloom run`: mean scores over seeds, and why runs failed."""
     state = result.state
     table_of_runs = result.table
     runs = [table_of_runs[name] for name in result.runs]  # in the order of the experiment
@@ -350,7 +354,10 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
         groups.setdefault((run.recipe, run.learner, fields), []).append(run)
     if groups:
         console().print(_mean_scores(groups, splits), "")
-    print(f"{state.before:,} runs were there, {state.done:,} are new, in {result.store.path}")
+    print(
+        f"{state.before:,} runs were already present, {state.done:,} are new,"
+        f" in {result.store.path}"
+    )
     if state.failed:
         print(f"{len(state.failed):,} failed; '{command}' retries just those:")
         for line in _reasons(result):
@@ -358,15 +365,15 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
 
 
 MOST_SCORES = 6
-"""Maximum score columns of a summary with a row for each group of runs; with more, every split has
-a row of its own, because a terminal has no room for them.
+"""Maximum score columns of a summary that has one row per group of runs. With more, every split
+gets its own row, because a terminal is not wide enough.
 """
 
 GROUP_HEADS = ("recipe", "learner", "fields that differ", "seeds")
 
 
 def _mean_scores(groups: Mapping[tuple[str, str, str], list[Run]], splits: list[str]) -> Table:
-    """Mean scores over the seeds of each group, and those that suites compute of whole splits."""
+    """Mean scores of each group over seeds, and the scores that suites compute for whole splits."""
     runs = [run for same in groups.values() for run in same]
     answered = [item for run in runs for item in run.splits.items()]
     suite = sorted({(split, name) for split, scores in answered for name in scores.further})
@@ -385,9 +392,10 @@ def _mean_scores(groups: Mapping[tuple[str, str, str], list[Run]], splits: list[
 def _scores_by_split(
     groups: Mapping[tuple[str, str, str], list[Run]], splits: list[str], names: set[str]
 ) -> Table:
-    """A row for each split of each group.
+    """One row for each split of each group.
 
-    `official C@75` is the `C@75` of another evaluation: it has no column of its own but a row, which
+    `official C@75` is the `C@75` of another evaluation: it has no column of its own but a row,
+    which
     names the evaluation.
     """
     others = _other_evaluations(names)
@@ -412,7 +420,7 @@ def _scores_by_split(
 
 
 def _other_evaluations(names: set[str]) -> dict[str, str]:
-    """The evaluation in the name of each score that has the name of another one behind it."""
+    """Scores of another evaluation, whose name precedes that of a score (`official C@75`)."""
     others = {}
     for name in names:
         evaluation, _, plain = name.rpartition(" ")
@@ -424,7 +432,7 @@ def _other_evaluations(names: set[str]) -> dict[str, str]:
 def _without_empty(
     heads: Sequence[str], lines: Sequence[tuple[Any, ...]], places: Sequence[int]
 ) -> Table:
-    """The table of mean scores without those of the given columns that are empty."""
+    """Table of mean scores without those of the given columns that are empty."""
     empty = {place for place in places if not any(line[place] for line in lines)}
     kept = [place for place in range(len(heads)) if place not in empty]
     rows = [[line[place] for place in kept] for line in lines]
@@ -432,7 +440,7 @@ def _without_empty(
 
 
 def _reasons(result: Outcome) -> Iterator[str]:
-    """Yield a line for each reason of failures: once, however many runs it stopped."""
+    """Yield one line for each reason of failures, however many runs have it."""
     from taskloom.experiments.spec.cells import cell_names
 
     cells = {cell.run: cell for cell in result.cells}
@@ -456,7 +464,7 @@ def _reasons(result: Outcome) -> Iterator[str]:
 def print_power(
     question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool
 ) -> None:
-    """Print the answer of `taskloom power`."""
+    """Print the result of `taskloom power`."""
     from taskloom.experiments.statistics.power import plan
 
     rows = plan(question, examples, seeds)
@@ -470,13 +478,14 @@ def print_power(
     out = console()
     other = question.accuracy + question.gap
     out.print(
-        f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]"
+        f"[bold]to distinguish {question.accuracy:g} from {other:g} at alpha "
+        f"{question.alpha:g}[/bold]"
     )
     out.print(table(heads, shown))
     if any(row["seeds"] == 1 for row in rows):
         out.print(
-            "\nOne seed each compares two trained models; whether the two learners differ takes"
-            " several seeds."
+            "\nWith one seed each, this compares two trained models. Comparing the learners takes "
+            "several seeds."
         )
 
 

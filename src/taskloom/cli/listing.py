@@ -1,6 +1,4 @@
-"""Printing one suite, recipe, task, learner, scorer or study by its name, with its fields or
-settings.
-"""
+"""Prints one suite, recipe, task, learner, scorer or study, with its fields or settings."""
 
 from __future__ import annotations
 
@@ -21,11 +19,11 @@ if TYPE_CHECKING:
     from taskloom.recipe.field_table import FieldRow
 
 KINDS = ("suites", "recipes", "tasks", "learners", "scorers", "studies")
-"""What `taskloom list` lists, in its order."""
+"""Kinds of things that `taskloom list` lists, in order."""
 
 
 def listing(what: str, as_json: bool) -> None:
-    """Print what `taskloom list` lists: one kind of things, or all of them."""
+    """Print all things of one kind, or all kinds."""
     chosen = [what] if what else list(KINDS)
     listed = {kind: _listed(kind) for kind in chosen}
     if as_json:
@@ -61,7 +59,7 @@ def _listed(kind: str) -> list[tuple[str, str]]:
         from taskloom.analysis import STUDIES
 
         return sorted(STUDIES.descriptions(), key=lambda row: counting_order(row[0]))
-    registry.SUITES.names()  # suites make their own scorers known when they are imported
+    registry.SUITES.names()  # suites register their scorers on import
     return [(name, describe_scorer(scorer)) for name, scorer in scoring.SCORERS.items()]
 
 
@@ -69,11 +67,11 @@ HEADS = ("field", "kind", "default", "what it is")
 
 
 def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool) -> None:
-    """Print what a name stands for; an error if it stands for nothing.
+    """Print the thing that a name denotes. Raise an error if there is none.
 
     Args:
-        name: Of a suite, a recipe, a task, a learner, a scorer or a study; a file.
-        changes: Of a recipe's fields; None where there are none.
+        name: Name of a suite, recipe, task, learner, scorer or study, or a file.
+        changes: Changes of a recipe's fields; None for no changes.
         as_json: Print JSON.
         schema: Print the JSON schema of recipe files instead.
     """
@@ -99,7 +97,7 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
 
 
 def known_names() -> list[str]:
-    """Return every name that `taskloom list` knows."""
+    """All names that `taskloom list` knows."""
     from taskloom.analysis import STUDIES
     from taskloom.core import scoring
     from taskloom.core.registry import SUITES
@@ -128,12 +126,14 @@ def _scorer(name: str) -> Any:
 
     if "/" in name or "." in name:
         return None
-    SUITES.names()  # suites make their own scorers known when they are imported
+    SUITES.names()  # suites register their scorers on import
     return scoring.SCORERS.get(name)
 
 
 def _study(name: str) -> Study | None:
-    """Return the study of a name; raise where the name can only be a study's, and is none."""
+    """Find a study by name. None if the name may be something else; an error if it can only be a
+    study's and there is no such study.
+    """
     from taskloom.analysis import STUDIES
     from taskloom.core.registry import SUITES, TASKS, is_python
 
@@ -151,7 +151,7 @@ def _study(name: str) -> Study | None:
 
 
 def _study_in_file(name: str) -> Study | None:
-    """Return the study of `mine.py` or `mine.py::NAME`; a file with a task counts as the task's."""
+    """Study in `mine.py` or `mine.py::NAME`. A file that has a task counts as the task's."""
     from taskloom.analysis import STUDIES
     from taskloom.analysis.study import find_study
     from taskloom.core.registry import TASKS, load_module
@@ -163,7 +163,7 @@ def _study_in_file(name: str) -> Study | None:
 
 
 def describe_scorer(scorer: Any) -> str:
-    """Return the one line about a scorer."""
+    """One line that describes a scorer."""
     return str(getattr(scorer, "describe", "") or (type(scorer).__doc__ or "").split("\n")[0])
 
 
@@ -214,7 +214,7 @@ def _suite_card(suite: Suite, as_json: bool) -> None:
     out.print(_field_grid("fields of its recipes", suite.fields), "")
     first = next(iter(recipes), f"{suite.name}/…")
     out.print(
-        f"a recipe of your own: extends: {plain_text(first)}, then the fields; taskloom list"
+        f"your own recipe: extends: {plain_text(first)}, then the fields; taskloom list"
         f" {plain_text(suite.name)} --schema"
     )
 
@@ -249,9 +249,7 @@ def _field_grid(title: str, model: type[BaseModel]) -> Any:
 
 
 def _reach(values: Any, row: FieldRow) -> Any:
-    """Return the value of a dotted field; its default where it, or a group on the way, is left
-    out.
-    """
+    """Value of a dotted field, or its default if the field or a group above it is not set."""
     for part in row.name.split("."):
         if not isinstance(values, Mapping) or part not in values:
             return row.default
@@ -273,7 +271,7 @@ def _study_card(study: Study, name: str, as_json: bool) -> None:
 
     Args:
         study: The study.
-        name: How it was named: a study of a file by its file.
+        name: Name as typed: a study in a file is named by its file.
         as_json: Print JSON.
     """
     settings = study.setting_rows()
@@ -313,8 +311,8 @@ def _study_card(study: Study, name: str, as_json: bool) -> None:
 
 
 def _method(name: str) -> str:
-    """Return the learner in a name as experiments write it, `smollm2/prompt-tune`; any other name
-    as it is.
+    """Learner in a name that experiments write as `smollm2/prompt-tune`. Other names are returned
+    unchanged.
     """
     from taskloom.core.registry import is_python
     from taskloom.learners import LEARNERS
@@ -327,7 +325,7 @@ def _method(name: str) -> str:
 
 
 def is_learner(name: str) -> bool:
-    """True if a name is that of a learner. A file with a task counts as the task."""
+    """True if the name is a learner's. A file that has a task counts as the task's."""
     from taskloom.core.registry import TASKS, is_python, load_module
     from taskloom.learners import LEARNERS
 
@@ -340,7 +338,7 @@ def is_learner(name: str) -> bool:
 
 
 def learner_settings(learner: str, as_json: bool) -> None:
-    """Print what may be set of a learner, with defaults and meanings."""
+    """Print the settings of a learner, with defaults and meanings."""
     from taskloom.learners.config import SAMPLE, settings, size
 
     values, numbers = settings(learner), size(learner)
@@ -358,13 +356,13 @@ def learner_settings(learner: str, as_json: bool) -> None:
         console().print(table(("name", "default", "what it is"), rows, f"settings of {learner}"))
         if numbers is not None:
             console().print(
-                f"{numbers:,} trainable numbers with {SAMPLE[0]} words and {SAMPLE[1]} answers"
+                f"{numbers:,} trainable parameters with {SAMPLE[0]} words and {SAMPLE[1]} answers"
             )
 
 
 def recipe_card(recipe: Recipe, as_json: bool) -> None:
-    """Print a recipe: its tasks with what its suite knows of each, its splits, and its fields with
-    their values.
+    """Print a recipe: its tasks with their descriptions, its splits, and its fields with their
+    values.
     """
     plan = recipe.plan()
     tasks = plan.tasks
@@ -425,7 +423,7 @@ def _task_grid(
     if own is None:
         place = "task" if plan.tasks.by == "task" else f"trait '{plan.tasks.by}'"
         return (
-            f"The tasks are not listed: each example says its own, in its {place}; see taskloom"
+            f"The tasks are not listed. Each example names its own, in its {place}; see taskloom"
             f" show {plain_text(name)}"
         )
     if plan.tasks.facts is None:
@@ -447,7 +445,7 @@ def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
     rows = []
     for row in field_rows(recipe.suite.fields):
         value = None if "*" in row.name else _reach(values, row)
-        # As texts: a whole number that may also be a range is written as one.
+        # As text, because an integer field that may be a range is printed like one.
         differs = (
             "*" not in row.name and str(value) != str(row.default) and not isinstance(value, dict)
         )
@@ -460,5 +458,5 @@ def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
     return table(
         ("field", "kind", "value", "default", "what it is"),
         [r for _, r in rows],
-        "fields; a value where it is not the default",
+        "fields; values that differ from the default",
     )

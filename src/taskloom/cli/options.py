@@ -11,18 +11,18 @@ import typer
 from taskloom.core.errors import TaskloomError
 
 NOTHING: Mapping[str, str] = {}
-"""No options of suites."""
+"""Default for `given`: no options of suites."""
 
 
 def complete_recipes(typed: str) -> list[str]:
-    """Return the recipes that begin with what was typed, for the shell's completion."""
+    """Recipes that begin with the typed text, for shell completion."""
     from taskloom.recipe.recipe import names
 
     return [name for name in names() if name.startswith(typed)]
 
 
 def complete_things(typed: str) -> list[str]:
-    """Return everything that `taskloom list` knows and that begins with what was typed."""
+    """Names known to `taskloom list` that begin with the typed text, for shell completion."""
     from taskloom.cli.listing import known_names
 
     return [name for name in known_names() if name.startswith(typed)]
@@ -34,14 +34,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "--changes", metavar="KEY=VALUE", help="Change a recipe field; part of the digest."
+        "--set",
+        "--changes",
+        metavar="KEY=VALUE",
+        help="Change a field of the recipe; may be repeated. Changes the digest.",
     ),
 ]
 
 
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="Seed of the samples; the recipe's own by default.")
-]
+Seed = Annotated[int | None, typer.Option("--seed", help="Random seed [the recipe's own].")]
 
 
 RecipeName = Annotated[
@@ -63,14 +64,14 @@ TaskFile = Annotated[
         "--task",
         metavar="FILE",
         help=(
-            "The file that the dataset was made with: the Python file of its task (one that only"
-            " the dataset names is never run), or a domain of your own."
+            "File that the dataset was made with: the Python file of its task, which is never run "
+            "unless you name it, or your own domain."
         ),
     ),
 ]
 
 
-RunStore = Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the runs.")]
+RunStore = Annotated[Path, typer.Option("--store", metavar="DIR", help="Folder of the runs.")]
 
 
 Engine = Annotated[
@@ -80,33 +81,33 @@ Engine = Annotated[
 
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "--workers", min=1, help="Runs at one time; as many as there are cores by default."
-    ),
+    typer.Option("--workers", min=1, help="Number of parallel runs [number of cores]."),
 ]
 
 
 OnlyPlan = Annotated[
-    bool, typer.Option("--dry-run", help="Only print what would be run and what is there.")
+    bool, typer.Option("--dry-run", help="Only print which runs are missing and which are present.")
 ]
 
 
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        "--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."
+        "--where",
+        metavar="RULE",
+        help="Select runs: 'iid > 0.5', 'seed=0', or a learner; may be repeated.",
     ),
 ]
 
 
 Threshold = Annotated[
     float | None,
-    typer.Option("--threshold", help="Also show the share of seeds whose score is over it."),
+    typer.Option("--threshold", help="Also show the share of seeds with a score above this."),
 ]
 
 
 def of_suite(given: Mapping[str, str], command: str, suite: str) -> Mapping[str, str]:
-    """Return the options of `solve` or `score` after checking that the suite has them."""
+    """Options of a suite's `solve` or `score`, after checking that the suite has them."""
     from taskloom.core.registry import SUITES
 
     owner = SUITES.find(suite)

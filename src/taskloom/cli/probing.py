@@ -19,8 +19,9 @@ ModelName = Annotated[
     typer.Argument(
         metavar="MODEL",
         help=(
-            "FILE.py::FUNCTION, a saved learner's folder, a language model's folder or hub id, or a"
-            " learner's settings in braces; with --endpoint, a model's name there."
+            "FILE.py::FUNCTION, the folder of a saved learner, the folder or hub id of a language "
+            "model, or the settings of a learner in braces; with --endpoint, the model's name "
+            "there."
         ),
     ),
 ]
@@ -32,7 +33,9 @@ ProbedRecipe = Annotated[
 EndpointUrl = Annotated[
     str,
     typer.Option(
-        "--endpoint", metavar="URL", help="An OpenAI-compatible endpoint, up to and including /v1."
+        "--endpoint",
+        metavar="URL",
+        help="Address of an OpenAI-compatible endpoint, up to and including /v1.",
     ),
 ]
 
@@ -40,12 +43,15 @@ Sampling = Annotated[
     bool | None,
     typer.Option(
         "--sampling/--deterministic",
-        help="Whether the same question may get different answers [endpoints without temperature 0].",
+        help=(
+            "Whether the same question may get different answers [only for endpoints without"
+            " temperature 0]."
+        ),
     ),
 ]
 
 SplitName = Annotated[
-    str, typer.Option("--split", help="The split to draw from [test, or the first test split].")
+    str, typer.Option("--split", help="Split to draw items from [test, or the first test split].")
 ]
 
 
@@ -56,12 +62,13 @@ SHOWN_CHARACTERS = 70
 def falsify(
     model: ModelName,
     recipe: ProbedRecipe = "",
-    items: Annotated[int, typer.Option("--items", min=1, help="Most items to draw.")] = 500,
+    items: Annotated[int, typer.Option("--items", min=1, help="Maximum items to draw.")] = 500,
     failures: Annotated[
-        int, typer.Option("--failures", min=1, help="Wrong items after which no more are drawn.")
+        int,
+        typer.Option("--failures", min=1, help="Number of wrong items after which drawing stops."),
     ] = 10,
     questions: Annotated[
-        int, typer.Option("--questions", min=1, help="Most questions to shrink one failure.")
+        int, typer.Option("--questions", min=1, help="Maximum questions to shrink one failure.")
     ] = 500,
     endpoint: EndpointUrl = "",
     sampling: Sampling = None,
@@ -71,20 +78,21 @@ def falsify(
     replay: Annotated[
         Path | None,
         typer.Option(
-            "--replay", metavar="DIR", help="Ask the failures of an earlier search instead."
+            "--replay", metavar="DIR", help="Replay the failures of an earlier search instead."
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [falsify-MODEL]."),
+        typer.Option("-o", "--out", metavar="DIR", help="Folder for the page [falsify-MODEL]."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Find the smallest items that a model gets wrong.
 
     Items are drawn until enough answers are wrong. Each wrong item is shrunk as long as a simpler
-    one is answered wrong too. The folder has a page, and the failures as a dataset that can be
-    replayed with another model; that ends with status 1 if one of them is still answered wrong.
+    variant is answered wrong too. The output folder has a page and the failures as a dataset, which
+    can be replayed with another model. A replay exits with status 1 if an item is still answered
+    wrong.
     Rerun the command to resume after an interruption.
 
     \b
@@ -144,13 +152,13 @@ def _emit(result: Falsification | Frontier, page: Path) -> None:
 
 
 def _file_name(model: str) -> str:
-    """A name for a folder, from the model's name."""
+    """Folder name made from a model's name."""
     last = model.rpartition("::")[2].rpartition("/")[2]
     return "".join(c if c.isalnum() or c in "-." else "-" for c in last).strip("-.") or "model"
 
 
 def _end(text: str) -> str:
-    """The end of an item, where its question is."""
+    """End of an item, which has its question."""
     line = " ".join(text.split())
     return line if len(line) <= SHOWN_CHARACTERS else f"…{line[-SHOWN_CHARACTERS:]}"
 
@@ -198,15 +206,15 @@ def frontier(
         ),
     ],
     beside: Annotated[
-        str, typer.Option("--beside", metavar="MODEL", help="A second model for the picture.")
+        str, typer.Option("--beside", metavar="MODEL", help="A second model for the same figure.")
     ] = "",
     monotone: Annotated[
-        bool, typer.Option("--monotone", help="Accuracy can only fall along it.")
+        bool, typer.Option("--monotone", help="Assume that accuracy never rises along it.")
     ] = False,
     questions: Annotated[
         int,
         typer.Option(
-            "--questions", min=1, help="Most questions for each model and trait or field."
+            "--questions", min=1, help="Maximum questions for each model and trait or field."
         ),
     ] = 1_000,
     endpoint: EndpointUrl = "",
@@ -215,13 +223,14 @@ def frontier(
     set: Set = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [frontier-MODEL]."),
+        typer.Option("-o", "--out", metavar="DIR", help="Folder for the page [frontier-MODEL]."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find out where along some traits or fields a model's accuracy crosses 0.9 and 0.5.
+    """Find where along traits or fields a model's accuracy crosses 0.9 and 0.5.
 
-    Questions go to the values that are not yet clearly above or below. Rerun the command
+    Questions are spent on values whose accuracy is not yet clearly above or below. Rerun the
+    command
     to resume after an interruption.
 
     \b

@@ -1,4 +1,4 @@
-"""Scores: of predictions made elsewhere (score), and of finished runs (runs show, compare, report,
+"""Scores of predictions made elsewhere (score), and of finished runs (runs show, compare, report,
 rescore, verify).
 """
 
@@ -27,7 +27,7 @@ Gold = Annotated[
     typer.Option(
         "--gold",
         "--data",
-        help="A dataset's folder; a file where the suite has an evaluation of its own.",
+        help="Folder of a dataset; a file if the suite has its own evaluation.",
     ),
 ]
 Predictions = Annotated[
@@ -36,10 +36,10 @@ Predictions = Annotated[
         "--pred",
         "--predictions",
         help=(
-            "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
-            " Parquet with 'prediction' and, to be matched in any order, 'id' or 'index' (the"
-            " example's number from 0); or a log of Inspect (.eval) or sample file of lm-eval; of a"
-            " dataset, some of its examples are enough. - is standard input."
+            "One prediction per line, in the order of the gold examples; or JSON lines, CSV or "
+            "Parquet with 'prediction' and, for any order, 'id' or 'index' (counted from 0); or "
+            "an Inspect log (.eval) or lm-eval sample file. For a dataset, predictions for some "
+            "of its examples are enough. - is standard input."
         ),
     ),
 ]
@@ -48,48 +48,50 @@ Thresholds = Annotated[
     typer.Option(
         "--at",
         "--thresholds",
-        help="A T of C@T, in percent; 75 and 90 by default. May be repeated.",
+        help="T of C@T, in percent [75 and 90]; may be repeated.",
     ),
 ]
 Extract = Annotated[
     str,
     typer.Option(
         "--extract",
-        help="How answers are cut out of replies, e.g. final, last-line or tag:answer [as they are].",
+        help=(
+            "How answers are extracted from replies, e.g. final, last-line or tag:answer [no"
+            " extraction]."
+        ),
     ),
 ]
 
 
 def score(
-    suite: Annotated[
-        str, typer.Argument(metavar="SUITE", help="The suite or task that the examples are of.")
-    ],
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="Suite or task of the examples.")],
     gold: Gold,
     pred: Predictions,
     at: Thresholds = None,
     split: Annotated[
         str,
-        typer.Option(
-            "--split", help="Which split, when --gold is a dataset [the only one that fits]."
-        ),
+        typer.Option("--split", help="Split, if --gold is a dataset [the only one that fits]."),
     ] = "",
     by: Annotated[
-        str, typer.Option("--by", help="The trait that tells tasks apart [as the suite says].")
+        str, typer.Option("--by", help="Trait that distinguishes tasks [the suite's].")
     ] = "",
     linked: Annotated[
         str,
-        typer.Option("--linked", help="The trait that tasks of one family share, for consistency."),
+        typer.Option("--linked", help="Trait that tasks of one family share, for consistency."),
     ] = "",
     extract: Extract = "",
     details: Annotated[
-        bool, typer.Option("--details", help="With --json: every task, or what the suite adds.")
+        bool,
+        typer.Option(
+            "--details", help="With --json: also every task, or further results of the suite."
+        ),
     ] = False,
     task: TaskFile = None,
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Score predictions that were made elsewhere: mean, C@T and consistency by task, or as the
-    suite itself evaluates.
+    """Score predictions made elsewhere: mean, C@T and consistency by task, or the suite's own
+    evaluation.
 
     \b
     Examples:
@@ -104,7 +106,7 @@ def score(
     from taskloom.data import competence
 
     if task is not None:
-        load_file(task)  # its own scorer is then known
+        load_file(task)  # registers the task's own scorer
     owner = find_suite(suite)
     name = owner.name if owner else suite
     options = of_suite(given, "score", name)
@@ -116,8 +118,8 @@ def score(
         report = competence.score_dataset(data, split, pred, by, linked, thresholds, extract)
     elif by or linked:
         raise TaskloomError(
-            f"--by and --linked are for other suites; {name} knows itself which tasks belong"
-            " together"
+            f"--by and --linked are for other suites; {name} determines itself which tasks belong "
+            f"together"
         )
     elif gold.is_dir():
         data = _made_by(name, gold)
@@ -156,8 +158,8 @@ Runs = Annotated[
     typer.Argument(
         metavar="RUNS",
         help=(
-            "The folder of the runs; a file of scores, a YAML file that names predictions, or logs"
-            " of Inspect or lm_eval."
+            "Folder of the runs; or a file of scores, a YAML file that names predictions, or logs "
+            "of Inspect or lm_eval."
         ),
     ),
 ]
@@ -169,7 +171,7 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="NAME",
-        help="Also by a column, a trait of the examples, or task; may be repeated.",
+        help="Also group by a column, a trait of the examples, or task; may be repeated.",
     ),
 ]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
@@ -182,8 +184,8 @@ ChosenColumns = Annotated[
         "--columns",
         metavar="NAMES",
         help=(
-            "Columns to print, with headings if wanted: 'learner=Model,split,score'. score is the"
-            " mean with its interval."
+            "Columns to print, optionally with headings: 'learner=Model,split,score'. score is "
+            "the mean with its interval."
         ),
     ),
 ]
@@ -198,9 +200,8 @@ def show_runs(
         typer.Option(
             "--over",
             help=(
-                "What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks"
-                " [seeds+items; seeds where "
-                "scores of items are not kept]."
+                "Unit of the interval: seeds+items, seeds, items, tasks or seeds+tasks "
+                "[seeds+items; seeds if item scores were not kept]."
             ),
         ),
     ] = None,
@@ -211,20 +212,21 @@ def show_runs(
         bool,
         typer.Option(
             "--twins",
-            help="Instead of means: how often answers follow, or withstand, the edits of twins.",
+            help="Instead of means, show how often answers change with the edits of twins.",
         ),
     ] = False,
     samples: Annotated[
         bool,
         typer.Option(
-            "--samples", help="Instead: majority vote and pass@k of models with several samples."
+            "--samples",
+            help="Instead of means, show majority vote and pass@k of models with several samples.",
         ),
     ] = False,
     form: Format = "table",
     columns: ChosenColumns = "",
     as_json: Json = False,
 ) -> None:
-    """Show the scores of runs: means with intervals, by whatever runs or examples differ in.
+    """Show scores of runs: means with intervals, grouped by whatever runs or examples differ in.
 
     \b
     Examples:
@@ -242,7 +244,7 @@ def show_runs(
     elif samples:
         rows = chosen.samples(split, level=level)
     else:
-        # A column that is the same for all runs is left out unless it is asked for.
+        # A column with the same value for all runs is omitted unless it is asked for.
         asked = [name for name in _headings(columns) if name in ("recipe", "learner", "split")]
         grouped = [*(by or ()), *(name for name in asked if name not in (by or ()))]
         rows = chosen.accuracy(grouped, split, over, level, threshold)
@@ -254,15 +256,18 @@ def compare(
     a: Annotated[
         str,
         typer.Argument(
-            metavar="A", help="A learner, a recipe, or columns: 'learner=bilstm and seed=0'."
+            metavar="A",
+            help="First group: a learner, a recipe, or columns ('learner=bilstm and seed=0').",
         ),
     ],
-    b: Annotated[str, typer.Argument(metavar="B", help="The runs that are compared with them.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Second group, written in the same way.")],
     by: By = None,
     split: SomeSplits = None,
     over: Annotated[
         str,
-        typer.Option("--over", help="items: the same examples are paired; tasks: means of tasks."),
+        typer.Option(
+            "--over", help="items: pair the same examples; tasks: compare means of tasks."
+        ),
     ] = "items",
     test: Annotated[
         str, typer.Option("--test", help="auto, two-way, mcnemar, bootstrap, sign-flip or welch.")
@@ -306,7 +311,7 @@ def compare(
 def report(
     store: Runs,
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")
+        Path, typer.Option("-o", "--out", metavar="FILE", help="HTML file to write.")
     ] = Path("report.html"),
     level: Level = 0.95,
     data: Annotated[
@@ -314,7 +319,7 @@ def report(
         typer.Option(
             "--data",
             metavar="DIR",
-            help="A dataset, or a folder of datasets, to show and audit on the page.",
+            help="Dataset, or folder of datasets, to show and audit on the page.",
         ),
     ] = None,
     figures: Annotated[
@@ -332,7 +337,7 @@ def report(
         typer.Option(
             "--panel",
             metavar="TITLE",
-            help="Only panels with this in their title in the figures; may be repeated.",
+            help="Write only panels whose title contains this; may be repeated.",
         ),
     ] = None,
     rename: Annotated[
@@ -340,18 +345,16 @@ def report(
         typer.Option(
             "--rename",
             metavar="OLD=NEW",
-            help="Another name for a recipe or learner as the page has it; may be repeated.",
+            help="Rename a recipe or learner on the page; may be repeated.",
         ),
     ] = None,
     where: Where = None,
     threshold: Threshold = None,
-    title: Annotated[
-        str, typer.Option("--title", help="The heading [the learners and recipes].")
-    ] = "",
+    title: Annotated[str, typer.Option("--title", help="Heading [learners and recipes].")] = "",
     as_json: Json = False,
 ) -> None:
-    """Write one page about runs: findings in sentences, figures, tables, comparisons, the examples
-    behind every number.
+    """Write a page about runs: findings in sentences, figures, tables, comparisons, and the
+    examples behind every number.
 
     \b
     Examples:
@@ -384,7 +387,7 @@ def report(
 
 
 def _renamed(pairs: Iterable[str]) -> dict[str, str]:
-    """Names by the labels that they replace; labels may contain `=`, so the last one separates."""
+    """New names by the labels that they replace. Labels may contain `=`, so the last one separates."""
     names = {}
     for pair in pairs:
         old, separator, new = pair.rpartition("=")
@@ -399,18 +402,19 @@ def rescore(
         Path,
         typer.Argument(
             metavar="RUNS",
-            help="The folder of the runs; a log of Inspect or lm_eval, or a folder of logs.",
+            help="Folder of the runs; or a log of Inspect or lm_eval, or a folder of logs.",
         ),
     ],
     scorer: Annotated[
         str,
         typer.Option(
-            "--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe."
+            "--scorer",
+            help="A scorer (taskloom list scorers), or own for the scorer of each run's recipe.",
         ),
     ],
     extract: Annotated[
         str,
-        typer.Option("--extract", help="For logs: how answers are cut out of replies [final]."),
+        typer.Option("--extract", help="For logs: how answers are extracted from replies [final]."),
     ] = "",
     out: Annotated[
         Path | None,
@@ -418,13 +422,13 @@ def rescore(
             "-o",
             "--out",
             metavar="DIR",
-            help="For logs: a new folder for the new scores, which runs show and report read.",
+            help="For logs: new folder for the new scores, which runs show and report can read.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score stored predictions again, by another scorer or a fixed one. No model is called; the old
-    scores of runs are kept beside, and logs are not changed.
+    """Score stored predictions again, with another or a corrected scorer. No model is called. Runs
+    keep their old scores next to the new ones; logs are not changed.
 
     \b
     Examples:
@@ -441,7 +445,8 @@ def verify_runs(
     store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
     as_json: Json = False,
 ) -> None:
-    """Check the scores of finished runs against their stored predictions; status 1 if they differ.
+    """Check the scores of finished runs against their stored predictions. Exit status 1 if they
+    differ.
 
     \b
     Examples:
@@ -457,7 +462,7 @@ def verify_runs(
 
 
 def _headings(columns: str) -> dict[str, str]:
-    """Headings by the names of columns, from the value of `--columns`."""
+    """Headings by column name, from the value of `--columns`."""
     chosen: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in columns.split(","))):
         name, _, head = part.partition("=")
@@ -470,10 +475,10 @@ FORMATS = ("table", "latex", "csv", "md", "json")
 
 
 def print_results(rows: ResultTable, form: str, columns: str) -> None:
-    """Print the answer to a question about runs.
+    """Print the rows of a query about runs.
 
     Args:
-        rows: The answer.
+        rows: Result of the query.
         form: One of `FORMATS`.
         columns: The value of `--columns`; empty for all.
     """

@@ -1,4 +1,4 @@
-"""Commands that start a server: view, serve-env and collect, with what else a collection needs."""
+"""Commands that start a server: view, serve-env and collect, with the other actions of collect."""
 
 from __future__ import annotations
 
@@ -20,19 +20,23 @@ def view(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FOLDER", help="Folders of datasets and runs; the working folder by default."
+            metavar="PATH",
+            help=(
+                "Folders of datasets, runs and logs of Inspect or lm-eval; or single logs, or YAML"
+                " files that name predictions [the current folder]."
+            ),
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
             "--host",
-            help="The interface to listen on; any but the loopback interface gets a token.",
+            help="Interface to listen on. Any but the loopback interface requires a token.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65535, help="The port [8640, or the next that is free]."),
+        typer.Option("--port", min=0, max=65535, help="Port [8640, or the next free one]."),
     ] = None,
     token: Annotated[
         bool, typer.Option("--token", help="Require a token on the loopback interface, too.")
@@ -41,21 +45,27 @@ def view(
         bool, typer.Option("--open", help="Open the page in a browser.")
     ] = False,
     only_list: Annotated[
-        bool, typer.Option("--list", help="Only list what would be shown.")
+        bool, typer.Option("--list", help="Only list the datasets and runs that would be shown.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Browse datasets and runs in a browser: examples with their proofs, predictions, comparisons,
-    a form for recipes.
+    """Browse datasets and runs in a browser: examples with proofs, predictions, comparisons, and a
+    form for recipes.
 
-    The viewer only reads, and shows nothing outside of the folders. It listens on this machine
-    alone unless --host says otherwise; then its address has a token that every request needs.
-    Ctrl-C ends it.
+    The logs in a folder are shown as one run store, so that their models can be compared. The
+    viewer is read-only and shows nothing outside the folders. By default it accepts connections
+    from this machine only. With --host, every request needs the token in the printed address. Press
+    Ctrl-C to stop.
 
     \b
     Examples:
       $ taskloom view my-data my-runs --list
       $ taskloom view --list --json
+
+    \b
+    For example:
+      taskloom view logs/
+      taskloom view gpt.eval claude.eval
     """
     if only_list:
         _list(folders or [Path()], as_json)
@@ -100,33 +110,31 @@ def serve_env(
     name: RecipeName,
     split: Annotated[
         str | None,
-        typer.Option("--split", help="Which split; the first training split by default."),
+        typer.Option("--split", help="Split [the first training split]."),
     ] = None,
-    n: Annotated[
-        int | None, typer.Option("-n", help="How many examples; all by default.", min=1)
-    ] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Number of examples [all].", min=1)] = None,
     seed: Seed = None,
     set: Set = None,
     extract: Annotated[
-        str, typer.Option("--extract", help="How answers are cut out of replies.")
+        str, typer.Option("--extract", help="How answers are extracted from replies.")
     ] = "final",
     host: Annotated[
-        str, typer.Option("--host", help="The interface; only this machine by default.")
+        str, typer.Option("--host", help="Interface to listen on [this machine only].")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", help="0 takes a free one.", min=0, max=65535)
+        int, typer.Option("--port", help="Port; 0 for any free one.", min=0, max=65535)
     ] = 8321,
     only_info: Annotated[
         bool, typer.Option("--info", help="Only print what would be served.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Serve a recipe as an environment over HTTP: POST /reset gives an example, POST /step scores
-    the answer. Ctrl-C ends it.
+    """Serve a recipe as an environment over HTTP: POST /reset returns an example, POST /step scores
+    the answer. Press Ctrl-C to stop.
 
-    Web pages of other sites are refused. There is no other access control: every program that
-    reaches the interface can ask. A client that names itself by "client" in each request has its
-    own order of examples. No client can end the episode of another.
+    Requests from web pages of other sites are refused. There is no other access control: every
+    program that reaches the interface can send requests. A client that sends its name as "client"
+    gets its own order of examples. No client can end another's episode.
 
     \b
     Examples:
@@ -157,27 +165,25 @@ def serve_env(
             as_json,
         )
         sys.stdout.flush()
-        with suppress(KeyboardInterrupt):  # the way to end it
+        with suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop the server.
             server.serve_forever()
 
 
 Project = Annotated[
-    Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")
+    Path, typer.Argument(metavar="PROJECT", help="Folder of the project, with project.yaml.")
 ]
 DespiteLeaks = Annotated[
-    bool, typer.Option("--despite-leaks", help="Export although the audit lists leaks.")
+    bool, typer.Option("--despite-leaks", help="Export even if the audit finds leaks.")
 ]
-Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-Port = Annotated[
-    int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65535)
-]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
+Port = Annotated[int, typer.Option("--port", help="Port; 0 for any free one.", min=0, max=65535)]
 Token = Annotated[
-    str, typer.Option("--token", help="Access token beyond loopback; a random one by default.")
+    str, typer.Option("--token", help="Access token for addresses beyond loopback [random].")
 ]
 
 
 def new(project: Project, as_json: Json = False) -> None:
-    """Write a project.yaml to edit, with its keys explained.
+    """Write a project.yaml to edit, with explanations of its keys.
 
     \b
     Examples:
@@ -195,7 +201,7 @@ def new(project: Project, as_json: Json = False) -> None:
 
 
 def demo(project: Project, as_json: Json = False) -> None:
-    """Fill a new folder with the package's own documents, half-way through a round.
+    """Fill a new folder with a demo project, half-way through a round, over packaged documents.
 
     \b
     Examples:
@@ -213,7 +219,7 @@ def demo(project: Project, as_json: Json = False) -> None:
 
 
 def status(project: Project, as_json: Json = False) -> None:
-    """Print how far a project has come.
+    """Print the progress of a project.
 
     \b
     Examples:
@@ -224,7 +230,7 @@ def status(project: Project, as_json: Json = False) -> None:
 
 
 def check(project: Project, as_json: Json = False) -> None:
-    """Compare the records of a project with the log that they follow from.
+    """Check the records of a project against the log that they are derived from.
 
     \b
     Examples:
@@ -236,7 +242,7 @@ def check(project: Project, as_json: Json = False) -> None:
 
 def log(
     project: Project,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")],
     as_json: Json = False,
 ) -> None:
     """Write the log of a project as JSON lines.
@@ -255,7 +261,7 @@ def export(
     despite_leaks: DespiteLeaks = False,
     as_json: Json = False,
 ) -> None:
-    """Audit what was collected and export it into a new folder.
+    """Audit the collected tasks and export them into a new folder.
 
     \b
     Examples:
@@ -269,11 +275,13 @@ def recover(
     project: Project,
     log: Annotated[
         Path | None,
-        typer.Option("--log", metavar="FILE", help="An exported log, instead of the database's."),
+        typer.Option(
+            "--log", metavar="FILE", help="Exported log to use instead of the database's."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Build the database of a project anew from what can be read of its log. The damaged file is
+    """Rebuild the database of a project from the readable part of its log. The damaged file is
     kept.
 
     \b
@@ -291,8 +299,8 @@ def recover(
         lines.append(f"{len(saved.lost):,} events cannot be read, the first is {saved.lost[0]}")
     if saved.missing_texts:
         lines.append(
-            f"{saved.missing_texts:,} documents have lost their text; put their files back into the"
-            " project's folder and recover again"
+            f"{saved.missing_texts:,} documents have lost their text; put their files back into "
+            f"the project's folder and run recover again"
         )
     lines += saved.problems[:3]
     report: dict[str, object] = {
@@ -312,8 +320,8 @@ def serve(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Serve a project as a local web app until Ctrl-C: people write, annotate and adjudicate tasks
-    there.
+    """Serve a project as a local web app until Ctrl-C, for people to write, annotate and adjudicate
+    tasks.
 
     \b
     For example:
@@ -339,8 +347,8 @@ def flags(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Do what is asked by options, as `taskloom collect PROJECT --new` was before actions were
-    words.
+    """Run the actions that are written as options, as in `taskloom collect PROJECT --new` before
+    actions were words.
     """
     from taskloom.apps.collect.demo_project import fill_demo
 
@@ -364,7 +372,7 @@ def flags(
 
 
 def _counted(value: object) -> str:
-    """Return a number, or numbers by their kind, for people.
+    """Format a number, or numbers by kind.
 
     >>> _counted({"approved": 17, "returned": 1}), _counted(7)
     ('17 approved, 1 returned', '7')
@@ -396,7 +404,7 @@ def _once(
     status: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Open a project, do what is asked, and print what came of it."""
+    """Open a project, run one action, and print its report."""
     from taskloom.apps.collect.annotation import settle_answered
     from taskloom.apps.collect.collection import Collection
     from taskloom.apps.collect.errors import CollectError
@@ -434,7 +442,7 @@ def _once(
                 f" {export}"
             )
     except (sqlite3.DatabaseError, ValueError) as error:
-        # Pages can be damaged in the middle of a text, which only reading it shows.
+        # A page may be damaged in the middle of a text, which only reading the text reveals.
         raise collection.store.damaged(error) from error
     finally:
         collection.close()
@@ -442,7 +450,7 @@ def _once(
 
 
 def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
-    """Print a report: as JSON for machines, or in lines for people."""
+    """Print a report, as JSON or as lines of text."""
     from taskloom.core.tables import emit
 
     if as_json:

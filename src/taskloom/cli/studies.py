@@ -30,7 +30,7 @@ Out = Annotated[
         "-o",
         "--out",
         metavar="DIR",
-        help="Write a page, the figures (SVG, PDF) and all data (CSV, JSON) there.",
+        help="Folder for a page, the figures (SVG, PDF) and all data (CSV, JSON).",
     ),
 ]
 Setting = Annotated[
@@ -50,7 +50,7 @@ def study(
         Path | None,
         typer.Argument(
             metavar="RUNS",
-            help="The folder of the runs, or scores from elsewhere; not for studies of recipes.",
+            help="Folder of the runs, or a file of scores; not for studies of recipes.",
         ),
     ] = None,
     out: Out = None,
@@ -58,7 +58,7 @@ def study(
     set: Setting = None,
     as_json: Json = False,
 ) -> None:
-    """Apply a study to runs: a table, figures, and our numbers beside the published ones.
+    """Apply a study to runs: a table, figures, and a comparison with the published numbers.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def study(
     named.checked(settings)
     if named.from_recipes and where:
         raise ParameterError(
-            "where", f"is not for '{named.name}', which is of recipes and needs no runs"
+            "where", f"is not for '{named.name}', which analyses recipes and needs no runs"
         )
     if out is not None:
         check_folder(out, named.name)
@@ -84,8 +84,8 @@ def study(
 
 
 def _selected(path: Path, rules: list[str]) -> Runs:
-    """Return the runs that fit all rules; raise where rules that fit some runs each exclude each
-    other.
+    """Runs that match all rules. Raise an error if each rule matches some runs but no run matches
+    all.
     """
     from taskloom.experiments.sources.score_files import open_runs
 
@@ -93,7 +93,8 @@ def _selected(path: Path, rules: list[str]) -> Runs:
     if len(rules) > 1 and not len(selected):
         raise ParameterError(
             "where",
-            f"leaves no run of {path}: each rule fits some, and none fits all; leave one out",
+            f"leaves no run of {path}: each rule matches some runs, but no run matches all; leave "
+            f"a rule out",
         )
     return selected
 
@@ -103,7 +104,10 @@ def reproduce(
         str,
         typer.Argument(
             metavar="STUDY",
-            help="A table or figure of a paper. A paper alone lists its own, nothing lists all.",
+            help=(
+                "Table or figure of a paper. A paper's name alone lists its tables and figures;"
+                " no name lists all."
+            ),
         ),
     ] = "",
     scale: Annotated[
@@ -111,13 +115,13 @@ def reproduce(
         typer.Option(
             "--scale",
             help=(
-                "quick: minutes on two cores, not the paper's conditions; gpu: what the pages of"
-                " results were run with; paper: the paper's conditions."
+                "quick: minutes on two cores, not the paper's conditions; gpu: the conditions of "
+                "our results pages; paper: the paper's conditions."
             ),
         ),
     ] = "quick",
     model: Annotated[
-        str, typer.Option("--model", help="A learner or model instead of the study's own.")
+        str, typer.Option("--model", help="Learner or model to use instead of the study's own.")
     ] = "",
     store: RunStore = Path("runs"),
     out: Out = None,
@@ -127,8 +131,8 @@ def reproduce(
     set: Setting = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a table or figure of a paper: run what is missing, analyse it, write a page beside
-    the published numbers.
+    """Reproduce a table or figure of a paper: run what is missing, analyse it, and write a page
+    that compares it with the published numbers.
 
     Rerun the command to resume after an interruption.
 
@@ -146,13 +150,13 @@ def reproduce(
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
 
-    name = name.removesuffix("/")  # as shells complete folders
+    name = name.removesuffix("/")  # completes folders like a shell does
     if not name or name in paper_names():
         given = {"scale": scale != "quick", "model": model, "out": out}
         _list_studies(name, {**given, "dry-run": dry_run, "set": set}, as_json)
         return
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
-    named.checked(settings)  # here as well: a key may be the name of a parameter below
+    named.checked(settings)  # repeated here, because a key may be the name of a parameter below
     if scale in FORMER_SCALES:
         print(reproduction.former_scale(scale), file=sys.stderr)
         scale = FORMER_SCALES[scale]
@@ -178,7 +182,7 @@ def reproduce(
 
 
 def _list_studies(paper: str, given: Mapping[str, Any], as_json: bool) -> None:
-    """List the studies of a paper, or all of them; refuse options that are for one study."""
+    """List the studies of a paper, or all of them. Refuse options that need a single study."""
     from taskloom.analysis import reproduction
 
     for option, value in given.items():
@@ -197,13 +201,13 @@ def _list_studies(paper: str, given: Mapping[str, Any], as_json: bool) -> None:
 def print_findings(
     results: Sequence[Finding], page: Path | None, as_json: bool, note: str = ""
 ) -> None:
-    """Print findings: the table, the judgements and the notes.
+    """Print findings: tables, judgements and notes.
 
     Args:
-        results: What was found.
-        page: The page that was written; None for none.
-        as_json: Whether machines read it.
-        note: What goes before all, such as that the scale is not the paper's; empty for nothing.
+        results: The findings.
+        page: The page that was written; None if there is none.
+        as_json: True to print JSON.
+        note: Printed first, such as a warning that the scale is not the paper's; may be empty.
     """
     if as_json:
         payload = {
@@ -234,7 +238,7 @@ def print_findings(
             print()
     drawn = [figure.name for finding in results for figure in finding.figures]
     if page is not None:
-        print(f"the page is {page}; figures and data lie beside it")
+        print(f"the page is {page}; figures and data are next to it")
     elif drawn:
         print(f"not written: {_figures(drawn)}; -o DIR writes a page, figures and data")
 
@@ -305,7 +309,7 @@ def print_dry_run(
 
 
 def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
-    """Print every table and figure of the papers, and whether there is a study of it."""
+    """Print every table and figure of the papers, and whether a study of it exists."""
     if as_json:
         emit(list(rows))
         return
@@ -322,8 +326,8 @@ def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         heads = ("study", "place", "what it shows", "paper scale needs", "CPU time, quick")
         out.print(table(heads, lines, paper or "other studies"), "")
     print(
-        "taskloom reproduce STUDY makes one, at quick scale unless --scale gpu or paper: with small"
-        " networks, most of them from scratch"
+        "taskloom reproduce STUDY reproduces one, by default at quick scale: small networks, most "
+        "of them trained from scratch"
     )
     print("taskloom list STUDY shows its settings")
 
@@ -333,8 +337,8 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         help=(
-            "smollm2, a model's folder, a hub id, or the folder of a saved learner; with"
-            " --endpoint, its name there."
+            "smollm2, a model's folder, a hub id, or the folder of a saved learner; with "
+            "--endpoint, the model's name there."
         ),
     ),
 ]
@@ -343,21 +347,19 @@ Endpoint = Annotated[
     typer.Option(
         "--endpoint",
         metavar="URL",
-        help="An OpenAI-compatible endpoint, up to and including /v1.",
+        help="Address of an OpenAI-compatible endpoint, up to and including /v1.",
     ),
 ]
 TwoProfiles = Annotated[
     tuple[Path, Path] | None,
-    typer.Option(
-        "--compare", metavar="A B", help="Two profiles that were written before: A beside B."
-    ),
+    typer.Option("--compare", metavar="A B", help="Compare two existing profiles, A and B."),
 ]
 Gpus = Annotated[
     float,
     typer.Option(
         "--gpus",
         min=0.01,
-        help="GPUs of one run; 0.25 lets four runs of a small model share one.",
+        help="GPUs per run; with 0.25, four runs of a small model share one.",
     ),
 ]
 
@@ -365,31 +367,33 @@ Gpus = Annotated[
 def profile(
     model: Model = "",
     quick: Annotated[
-        bool, typer.Option("--quick", help="24 items of each split instead of 200.")
+        bool, typer.Option("--quick", help="Ask 24 items per split instead of 200.")
     ] = False,
     random: Annotated[
         bool,
-        typer.Option("--random", help="The same architecture with random weights, as a baseline."),
+        typer.Option(
+            "--random", help="Profile the same architecture with random weights, as a baseline."
+        ),
     ] = False,
     endpoint: Endpoint = "",
     compare: TwoProfiles = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [profile-MODEL]."),
+        typer.Option("-o", "--out", metavar="DIR", help="Folder for the page [profile-MODEL]."),
     ] = None,
     store: RunStore = Path("runs"),
     workers: Workers = None,
     gpus: Gpus = 1.0,
     dry_run: OnlyPlan = False,
     panel: Annotated[
-        bool, typer.Option("--panel", help="Only list what is asked: recipes and contrasts.")
+        bool, typer.Option("--panel", help="Only list the recipes and contrasts of the panel.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Profile a model on a fixed panel of all suites: one page that says where it holds and where
-    it breaks.
+    """Profile a model on a fixed panel from all suites: one page that shows where it holds and
+    where it breaks.
 
-    The same architecture with random weights stands beside it where the store has its profile.
+    If the store has a profile of the same architecture with random weights, the page shows both.
     Rerun the command to resume after an interruption.
 
     \b
@@ -444,7 +448,8 @@ def profile(
 
 
 def _profile_folder(model: str) -> Path:
-    """The folder for the profile of a model: its name, with `-` for what a path should not have.
+    """Default folder for the profile of a model: its name, with `-` for characters that do not
+    belong in a path.
 
     >>> _profile_folder("org/model v1.5").name
     'profile-org-model-v1.5'
@@ -475,7 +480,7 @@ def _print_panel(as_json: bool) -> None:
 
 
 def _write_profile(results: list[ModelProfile], folder: Path, as_json: bool, *, own: bool) -> None:
-    """Write the page, and the profile itself where it was made here; print what was found."""
+    """Write the page, and the profile itself if it was made by this call, and print the findings."""
     from taskloom.analysis.profile import profile as profiles
     from taskloom.analysis.profile import profile_page
     from taskloom.analysis.profile.panel import packaged_panel

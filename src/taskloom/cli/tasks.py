@@ -1,6 +1,4 @@
-"""Finding and trying tasks: list, show, apply, solve, data; and doctor, which shows what is
-installed, what is missing and how to get it.
-"""
+"""Finding and trying tasks: list, show, apply, solve, data. `doctor` checks the installation."""
 
 from __future__ import annotations
 
@@ -39,9 +37,8 @@ def list_(
         typer.Argument(
             metavar="KIND|NAME",
             help=(
-                "suites, recipes, tasks, learners, scorers or studies; everything by default. Or"
-                " any of them by its name or file: "
-                "its fields or settings with kind, default and meaning."
+                "suites, recipes, tasks, learners, scorers or studies [everything]; or the name "
+                "or file of one of them, to show its fields or settings."
             ),
             autocompletion=complete_things,
         ),
@@ -52,15 +49,14 @@ def list_(
         typer.Option(
             "--schema",
             help=(
-                "Of a suite, recipe or task, or of 'experiment': the JSON schema of its files, for"
-                " editors."
+                "Print the JSON schema of the files of a suite, recipe or task, or of "
+                "'experiment', for editors."
             ),
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List what there is: suites, recipes, tasks, learners, scorers, studies; or show one of them
-    by name.
+    """List suites, recipes, tasks, learners, scorers and studies, or show one of them by name.
 
     \b
     Examples:
@@ -93,14 +89,12 @@ def show(
         str,
         typer.Argument(
             metavar="RECIPE|DIR",
-            help="A recipe, or the folder of a dataset.",
+            help="Recipe, or folder of a dataset.",
             autocompletion=complete_recipes,
         ),
     ],
-    n: Annotated[int, typer.Option("-n", help="How many examples, at most 10,000.", min=1)] = 3,
-    split: Annotated[
-        str | None, typer.Option("--split", help="Which split; the first by default.")
-    ] = None,
+    n: Annotated[int, typer.Option("-n", help="Number of examples, at most 10,000.", min=1)] = 3,
+    split: Annotated[str | None, typer.Option("--split", help="Split [the first].")] = None,
     start: Annotated[int, typer.Option("--start", help="Index of the first example.", min=0)] = 0,
     seed: Seed = None,
     set: Set = None,
@@ -109,14 +103,16 @@ def show(
         bool,
         typer.Option(
             "--variants",
-            help="Also the variants of each example: simpler ones, ones that change the answer,"
-            " ones that must not.",
+            help=(
+                "Also print the variants of each example: simpler ones, ones that change the"
+                " answer, and ones that must not."
+            ),
         ),
     ] = False,
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Print examples as a person reads them, with the derivation of each answer.
+    """Print examples in readable form, with the derivation of each answer.
 
     \b
     Examples:
@@ -136,13 +132,13 @@ def apply(
     name: RecipeName,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT", help="Inputs; from standard input, one a line, if none."),
+        typer.Argument(metavar="INPUT", help="Inputs [standard input, one per line]."),
     ] = None,
     set: Set = None,
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Answer single inputs, for every task that is a function.
+    """Answer single inputs of a task that is a function.
 
     \b
     Examples:
@@ -167,7 +163,7 @@ def _lines() -> Iterator[str]:
     if sys.stdin is None:
         raise TaskloomError("standard input is closed; give inputs as arguments")
     if sys.stdin.isatty():
-        typer.echo("reading inputs from the terminal, one a line; Ctrl-D ends", err=True)
+        typer.echo("reading inputs from the terminal, one per line; Ctrl-D ends", err=True)
     for line in sys.stdin:
         if line.strip():
             yield line.rstrip("\r\n")
@@ -175,16 +171,16 @@ def _lines() -> Iterator[str]:
 
 def solve(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file of questions, or - for standard input.")
+        str, typer.Argument(metavar="FILE", help="File of questions, or - for standard input.")
     ],
     suite: Annotated[
-        str, typer.Option("--suite", help="Whose solver, where several suites have one.")
+        str, typer.Option("--suite", help="Suite whose solver to use, if several have one.")
     ] = "",
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Answer every question of a file with its support, and report where the file's own answers are
-    wrong or open.
+    """Answer every question of a file, with supporting facts, and report which of the file's own
+    answers are wrong or undetermined.
 
     \b
     Examples:
@@ -209,22 +205,22 @@ def data(
         typer.Argument(metavar="status|get|build", help="status (the default), get or build."),
     ] = "status",
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="With get and build: which resource.")
+        str | None, typer.Argument(metavar="NAME", help="With get and build: name of the resource.")
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="FILE", help="With build: what it is built from; - is stdin."
+            "--from", metavar="FILE", help="With build: file to build it from; - is stdin."
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="With build: the new folder [one in the cache]."),
+        typer.Option("-o", "--out", help="With build: new folder [in the cache]."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List outside resources: what is here, what is missing, how to get it. Nothing is fetched
-    unless asked by name.
+    """List outside resources: which are present, which are missing, and how to get them. Nothing is
+    downloaded unless you name it.
 
     \b
     Examples:
@@ -260,18 +256,18 @@ def data(
 
 PACKAGE = "taskloom"
 SKIPPED = ("all", "dev", "docs", "browser")
-"""Extras that are not for using a part of Taskloom."""
+"""Extras that doctor does not list, because they belong to no part of Taskloom that users run."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorLine:
-    """One line of the doctor.
+    """One line of the output of doctor.
 
     Attributes:
-        what: What was looked at.
-        ok: Whether it is usable as it is.
-        state: What was seen.
-        remedy: What to type where something is missing; empty where nothing is.
+        what: Thing that was checked.
+        ok: True if it is usable.
+        state: Result of the check.
+        remedy: Command that fixes a problem; empty if there is none.
     """
 
     what: str
@@ -281,8 +277,8 @@ class DoctorLine:
 
 
 def doctor(as_json: Json = False) -> None:
-    """Say what is installed, what is missing and how to get it, where data and caches are, and
-    whether a GPU is usable.
+    """Check the installation: what is installed, what is missing and how to get it, where data and
+    caches are, and whether a GPU is usable.
 
     \b
     Examples:
@@ -366,10 +362,10 @@ def _extras() -> Iterator[DoctorLine]:
 
 
 def requirements() -> dict[str, list[str]]:
-    """Requirements of the package by extra; empty if it is not installed as a package.
+    """Requirements of the package by extra. Empty if Taskloom is not installed as a package.
 
-    Of a checkout the project file is read: what an editable installation wrote down may be older
-    than the code.
+    In a checkout they are read from the project file, because the metadata of an editable
+    installation may be older than the code.
     """
     declared = _declared(Path(__file__).parents[3] / "pyproject.toml")
     if declared:
@@ -397,7 +393,7 @@ def _declared(file: Path) -> dict[str, list[str]]:
 
 
 def libraries(extra: str, wanted: dict[str, list[str]]) -> set[str]:
-    """Return the libraries of an extra, those of the extras that it names included."""
+    """Libraries of an extra, including those of the extras that it names."""
     names: set[str] = set()
     for line in wanted.get(extra, []):
         inner = re.match(rf"{PACKAGE}\[([\w,-]+)\]", line)
@@ -418,15 +414,15 @@ def _version(library: str) -> str | None:
 
 
 def _gpu() -> DoctorLine:
-    """Say whether a GPU is usable, without importing torch, which would take seconds."""
+    """Check whether a GPU is usable, without importing torch, which would take seconds."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=10)  # noqa: S603 - a constant command
     except (OSError, subprocess.TimeoutExpired):
-        return DoctorLine("GPU", False, "none (nvidia-smi is not there); learners use the CPU")
+        return DoctorLine("GPU", False, "none (nvidia-smi is not installed); learners use the CPU")
     names = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     if done.returncode or not names:
-        return DoctorLine("GPU", False, "none that the driver shows; learners use the CPU")
+        return DoctorLine("GPU", False, "none reported by the driver; learners use the CPU")
     torch = _version("torch")
     if torch is None:
         return DoctorLine("GPU", False, "; ".join(names), f"pip install '{PACKAGE}[scratch]'")
@@ -434,7 +430,7 @@ def _gpu() -> DoctorLine:
         return DoctorLine(
             "GPU",
             False,
-            f"{'; '.join(names)}, but torch {torch} is for the CPU",
+            f"{'; '.join(names)}, but torch {torch} is built for the CPU",
             "install torch for CUDA",
         )
     return DoctorLine("GPU", True, f"{'; '.join(names)}, torch {torch}")

@@ -1,3 +1,3 @@
-"""What everything else builds on: examples, seeds, scorers, plans, files, the registry. Knows no
-suite, learner or run.
+"""Foundations: examples, seeds, scorers, plans, files and the registry. Independent of any suite,
+learner or run.
 """

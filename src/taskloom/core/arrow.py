@@ -1,10 +1,10 @@
-"""Arrow arrays from buffers, for work that `make`, `show` and `verify` do with every row.
+"""Arrow arrays from buffers, for the per-row work of `make`, `show` and `verify`.
 
-`pa.array`, `pa.scalar` and `to_numpy` import pandas if it is installed, even for values that have
-nothing to do with it. That takes 0.25 s of CPU, half as long as the whole of `taskloom show`.
-`Array.from_buffers` is public and does without. The gain is in starting, not in converting: of
-100,000 texts `column` takes 8 ms and `pa.array` 3 ms, of 100,000 steps of derivations 58 and 13.
-Suites that generate whole arrays (`numbers`, `repeated`) convert no Python values at all.
+`pa.array`, `pa.scalar` and `to_numpy` import pandas if it is installed, even for values unrelated
+to it. That import takes 0.25 s of CPU, half as long as all of `taskloom show`. `Array.from_buffers`
+is public and avoids it. Only start-up gets faster, not conversion: for 100,000 strings `column`
+takes 8 ms and `pa.array` 3 ms; for 100,000 derivation steps, 58 ms and 13 ms. Suites that generate
+whole arrays (`numbers`, `repeated`) convert no Python values at all.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MOST_BYTES = 2**31 - 1
 
 
 class _OddValueError(ValueError):
-    """Values that the buffers here are not made for."""
+    """Values that the buffer builders here do not handle."""
 
 
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert Python values to an Arrow array, as `pa.array` does; whatever is out of the ordinary
-    is left to it.
+    """Convert Python values to an Arrow array, as `pa.array` does. Unusual values fall back to
+    `pa.array`.
     """
     try:
         return _column(values, kind)
@@ -41,7 +41,7 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Build an array from buffers by its Arrow type.
 
     Raises:
-        _OddValueError: If the values are not of the Python type that the builder is made for.
+        _OddValueError: If the values are not of the Python type that the builder handles.
     """
     types = set(map(type, values))
     missing = type(None) in types
@@ -82,7 +82,7 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _is_plain(types: set[type], kind: pa.DataType) -> bool:
-    """True if the values are numbers or truth values that the type can hold."""
+    """True if the values are numbers or booleans that the Arrow type can hold."""
     return any(types <= {python} and test(kind) for python, test in PLAIN)
 
 
@@ -96,7 +96,7 @@ def _plain(values: Sequence[Any], kind: pa.DataType, missing: bool) -> pa.Array:
 
 
 PLAIN = ((int, pa.types.is_integer), (float, pa.types.is_floating), (bool, pa.types.is_boolean))
-"""Python's types of numbers and truth values, and the tests for Arrow's types that hold them."""
+"""Python's number and boolean types, each with the test for the Arrow types that can hold it."""
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> NDArray[Any]:
@@ -107,7 +107,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> NDArray[Any]:
 
 
 def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
-    """NumPy's type for numbers or truth values. Arrow's own `to_pandas_dtype` fails without pandas
+    """NumPy's type for a number or boolean type. Arrow's own `to_pandas_dtype` fails without pandas
     in pyarrow 22 and older.
     """
     if pa.types.is_boolean(kind):
@@ -119,7 +119,7 @@ def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _validity(values: Sequence[Any]) -> pa.Buffer:
-    """A bit for each value: 1 unless it is None."""
+    """Validity bitmap: a bit is 1 unless its value is None."""
     present = np.fromiter(
         (value is not None for value in values), dtype=np.bool_, count=len(values)
     )
@@ -127,7 +127,7 @@ def _validity(values: Sequence[Any]) -> pa.Buffer:
 
 
 def _ends(values: Sequence[Any]) -> NDArray[np.int32]:
-    """0, then the end of each value if all are concatenated."""
+    """Offsets of the concatenated values: 0, followed by the end of each value."""
     ends = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, values), dtype=np.int64, count=len(values)), out=ends[1:])
     if ends[-1] > MOST_BYTES:
@@ -142,17 +142,18 @@ def _buffer(values: NDArray[Any]) -> pa.Buffer:
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:
-    """Convert numbers or truth values to an Arrow array."""
+    """Convert numbers or booleans to an Arrow array."""
     return pa.Array.from_buffers(
         pa.from_numpy_dtype(values.dtype), len(values), [None, _buffer(values)]
     )
 
 
 def array_of(values: pa.Array) -> NDArray[Any]:
-    """The numbers or truth values of an Arrow array without missing values."""
+    """Numbers or booleans of an Arrow array without missing values."""
     raw, start, stop = values.buffers()[1] or b"", values.offset, values.offset + len(values)
     if pa.types.is_boolean(values.type):
-        # Only the bytes of these values: a block of a large array must not cost the whole of it.
+        # Copy only the bytes of these values, not the whole buffer of the array that they are
+        # sliced from.
         first = start // 8
         bits = np.unpackbits(
             np.frombuffer(raw, dtype=np.uint8)[first : (stop + 7) // 8], bitorder="little"
@@ -162,7 +163,7 @@ def array_of(values: pa.Array) -> NDArray[Any]:
 
 
 def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
-    """The numbers of a column in one array, NaN for missing values."""
+    """Numbers of a column as one NumPy array, with NaN for missing values."""
     parts = [np.zeros(0, dtype=_numpy_type(column.type))] if not column.num_chunks else []
     for chunk in column.chunks:
         values = array_of(chunk)
@@ -173,7 +174,7 @@ def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def strings(texts: Sequence[str]) -> pa.Array:
-    """Convert texts to an Arrow array."""
+    """Convert strings to an Arrow array."""
     joined = "".join(texts)
     if joined.isascii():  # as many bytes as characters: nothing has to be encoded text by text
         return pa.StringArray.from_buffers(
@@ -194,8 +195,8 @@ _HELD: dict[int, tuple[Sequence[str], pa.Array]] = {}
 
 
 def held(texts: Sequence[str]) -> pa.Array:
-    """Convert texts to an Arrow array, once; the list is kept so that its identity stays its
-    own.
+    """Convert strings to an Arrow array once and cache it by identity. The cache keeps the list
+    alive, so that its id is not reused.
     """
     entry = _HELD.get(id(texts))
     if entry is None:
@@ -211,12 +212,12 @@ def even(values: pa.Array, size: int, rows: int) -> pa.Array:
 
 
 def repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
-    """An array of n equal texts, or of n missing values."""
+    """Array of n equal strings, or of n missing values."""
     return pa.nulls(n, kind) if value is None else pa.repeat(strings([value])[0], n)
 
 
 def firsts(lists: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The first member of each list."""
+    """First item of each list."""
     import pyarrow.compute as pc
 
     return pc.list_element(lists, numbers(np.zeros(1, np.int64))[0])

@@ -1,9 +1,9 @@
-"""A module of Taskloom in an interpreter of its own: workers of experiments, and what the viewer
-starts beside its server.
+"""Run a Taskloom module in a separate interpreter: experiment workers, and the processes that the
+viewer starts.
 
-The child is a fresh interpreter. It is not a fork, because the threads of Arrow and torch do not
-survive one, and not multiprocessing's spawn, which would run the caller's script again. A child that
-calls `end_with_parent` does not outlive its parent, however that ends.
+The child is a fresh interpreter. Forking is unsafe with the threads of Arrow and torch, and
+multiprocessing's spawn would run the caller's script again. A child that calls `end_with_parent`
+never outlives its parent, even if the parent is killed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 WATCH = 0.5
-"""Seconds between two looks at whether the parent still lives."""
+"""Seconds between checks that the parent is still alive."""
 
 
 class ChildProcess:
-    """A running module.
+    """A module running in a child process.
 
     Args:
-        module: What `python -m` runs.
-        *arguments: Its command line.
-        **how: Pipes, environment and inherited files, as `subprocess.Popen` takes them.
+        module: Name of the module, as for `python -m`.
+        *arguments: Its command-line arguments.
+        **how: Pipes, environment and inherited files, passed to `subprocess.Popen`.
     """
 
     def __init__(self, module: str, *arguments: str, **how: Any) -> None:
@@ -37,11 +37,13 @@ class ChildProcess:
 
     @property
     def is_running(self) -> bool:
-        """True until it has ended."""
+        """True until the process has ended."""
         return self.process.poll() is None
 
     def communicate(self, seconds: float) -> tuple[bytes, bytes] | None:
-        """What it writes until it ends; None if that takes too long, and it was killed."""
+        """Everything the process writes until it ends, or None if it was killed for taking too
+        long.
+        """
         try:
             return self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -50,14 +52,14 @@ class ChildProcess:
             return None
 
     def kill(self) -> None:
-        """Kill it without waiting; from another thread, too."""
+        """Kill the process without waiting. May be called from any thread."""
         self.process.kill()
 
     def end(self, patience: float = 0.0) -> int:
-        """End it, and return its exit status.
+        """Wait for the process to end, and return its exit status.
 
         Args:
-            patience: Seconds in which it may end by itself before it is killed.
+            patience: Seconds to wait before the process is killed.
         """
         try:
             self.process.wait(patience)
@@ -72,7 +74,7 @@ class ChildProcess:
 
 
 def exit_reason(status: int) -> str:
-    """How a child ended, in words.
+    """Describe how a child process ended.
 
     >>> exit_reason(3), exit_reason(-9)
     ('ended with status 3', 'was killed by SIGKILL (out of memory?)')
@@ -88,12 +90,11 @@ def exit_reason(status: int) -> str:
 
 
 def end_with_parent(stop: Connection | None = None) -> None:
-    """End this process when its parent has ended, which a process in the middle of its work would
-    not notice.
+    """End this process when its parent has ended, which a busy process would not notice by itself.
 
     Args:
-        stop: End as soon as there is something to read here, too. Nobody reads it, so it is there
-            for all processes that wait for it.
+        stop: Also end once this file is readable. Its content is never consumed, so that every
+            waiting process sees it.
     """
     threading.Thread(target=_watch, args=(os.getppid(), stop), daemon=True).start()
 

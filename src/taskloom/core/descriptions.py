@@ -1,10 +1,10 @@
-"""Any suite by description: the description of its task precedes every input, and some tasks are
-held out of training.
+"""Any suite by description: every input begins with a description of its task, and some tasks may
+be held out of training.
 
-A described input is one line that tells what to do, then the input as it was. Rows are those of the
-recipe without `described`, so the two can be compared example by example; their content key and
-their question stay those of the bare input. Which tasks training lacks is decided by a keyed hash
-of the task, and every training row is checked for it.
+A described input is one line of instructions followed by the original input. The rows are those of
+the recipe without `described`, so that the two can be compared example by example. Content keys and
+questions remain those of the bare input. A keyed hash of the task decides which tasks are withheld
+from training, and every training row is checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskloom.core.plan import Level, Plan, Split, Variant, Withheld
 from taskloom.core.seeding import Key
 
 BETWEEN = "\n"
-"""Stands between a description, which is one line, and the input."""
+"""Separator between a description, which is one line, and the input."""
 
 ALONE = (
     "inputs are descriptions alone, so that all examples of a task read alike: the audit counts"
@@ -33,23 +33,23 @@ ALONE = (
 )
 
 UNSEEN = "unseen_task"
-"""The trait that says whether a row's task was withheld from training."""
+"""Trait that is true if a row's task was withheld from training."""
 
 
 def describe(
     plan: Plan, level: Level, unseen: float | Sequence[str], key: Key, *, alone: bool = False
 ) -> Plan:
-    """Return a plan whose inputs begin with the description of their task.
+    """Return a plan whose inputs begin with a description of their task.
 
     Args:
         plan: The plan of the bare recipe.
-        level: How much a description tells.
-        unseen: The share of the tasks that training lacks, or their names; 0 or nothing: none.
-        key: The key of the recipe and seed.
-        alone: Leave the input out, so that an input is the description alone.
+        level: How detailed the description is.
+        unseen: Share of the tasks to withhold from training, or their names. 0 or empty: none.
+        key: Key of the recipe and seed.
+        alone: Drop the original input, leaving only the description.
 
     Raises:
-        RecipeError: Nothing can be withheld, or a name is not a task.
+        RecipeError: If no task can be withheld, or a name is not a task.
     """
     is_withheld: Withheld | None = None
     if unseen:
@@ -66,7 +66,7 @@ def describe(
         ),
         traits={**plan.traits, UNSEEN: bool} if is_withheld else plan.traits,
         answer=(lambda text: answer(undescribed(text))) if answer else None,
-        # Without the input nothing can be solved again: then `verify` makes the rows again.
+        # Without the input the second solver cannot run, so `verify` regenerates the rows instead.
         check=teller.check if plan.check and not alone else None,
         show=teller.show if plan.show and not alone else None,
         variants=teller.variants if plan.variants and not alone else None,
@@ -75,7 +75,7 @@ def describe(
 
 
 def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
-    """Choose which tasks training lacks: the named ones, or a share of them by a keyed hash."""
+    """Choose the tasks to withhold from training: those named, or a share chosen by a keyed hash."""
     tasks = plan.tasks
     if tasks.without is None or (tasks.names is not None and len(tasks.names) < 2):
         raise RecipeError(
@@ -117,8 +117,8 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
 
 
 def undescribed(text: str) -> str:
-    """Return an input without the line that describes its task; a text of one line is an input
-    already.
+    """Remove the description line from an input. A single-line text has no description and is
+    returned unchanged.
     """
     head, line, rest = text.partition(BETWEEN)
     return rest if line else head
@@ -127,7 +127,7 @@ def undescribed(text: str) -> str:
 def undescribed_table(table: pa.Table) -> pa.Table:
     """Return the rows of a described dataset without their descriptions.
 
-    Where the key is the input, the input states its task itself.
+    If the content key equals the input, the input already states its task.
     """
     input, key = table.column("input"), table.column("key")
     bare = pc.replace_substring_regex(input, r"\A[^\n]*\n", "", max_replacements=1)
@@ -139,7 +139,7 @@ def undescribed_table(table: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Describer:
-    """Puts descriptions before inputs, and takes them off again where the bare input is wanted."""
+    """Adds descriptions to inputs, and removes them where the bare input is needed."""
 
     plan: Plan
     level: Level
@@ -153,16 +153,14 @@ class Describer:
         return " ".join(text.split())
 
     def tasks(self, split: Split) -> tuple[str, ...] | None:
-        """Return the tasks of a split, where they are listed: those that are withheld are not in
-        training.
-        """
+        """Return the tasks of a split if they are listed. Withheld tasks are not in training."""
         names = self.plan.tasks.names if split.tasks is None else split.tasks
         if names is None or self.withheld is None or split.role != "train":
             return split.tasks
         return tuple(name for name in names if not self.withheld(name))
 
     def rows(self, split: Split, start: int, stop: int) -> pa.Table:
-        """Return the rows start..stop of a split, described."""
+        """Return rows start..stop of a split, with descriptions."""
         table = shards.to_table(split.rows(start, stop), start, self.plan.traits)
         names = task_column(table, self.plan.tasks.by).fill_null("").dictionary_encode()
         different = names.dictionary.to_pylist()
@@ -201,13 +199,15 @@ class Describer:
         return with_trait(table, UNSEEN, marks)
 
     def described(self, example: Example) -> Example:
-        """Return the example with the description of its task before the input."""
+        """Return the example with the description of its task in front of the input."""
         description = self.tell(self._task(example))
         text = f"{description}{BETWEEN}{example.input}" if description else example.input
         return replace(example, input=text)
 
     def bare(self, example: Example) -> Example:
-        """Return the example without its description, which must be that of its task."""
+        """Return the example without its description. Raises if the description is not that of its
+        task.
+        """
         description = self.tell(self._task(example))
         if not description:
             return example
@@ -230,8 +230,8 @@ class Describer:
         return example.task if by == "task" else str(example.traits.get(by, ""))
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """Run the second solver on the bare input; the description and the mark of an unseen task
-        are checked too.
+        """Run the second solver on the bare input, and check the description and the `unseen_task`
+        trait.
         """
         if self.withheld is not None and bool(example.traits.get(UNSEEN)) != self.withheld(
             self._task(example)
@@ -241,13 +241,13 @@ class Describer:
         return self.plan.check(self.bare(example))
 
     def variants(self, example: Example) -> Iterator[Variant]:
-        """Yield the variants of the bare example, described."""
+        """Yield the variants of the bare example, with descriptions."""
         assert self.plan.variants is not None
         for variant in self.plan.variants(self.bare(example)):
             yield replace(variant, example=self._described(variant.example))
 
     def _described(self, bare: Example) -> Example:
-        """Return an example with the description of its task, as `rows` writes it."""
+        """Return an example with the description of its task, identical to what `rows` gives."""
         task = self._task(bare)
         description = self.tell(task)
         traits = dict(bare.traits)
@@ -262,7 +262,7 @@ class Describer:
         )
 
     def show(self, example: Example) -> Any:
-        """Show the description, then the example as its suite shows it."""
+        """Show the description, followed by the example as its suite shows it."""
         assert self.plan.show is not None
         shown = self.plan.show(self.bare(example))
         description = self.tell(self._task(example))
@@ -274,14 +274,14 @@ class Describer:
 
 
 def task_column(table: pa.Table, by: str) -> pa.Array:
-    """Return the task of every row: the column `task`, or a trait."""
+    """Return the task of every row, from the column `task` or from a trait."""
     column = table.column("task") if by == "task" else pc.struct_field(table.column("traits"), by)
     joined = column.combine_chunks()
     return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def with_trait(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    """Return the table with one trait more, or another value of one that it has."""
+    """Return the table with a trait added or replaced."""
     names, arrays = [], []
     if "traits" in table.column_names:
         traits = table.column("traits").combine_chunks()
@@ -297,8 +297,8 @@ def with_trait(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
-    """Return a split without the rows of withheld tasks, for suites whose rows are quickly made:
-    they are made to be counted.
+    """Return a split without the rows of withheld tasks. All rows are generated in order to count
+    them, so this is for fast suites.
     """
     table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
     names = task_column(table, plan.tasks.by).fill_null("").dictionary_encode()
@@ -322,7 +322,7 @@ def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
 def withhold(
     plan: Plan, change: Callable[[Split, Withheld], Split] | None = None
 ) -> Callable[[Withheld], Plan]:
-    """Build a suite's `Tasks.without`: thin the training splits, and change other splits where they
+    """Build a suite's `Tasks.without`: drop rows from training splits, and adjust other splits that
     depend on training.
     """
 

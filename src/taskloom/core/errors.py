@@ -1,4 +1,4 @@
-"""One error family. Every message states what is wrong, where, and what would be right.
+"""Taskloom's exceptions. Every message states what is wrong, where, and what would be right.
 
 The command line prints the message of a `TaskloomError` as one sentence and exits with status 2;
 anything else that escapes is a bug in Taskloom and keeps its traceback.
@@ -13,21 +13,21 @@ from collections.abc import Iterable
 from typing import Any
 
 SHORTEST_PART = 3
-"""Letters of a name that is looked for inside others: `bag` finds `bag-of-words`; fewer would find
-anything.
+"""Minimum length of a name that is also matched inside other names (`bag` finds `bag-of-words`).
+Shorter ones would match almost anything.
 """
 
 MOST_NAMES = 12
-"""Names that an error lists; the lists of commands have all of them."""
+"""Maximum number of names in an error. List commands show all of them."""
 
 LONGEST = 4_000
-"""Characters of a message: what a person typed is echoed, but a megabyte of it hides the
+"""Maximum characters of a message. User input is echoed, but a megabyte of it would hide the
 sentence.
 """
 
 
 class TaskloomError(Exception):
-    """Something a person can put right: bad input, a missing resource, a full disk.
+    """An error that the user can fix: bad input, a missing resource, a full disk.
 
     >>> len(str(TaskloomError("x" * 10**6)))
     4003
@@ -39,16 +39,16 @@ class TaskloomError(Exception):
 
 
 class RecipeError(TaskloomError):
-    """A recipe that cannot be read, is misspelt, or asks for the impossible."""
+    """A recipe that cannot be read, contains a misspelt name, or asks for the impossible."""
 
 
 class CapacityError(RecipeError):
-    """A split that asks for more examples than there are, known before the first one is made.
+    """A split that asks for more examples than exist. Raised before any example is generated.
 
     Attributes:
         split: The name of the split.
-        wanted: How many examples it asks for.
-        capacity: How many it could have, all else being the same.
+        wanted: Number of examples requested.
+        capacity: Maximum number available with the other fields unchanged.
     """
 
     def __init__(self, split: str, wanted: int, capacity: int, message: str = "") -> None:
@@ -66,18 +66,18 @@ class DataError(TaskloomError):
 
 
 class InputError(TaskloomError):
-    """An input that a task cannot answer: an unknown symbol, a malformed line."""
+    """An input that a task cannot answer: an unknown symbol or a malformed line."""
 
 
 class ParameterError(TaskloomError):
-    """A value that a parameter cannot have.
+    """An invalid parameter value.
 
-    The message names the parameter; the command line, which knows it as an option, prints the
-    option in its place.
+    The message names the parameter. The command line replaces that name with the corresponding
+    option.
 
     Attributes:
         parameter: The name of the parameter.
-        problem: The sentence without it: `must be at least 1, not 0`.
+        problem: The message without the parameter's name: `must be at least 1, not 0`.
     """
 
     def __init__(self, parameter: str, problem: str) -> None:
@@ -99,7 +99,7 @@ _echo.maxlevel, _echo.maxdict, _echo.maxlist, _echo.maxtuple = 3, 6, 8, 8
 
 
 def echo(value: object) -> str:
-    """Return a value as an error message repeats it: short, however large the value is.
+    """Return a value as error messages quote it: shortened if it is large.
 
     >>> echo([1, 2]), len(echo("x" * 10**6)), echo([[[[[1]]]]])
     ('[1, 2]', 120, '[[[[...]]]]')
@@ -108,14 +108,13 @@ def echo(value: object) -> str:
 
 
 def whole(value: Any, parameter: str, least: int | None = None, most: int | None = None) -> int:
-    """Return a whole number as an `int`: digests of `1`, `np.int64(1)` and `"1"` are then those of
-    one number.
+    """Return an integer as `int`, so that `1`, `np.int64(1)` and `"1"` have the same digest.
 
     Args:
-        value: A whole number of any library, or its digits as text.
-        parameter: Its name, for the error.
-        least: The smallest that it may be.
-        most: The largest that it may be.
+        value: An integer of any library, or a string of digits.
+        parameter: Name to use in the error.
+        least: Minimum.
+        most: Maximum.
     """
     number = _integer(value)
     if number is None:
@@ -128,7 +127,7 @@ def whole(value: Any, parameter: str, least: int | None = None, most: int | None
 
 
 def _integer(value: Any) -> int | None:
-    """A whole number in any spelling as an `int`; None for anything else."""
+    """Convert an integer in any notation to `int`, or return None for anything else."""
     if isinstance(value, str) and value.strip().removeprefix("-").isdecimal() and len(value) <= 40:
         return int(value)
     if isinstance(value, bool):
@@ -140,8 +139,7 @@ def _integer(value: Any) -> int | None:
 
 
 def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
-    """Return a closing remark with the nearest known names, or with the first of them when none is
-    near.
+    """Return a hint with the nearest known names, or with the first few if none is close.
 
     >>> nearest("ctl/AA", ["ctl/A", "ctl/R", "babi/1"])
     "did you mean 'ctl/A' or 'ctl/R'?"
@@ -157,7 +155,7 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     originals = {n.casefold(): n for n in names}
     wanted = name.casefold()
     is_part = len(name) >= SHORTEST_PART
-    # The surest kind of likeness that finds a name decides.
+    # Use only the strictest kind of match that finds a name.
     close = [text for text in originals if text.endswith(f"/{wanted}")]
     if not close and is_part:
         close = [text for text in originals if text.startswith(wanted)]
@@ -177,8 +175,8 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
 
 
 def raised_at(error: BaseException, file: str = "") -> str:
-    """The place where a person's own code raised an error, as ` (FILE, line N)`: the last one in
-    `file`, or the last of all.
+    """Location where user code raised an error, as ` (FILE, line N)`: the last frame in `file`, or
+    the last frame overall.
     """
     place, trace = "", error.__traceback__
     while trace is not None:

@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Trait = str | int | float | bool
-"""What a trait may be: a scalar, so that any table tool can group by it."""
+"""Type of a trait: a scalar, so that any table tool can group by it."""
 
 
 QUESTION_MARK = "\n\nQuestion: "
-"""Stands between a passage and its question in one input: a question may have several sentences."""
+"""Separator between a passage and its question in one input, because a question may have several
+sentences.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a derivation: the rule that was applied and the value it gave.
+    """One step of a derivation: a rule and the value that it produced.
 
-    A derivation is a list of steps in order, and so a graph: `of` lists the positions of the steps
-    whose values this step used. `of=None` means "the step before", which makes a chain the short
-    case.
+    A derivation is an ordered list of steps that forms a graph: `of` lists the positions of the
+    steps whose values this step uses. `of=None` means the previous step, so a chain needs no `of`.
     """
 
     rule: str
@@ -32,14 +33,13 @@ class Example:
     """One input with its acceptable outputs.
 
     Attributes:
-        input: The text that a model sees.
+        input: Text shown to the model.
         targets: Every acceptable output; the first is the official one.
-        traits: Named scalar facts that analyses group by.
+        traits: Named scalars that analyses group by.
         key: The content that decides the split (a word, a story signature, a function sequence).
-            Empty means: the input.
-        question: The part of the input that asks, where the rest is context. Empty means: the whole
-            input asks.
-        derivation: How the answer comes about, step by step.
+            Empty means the input.
+        question: The question, if the rest of the input is context. Empty means the whole input.
+        derivation: Steps that lead to the answer.
         task: The name of the task, filled in by the task itself.
     """
 
@@ -62,8 +62,7 @@ class Example:
         derivation: Sequence[Step] = (),
         task: str = "",
     ) -> None:
-        # `Example("a b", "b a")` is what a task author writes; one spelling inside is what
-        # everybody else reads.
+        # Task authors may write `Example("a b", "b a")`. All other code can rely on one form.
         put = object.__setattr__
         put(self, "input", input)
         put(self, "targets", (targets,) if isinstance(targets, str) else tuple(targets))

@@ -1,11 +1,11 @@
 """Extraction: how an answer is cut out of a model's reply, before a scorer sees it.
 
 A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box,
-quotes. The extraction is part of how a model is prompted, so a learner has it as a setting, which
-its runs record, and the adapters of other tools as an argument.
+quotes. The extraction is part of how a model is prompted, so learners have it as a setting, which
+is recorded with each run, and adapters for other tools take it as an argument.
 
-Thinking is never the answer: `without_thinking` removes it before anything is extracted, and a
-thought that does not end is no answer.
+Thinking is never the answer: `without_thinking` removes it before extraction. A reply that ends
+inside a thought has no answer.
 
 The defaults of prompts are here too, because a prompt asks for the form that an extraction expects.
 The learners `endpoint` and `model` and every bridge to another tool share them, and
@@ -44,15 +44,15 @@ KINDS = {
 """The kinds of extraction, by the word that chooses them, with what each cuts out."""
 
 WITH_ARGUMENT = ("tag", "regex", "json")
-"""Kinds that need an argument."""
+"""Extraction kinds that need an argument."""
 
 LONGEST_REPLY = 100_000
-"""Characters of a reply that are looked at, from its end: an answer stands there, and a model that
-loops writes without end.
+"""Maximum characters of a reply that are searched, counted from its end. Answers come last, and a
+model stuck in a loop may write without end.
 """
 
 MOST_OBJECTS = 100
-"""Maximum opening braces that are tried, from the end, in search of a JSON object."""
+"""Maximum number of opening braces tried, from the end, when searching for a JSON object."""
 
 THOUGHTS = (
     ("<think>", "</think>"),
@@ -61,14 +61,16 @@ THOUGHTS = (
     ("◁think▷", "◁/think▷"),
     ("[THINK]", "[/THINK]"),
 )
-"""Marks before and after a thought, in any case: DeepSeek, Qwen and most others, Kimi, Mistral."""
+"""Opening and closing tags of thoughts, matched case-insensitively: DeepSeek, Qwen and most others,
+Kimi, Mistral.
+"""
 
 # gpt-oss writes `<|channel|>analysis<|message|>…<|end|>`, and its answer in the channel `final`.
 _CHANNEL = "<|channel|>"
 _FINAL_CHANNEL = re.compile(
     r"<\|channel\|>\s{0,9}final\b(?:[^<]|<\|constrain\|>){0,99}<\|message\|>"
 )
-# The same without special tokens, as local models are decoded: `analysis…assistantfinal…`.
+# The same format decoded without special tokens, as local models do: `analysis…assistantfinal…`.
 _UNMARKED_CHANNELS = re.compile(r"(?:analysis|commentary)(?=\S).*assistantfinal", re.DOTALL)
 _END_OF_MESSAGE = re.compile(r"<\|(?:end|return|start|call)\|>")
 
@@ -101,8 +103,8 @@ _WRAPPERS = (
 
 
 def thought_marks(text: str) -> tuple[tuple[str, str], ...]:
-    """Read a setting that names further marks of thoughts: `<plan> </plan>`, several after one
-    another; a `ParameterError` unless they come in pairs.
+    """Parse a setting with additional thought tags: `<plan> </plan>`, or several pairs in a row.
+    Raises `ParameterError` if a tag has no partner.
     """
     words = text.split()
     if len(words) % 2:
@@ -115,10 +117,10 @@ def thought_marks(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def without_thinking(reply: str, marks: Iterable[tuple[str, str]] = ()) -> str:
-    """Remove the thoughts from a reply; empty if it ends in the middle of one.
+    """Remove the thoughts from a reply. Empty if the reply ends inside a thought.
 
-    A closing mark without an opening one ends a thought that began in the prompt, as the templates
-    of some models have it.
+    A closing tag without an opening one ends a thought that began in the prompt, as in some models'
+    chat templates.
 
     >>> without_thinking("<think>Perhaps the garden.</think>kitchen")
     'kitchen'
@@ -126,14 +128,14 @@ def without_thinking(reply: str, marks: Iterable[tuple[str, str]] = ()) -> str:
     ''
 
     Args:
-        reply: What a model wrote.
-        marks: Marks before and after a thought, besides those of `THOUGHTS`.
+        reply: The model's reply.
+        marks: Pairs of thought tags in addition to `THOUGHTS`.
     """
     return divide_thinking(reply, marks)[0]
 
 
 def divide_thinking(reply: str, marks: Iterable[tuple[str, str]] = ()) -> tuple[str, str]:
-    """Divide a reply into what it says and what it thinks; see `without_thinking`."""
+    """Split a reply into its visible text and its thoughts. See `without_thinking`."""
     if _CHANNEL in reply or _UNMARKED_CHANNELS.match(reply):
         return _divide_channels(reply)
     pairs = (*THOUGHTS, *marks)
@@ -171,7 +173,7 @@ def _marks_pattern(pairs: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
 
 
 def _divide_channels(reply: str) -> tuple[str, str]:
-    """Divide a reply in channels: the last one called `final` is what it says."""
+    """Split a reply into channels. The last channel called `final` is the visible text."""
     if _CHANNEL not in reply:
         thought, _, message = reply.rpartition("assistantfinal")
         return message.strip(), thought
@@ -188,7 +190,7 @@ def _divide_channels(reply: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """One way to cut an answer out of a reply.
+    """A way to extract an answer from a reply.
 
     >>> Extraction.read("final")("Mary took it there, so the answer is: the kitchen.")
     'the kitchen'
@@ -198,7 +200,7 @@ class Extraction:
     Attributes:
         kind: One of `KINDS`.
         argument: The name of the tag, or the pattern.
-        marks: Marks before and after a thought, besides those of `THOUGHTS`.
+        marks: Pairs of thought tags in addition to `THOUGHTS`.
     """
 
     kind: str = "final"
@@ -207,12 +209,12 @@ class Extraction:
 
     @classmethod
     def read(cls, text: str, thinking: str = "") -> Extraction:
-        """Parse `last-line`, `tag:NAME`, `regex:PATTERN` and so on; another text raises a
-        `ParameterError`.
+        """Parse `last-line`, `tag:NAME`, `regex:PATTERN` and so on. Raises `ParameterError` for
+        anything else.
 
         Args:
             text: The kind, with its argument.
-            thinking: Further marks of thoughts: see `thought_marks`.
+            thinking: Additional thought tags. See `thought_marks`.
         """
         kind, _, argument = text.partition(":") if isinstance(text, str) else (echo(text), "", "")
         if kind not in KINDS:
@@ -242,14 +244,15 @@ class Extraction:
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     def __call__(self, reply: str) -> str:
-        """Return the answer; empty if the reply has none of that kind, or ends in a thought."""
+        """Return the answer. Empty if none is found, or if the reply ends inside a thought."""
         return self.cut(reply)[0]
 
     def cut(self, reply: str) -> tuple[str, str]:
-        """Return the answer and the rule that found it: the kind, and for `final` which of its
-        rules (`box`, `tag`, `words`, `block`, `list` or `last line`).
+        """Return the answer and the rule that found it: the kind or, for `final`, one of its rules
+        (`box`, `tag`, `words`, `block`, `list` or `last line`).
         """
-        # First, since the end of a long thought does not show that it is one.
+        # Remove thoughts first: once the reply is cut, the end of a long thought no longer looks
+        # like one.
         reply = without_thinking(reply, self.marks)[-LONGEST_REPLY:]
         if self.kind == "whole":
             return reply, "whole"
@@ -266,8 +269,8 @@ class Extraction:
             if not matches:
                 return ""
             last = matches[-1]
-            # The first group, if the pattern has one; a group that took no part in the match is
-            # None.
+            # Use the first group if the pattern has one. A group that did not take part in the
+            # match is None.
             return (last[1] or "") if last.re.groups else last[0]
         if self.kind == "tag":
             return tagged(reply, self.argument) or ""
@@ -280,7 +283,7 @@ class Extraction:
 
 
 def boxed(reply: str) -> str | None:
-    r"""Content of the last `\boxed{…}`, which may have braces inside; None if no box is complete."""
+    r"""Content of the last `\boxed{…}`, which may contain braces. None if no box is complete."""
     start = reply.rfind(_BOX)
     if start < 0:
         return None
@@ -295,7 +298,7 @@ def boxed(reply: str) -> str | None:
 
 
 def tagged(reply: str, name: str) -> str | None:
-    """Content of the last element of a name; None if none is complete."""
+    """Content of the last element with this name, or None if none is complete."""
     folded, begin, end = reply.lower(), f"<{name.lower()}>", f"</{name.lower()}>"
     close = folded.rfind(end)
     start = folded.rfind(begin, 0, close) if close >= 0 else -1
@@ -303,8 +306,7 @@ def tagged(reply: str, name: str) -> str | None:
 
 
 def json_value(reply: str, key: str) -> str:
-    """The value of a key of the last JSON object in a reply, in a fence or not; empty if there is
-    none.
+    """Value of a key in the last JSON object of a reply, fenced or not. Empty if there is none.
 
     >>> json_value('It is {"answer": "kitchen"}.', "answer")
     'kitchen'
@@ -327,14 +329,14 @@ def json_value(reply: str, key: str) -> str:
 
 
 def final(reply: str) -> str:
-    """Return the answer that a reply ends with: boxed, tagged, marked by words, as a list, or as
-    the last line.
+    """Return the answer at the end of a reply: boxed, tagged, introduced by words, a list, or the
+    last line.
     """
     return final_rule(reply)[0]
 
 
 def final_rule(reply: str) -> tuple[str, str]:
-    """Return the answer that a reply ends with, and the rule that found it; see `final`."""
+    """Return the answer at the end of a reply, and the rule that found it. See `final`."""
     for rule, marked in (("box", boxed(reply)), ("tag", tagged(reply, "answer"))):
         if marked is not None:
             return marked, rule
@@ -357,21 +359,21 @@ def final_rule(reply: str) -> tuple[str, str]:
 
 
 def _unlabelled(line: str) -> str:
-    """Return a line without `The answer is` or `Answer:` before it, which may be emphasised."""
+    """Return a line without a leading `The answer is` or `Answer:`, even if that is emphasised."""
     plain = line.strip().lstrip("*_")
     label = _LABEL.match(plain)
     return plain[label.end() :].lstrip("*_ ") if label else line
 
 
 def _last_block(text: str) -> str:
-    """Return the last fenced block where a text ends with one, else an empty text."""
+    """Return the fenced block at the end of a text, or an empty text if there is none."""
     pieces = text.rstrip().split("```")
     return f"```{pieces[-2]}```" if len(pieces) > 2 and not pieces[-1] else ""
 
 
 def _closing_list(lines: list[str]) -> list[str]:
-    """Return the items of the list that some lines end with; a single one counts, since `- kitchen`
-    is an answer, too.
+    """Return the items of the list at the end of some lines. A single item counts, since `-
+    kitchen` is an answer, too.
     """
     items: list[str] = []
     for line in reversed(lines):
@@ -382,8 +384,8 @@ def _closing_list(lines: list[str]) -> list[str]:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without quotes, emphasis, mathematics marks and a full stop around it; one of
-    an abbreviation stays.
+    """Remove quotes, emphasis, math delimiters and a final full stop around a text. The full stop
+    of an abbreviation is kept.
 
     >>> unwrapped("**'Kitchen'.**"), unwrapped("Sammy Davis Jr."), unwrapped("$7$"), unwrapped("'tis")
     ('Kitchen', 'Sammy Davis Jr.', '7', "'tis")
@@ -409,16 +411,16 @@ def unwrapped(text: str) -> str:
 
 
 DESCRIBED = True
-"""Default of `described`: the description of the task comes before the input."""
+"""Default of `described`: put the description of the task before the input."""
 
 ANSWER_FORMAT = 'End your reply with a line that has "Answer:" and the answer alone.'
 """Default of `answer_format`: the sentence after the input."""
 
 EXTRACT = "final"
-"""Default of `extract`: how the answer is cut out of a reply (`taskloom.core.extraction`)."""
+"""Default of `extract`: how the answer is extracted from a reply (`taskloom.core.extraction`)."""
 
 SHOWN_ANSWER = "Answer: {}"
-"""The answer of an example that is shown as an earlier turn of the conversation."""
+"""Answer of an example shown as an earlier turn of the conversation."""
 
 
 def chat_prompt(text: str, answer_format: str = ANSWER_FORMAT) -> str:
@@ -430,12 +432,12 @@ def chat_prompt(text: str, answer_format: str = ANSWER_FORMAT) -> str:
     Answer in one word.
 
     Args:
-        text: The input, described or not.
-        answer_format: The sentence after it; empty: none.
+        text: The input, with or without a description.
+        answer_format: Sentence after the input. Empty for none.
     """
     return f"{text}\n\n{answer_format}" if answer_format else text
 
 
 def shown_answer(target: str, answer_format: str = ANSWER_FORMAT) -> str:
-    """The reply that an example shows: in the default form if that is asked for."""
+    """Reply shown with an example, in the default answer format if that format is requested."""
     return SHOWN_ANSWER.format(target) if answer_format == ANSWER_FORMAT else target

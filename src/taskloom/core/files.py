@@ -1,10 +1,10 @@
-"""Files: written whole or not at all, read within limits, locked, digested, and cached. Values in
-the form in which they are digested.
+"""Atomic writes, bounded reads, locks, digests and caches, and the canonical form of values for
+digests.
 
-A file or a folder is written beside its place and renamed into it, so that a reader, or a process
-that resumes after a kill, never meets half of it. A file that a person or data from elsewhere names
-is read by `read_bytes` or `read_utf8`, or checked by `refuse_special` before a library opens it: a
-device would fill the memory, and a pipe without a writer would never answer.
+A file or folder is written next to its destination and then renamed, so that neither readers nor a
+process that resumes after a kill ever see half of it. Files named by users or by external data are
+read with `read_bytes` or `read_utf8`, or checked with `refuse_special` before a library opens them:
+a device would fill the memory, and a pipe without a writer would block forever.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from typing import Any
 from taskloom.core.errors import DataError, TaskloomError, echo
 
 RETRY = 0.1
-"""Seconds between two attempts to take a lock: short beside anything that is worth a lock, long
-beside a system call.
+"""Seconds between attempts to take a lock: short compared with the work that a lock protects, long
+compared with a system call.
 """
 
 
 def cache_folder(*parts: str) -> Path:
-    """Return the folder of derived and fetched things, `TASKLOOM_CACHE` or `~/.cache/taskloom`, or
-    a folder in it.
+    """Return the cache folder for derived and downloaded files, `TASKLOOM_CACHE` or
+    `~/.cache/taskloom`, or a folder in it.
     """
     base = Path(os.environ.get("TASKLOOM_CACHE") or Path.home() / ".cache" / "taskloom")
     return base.joinpath(*parts)
 
 
 LONGEST_NAME = 255
-"""Maximum number of bytes in one part of a path, on all common file systems."""
+"""Maximum bytes in one component of a path, on all common file systems."""
 
 LONGEST_PATH = 4_096
-"""Maximum number of bytes in a path, on Linux."""
+"""Maximum bytes in a path on Linux."""
 
 
 def path_of(value: str | PathLike[str]) -> Path:
-    """A path with `~` expanded, as a shell does."""
+    """Path with `~` expanded, as in a shell."""
     if not isinstance(value, str | PathLike) or "\0" in fspath(value):
         raise TaskloomError(f"a path is text or a pathlib.Path, not {echo(value)}")
     path = Path(value)
@@ -69,12 +69,12 @@ def path_of(value: str | PathLike[str]) -> Path:
 
 
 def digest(data: bytes | str, size: int = 16) -> str:
-    """Return a BLAKE2b digest of `size` bytes, in hexadecimal digits."""
+    """BLAKE2b digest of `size` bytes, in hexadecimal."""
     return blake2b(data.encode() if isinstance(data, str) else data, digest_size=size).hexdigest()
 
 
 def json_digest(value: Any, size: int = 16) -> str:
-    """Return the digest of a value's JSON text, which does not depend on the order of keys.
+    """Digest of a value's JSON text, independent of key order.
 
     >>> json_digest({"a": 1, "b": 2}) == json_digest({"b": 2, "a": 1})
     True
@@ -83,16 +83,15 @@ def json_digest(value: Any, size: int = 16) -> str:
 
 
 MOST_NESTED = 100
-"""Maximum depth of lists and mappings in each other, in YAML as in Python values."""
+"""Maximum nesting depth of lists and mappings, in YAML and in Python values."""
 
 
 def plain(value: Any, levels: int = MOST_NESTED) -> Any:
-    """Copy a value with the types that YAML has, so that Python's spellings of one recipe are one
-    recipe.
+    """Copy a value using only YAML's types, so that equivalent Python values give the same recipe.
 
     Args:
         value: A value of any type.
-        levels: Maximum depth of the lists and mappings in it.
+        levels: Maximum nesting depth of lists and mappings.
     """
     if isinstance(value, Mapping | list | tuple) and levels == 0:
         raise TaskloomError(f"a value is nested too deeply; at most {MOST_NESTED} levels are read")
@@ -102,22 +101,22 @@ def plain(value: Any, levels: int = MOST_NESTED) -> Any:
         return [plain(v, levels - 1) for v in value]
     if isinstance(value, PathLike):
         return fspath(value)
-    # NumPy's numbers, truth values, texts and arrays.
+    # NumPy's numbers, booleans, strings and arrays.
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return plain(value.tolist(), levels)
     return value
 
 
 LATER = "later"
-"""Marks a field that was added later: `Annotated[bool, LATER]`, or for a setting of a learner
-`later_setting`. Left at its default it is not part of a digest, so that the digests of older
-recipes and runs stay what they are.
+"""Marker for a field that was added later: `Annotated[bool, LATER]`, or `later_setting` for a
+setting of a learner. While it has its default it is excluded from digests, so that the digests of
+older recipes and runs don't change.
 """
 
 
 def later_defaults(values: Any) -> set[str]:
-    """Names of the `LATER` fields of a pydantic model or dataclass that have their default."""
-    # Training must not need pydantic, so a model is recognised by its attribute, not its class.
+    """Names of the `LATER` fields of a pydantic model or dataclass that have their default value."""
+    # Recognise a model by its attribute, not its class, so that training does not need pydantic.
     declared: dict[str, Any] | None = getattr(type(values), "model_fields", None)
     if declared is None:
         declared = {field.name: field for field in dataclasses.fields(values)}
@@ -129,7 +128,7 @@ def later_defaults(values: Any) -> set[str]:
 
 
 MOST_BYTES = 1_000_000_000
-"""Default maximum size of a file that is read whole."""
+"""Default maximum size in bytes of a file that is read whole."""
 
 BLOCK = 1 << 20
 """Bytes read at once."""
@@ -141,24 +140,24 @@ _SPECIAL = (
     (stat.S_ISCHR, "device"),
     (stat.S_ISBLK, "device"),
 )
-"""Tests for the kinds of paths that are not files, with their names."""
+"""Tests for paths that are not regular files, each with the name of that kind."""
 
 _OPEN_FILES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""Paths of the files that the process was started with."""
+"""Paths of the file descriptors that the process was started with."""
 
 
 def refuse_special(
     path: Path | str, error: type[TaskloomError] = DataError, *, pipes: bool = False
 ) -> None:
-    """Refuse a folder, device, pipe or socket that is named as a file. Links are followed.
+    """Raise an error if the path is a folder, device, pipe or socket. Links are followed.
 
-    A path that does not exist passes: opening it gives a better error.
+    Missing paths pass, because opening them gives a better error.
 
     Args:
-        path: A path from a person or from data.
+        path: A path given by a user or by data.
         error: The error to raise.
-        pipes: Accept the pipes by which a shell connects another program, as in `<(command)`. Pipes
-            with a name of their own are refused all the same: nobody may ever write to them.
+        pipes: Accept a shell's process substitution, as in `<(command)`. Named pipes are refused
+            even then, because they may never have a writer.
     """
     try:
         mode = os.stat(path).st_mode
@@ -177,13 +176,13 @@ def read_bytes(
     most: int = MOST_BYTES,
     pipes: bool = False,
 ) -> bytes:
-    """Read a file whole; raise an `error` that names it if it is special, too large or unreadable.
+    """Read a whole file. Raises an `error` with its name if it is special, too large or unreadable.
 
     Args:
         path: The file.
         error: The error to raise.
         most: Maximum size in bytes.
-        pipes: Accept the pipes of a shell.
+        pipes: Accept a shell's process substitution.
     """
     refuse_special(path, error, pipes=pipes)
     content = bytearray()
@@ -199,7 +198,7 @@ def read_bytes(
 
 
 def read_utf8(path: Path, error: type[TaskloomError] = DataError, *, most: int = MOST_BYTES) -> str:
-    """Read a text in UTF-8, with or without a byte order mark, as `read_bytes` reads."""
+    """Read a UTF-8 text with or without a byte order mark, under the limits of `read_bytes`."""
     content = read_bytes(path, error, most=most)
     try:
         text = content.decode("utf-8-sig")
@@ -212,12 +211,12 @@ def read_utf8(path: Path, error: type[TaskloomError] = DataError, *, most: int =
 
 @contextmanager
 def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]:
-    """Yield a path beside `path` to write a file to; rename it into place at the end, or remove it
-    after an exception.
+    """Yield a temporary path next to `path`. Rename it to `path` at the end, or remove it after an
+    exception.
 
     Args:
-        path: The file that is wanted. Its folder is created.
-        error: What an `OSError`, of the block or of the renaming, is raised as.
+        path: Destination file. Its folder is created.
+        error: Type to raise instead of an `OSError` from the block or the rename.
     """
     if path.is_dir():
         raise error(f"{path} is a folder; name a file")
@@ -244,12 +243,12 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside `path` to fill; rename it into place at the end, or remove it after
+    """Yield a new folder next to `path` to fill. Rename it to `path` at the end, or remove it after
     an exception.
 
-    Where another process put a folder there first, that one stays: both hold the same. An `OSError`
-    is left to the caller, since a cache that cannot be written is harmless where its content can be
-    computed again.
+    If another process has created `path` in the meantime, its folder is kept, since both have the
+    same content. An `OSError` is left to the caller: a cache that cannot be written is harmless if
+    its content can be recomputed.
     """
     beside = _beside(path)
     shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
@@ -267,15 +266,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_files(folder: Path, last: str) -> Iterator[Path]:
-    """Yield a new folder to fill; move its files into `folder` at the end, or none of them after an
+    """Yield a new folder to fill. Move its files into `folder` at the end, or none of them after an
     exception.
 
-    Whatever else is in `folder` stays. An `OSError` is left to the caller.
+    Other files in `folder` are kept. An `OSError` is left to the caller.
 
     Args:
-        folder: Where the files belong. It is created.
-        last: The file that says what the others are. It is taken away first and put there last, so
-            that it never describes files of another writing.
+        folder: Destination folder. It is created.
+        last: File that describes the others. It is removed first and written last, so that it never
+            describes files from another write.
     """
     beside = _beside(folder / last)
     shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
@@ -288,9 +287,7 @@ def atomic_files(folder: Path, last: str) -> Iterator[Path]:
 
 
 def _move_files(beside: Path, folder: Path, last: str) -> None:
-    """Move all files into a folder; what stands in the way is noticed before anything is
-    changed.
-    """
+    """Move all files into a folder. Conflicts are detected before anything is changed."""
     files = [file for file in beside.rglob("*") if file.is_file() and file != beside / last]
     moves = [(file, folder / file.relative_to(beside)) for file in [*files, beside / last]]
     if not (beside / last).is_file():
@@ -305,20 +302,20 @@ def _move_files(beside: Path, folder: Path, last: str) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename a file or folder. Stores rename by this function alone, so that a test can do it as a
-    slow file system does.
+    """Rename a file or folder. All stores rename through this function, so that tests can simulate
+    a slow file system.
     """
     source.rename(target)
 
 
 def listing(folder: Path | str) -> list[str]:
-    """The names in a folder. On a network file system they may be some seconds old."""
+    """Names in a folder. On a network file system they may be a few seconds old."""
     return os.listdir(folder)
 
 
 def is_readable(path: Path | str) -> bool:
-    """True if a file can be opened. Opening makes a network file system ask its server, while a
-    listing may be old.
+    """True if a file can be opened. On a network file system, opening asks the server, while a
+    listing may be stale.
     """
     try:
         os.close(os.open(path, os.O_RDONLY))
@@ -328,29 +325,29 @@ def is_readable(path: Path | str) -> bool:
 
 
 def _beside(path: Path) -> Path:
-    """Return a name that no other process or thread writes to."""
+    """Return a temporary name that no other process or thread uses."""
     return path.with_name(f".{path.name}.{get_native_id()}.{platform.node()}-{os.getpid()}.tmp")
 
 
 def _parts(beside: Path) -> tuple[str, int] | None:
-    """Return the final name and the process of a path that `_beside` gave on this machine; None of
-    any other path.
+    """Split a temporary path that `_beside` made on this machine into the final name and the
+    process id. None for other paths.
     """
     match = re.fullmatch(rf"\.(.+)\.\d+\.{re.escape(platform.node())}-(\d+)\.tmp", beside.name)
     return (match[1], int(match[2])) if match else None
 
 
 def final_path(path: Path) -> Path:
-    """Return the path of the file or folder that is being written to `path`; any other path as it
-    is.
+    """Return the destination of a temporary path from `_beside`. Other paths are returned
+    unchanged.
     """
     parts = _parts(path)
     return path.with_name(parts[0]) if parts else path
 
 
 def sweep(folder: Path) -> None:
-    """Remove what interrupted writes of this machine left in a folder and its subfolders; spare
-    writers that still live.
+    """Remove temporary files that interrupted writes on this machine left in a folder and its
+    subfolders. Files of live processes are kept.
     """
     for pattern in (".*.tmp", "*/.*.tmp"):
         for path in folder.glob(pattern):
@@ -374,16 +371,16 @@ def _alive(pid: int) -> bool:
 
 @contextmanager
 def locked(path: Path, patience: float | None = None) -> Iterator[bool]:
-    """Hold the lock of a folder or of a lock file during the block; a process that dies lets go of
-    it.
+    """Hold the lock on a folder or lock file during the block. A process that dies releases its
+    locks.
 
-    Yields whether the lock is held: without one (on Windows, on some network file systems) the work
-    goes unlocked.
+    Yields True if the lock is held. Where locks are unavailable (Windows, some network file
+    systems) the block runs without one.
 
     Args:
-        path: A folder that exists, or a lock file, which is created with its folder.
-        patience: Seconds to wait for another owner before `TimeoutError` is raised; by default
-            without end.
+        path: An existing folder, or a lock file, which is created with its folder.
+        patience: Seconds to wait for another owner before raising `TimeoutError`. Default: no
+            limit.
     """
     try:
         import fcntl
@@ -397,13 +394,14 @@ def locked(path: Path, patience: float | None = None) -> Iterator[bool]:
         yield _acquire(handle, path, patience)
     finally:
         with suppress(OSError):
-            # Closing is not enough where a forked child, as compilers have, holds a copy.
+            # Unlock explicitly: closing is not enough if a forked child, such as a compiler's,
+            # holds a copy.
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 
 def _acquire(handle: int, path: Path, patience: float | None) -> bool:
-    """Wait for a lock; return False where the file system has none."""
+    """Wait for a lock. Return False if the file system does not support locks."""
     import fcntl
 
     end = None if patience is None else time.monotonic() + patience

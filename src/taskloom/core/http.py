@@ -44,21 +44,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TOO_MANY = 429
-"""Status of a server that asks for fewer requests."""
+"""Status of a rate-limited request."""
 
 PASSING = {408, 409, 425, TOO_MANY}
-"""Statuses below 500 after which the same request may succeed later. All from 500 on count as
-passing, too.
+"""Statuses below 500 after which the same request may succeed later. All statuses from 500 count as
+temporary, too.
 """
 
 LONGEST_EXPLANATION = 1 << 16
-"""Maximum bytes that are read of the body of a failure."""
+"""Maximum bytes read from the body of a failed response."""
 
 LONGEST_MESSAGE = 200
-"""Maximum characters of a server's own words in an error. Secrets are hidden before the cut."""
+"""Maximum characters quoted from the server in an error. Secrets are hidden before the text is cut.
+"""
 
 SHORTEST_PIECE = 8
-"""Characters of a secret in a row that are hidden. A shorter secret is a placeholder such as
+"""Minimum length of a piece of a secret that is hidden. Shorter secrets are placeholders such as
 `EMPTY`, which ordinary texts contain.
 """
 
@@ -69,7 +70,7 @@ _ESCAPED = re.compile(
     r"|\\(?P<plain>[/\\\"'])|&#(?P<decimal>\d{1,7});|&#[xX](?P<hex>[0-9a-fA-F]{1,6});"
     r"|&(?P<name>[a-zA-Z]{2,8});"
 )
-"""One character as URLs, JSON, Python and HTML may write it."""
+"""A single character as it may be escaped in URLs, JSON, Python and HTML."""
 
 
 class TryLater(Exception):  # noqa: N818 - what the caller should do
@@ -79,7 +80,8 @@ class TryLater(Exception):  # noqa: N818 - what the caller should do
         wait: Seconds that the server asks to wait.
         overloaded: True if a smaller request may do better.
         status: The server's status; 0 if there was no reply.
-        is_unreachable: True if there was no connection, so that any other request fails, too.
+        is_unreachable: True if there was no connection, so that every other request would fail,
+            too.
         tries: Number of tries so far.
     """
 
@@ -105,7 +107,7 @@ class Refused(Exception):  # noqa: N818 - what the server did
     Attributes:
         status: The server's status; 0 if there was no reply.
         parameter: The parameter of the request that the server names as the reason; may be empty.
-        code: The server's word for the reason, such as `content_filter`; may be empty.
+        code: The server's code for the reason, such as `content_filter`; may be empty.
     """
 
     def __init__(self, problem: str, status: int = 0, parameter: str = "", code: str = "") -> None:
@@ -118,9 +120,10 @@ class Refused(Exception):  # noqa: N818 - what the server did
 class Secrets:
     """Texts that must not be shown or written, such as keys, and how to hide them.
 
-    Every piece of a secret with at least `SHORTEST_PIECE` characters is hidden, in any case, so that
-    neither a server that abbreviates it nor a later cut leaves most of it. Found are the secret
-    itself, any mix of percent-encoding, JSON, Python and HTML escapes (also twice), base64 and hex.
+    Every piece of a secret with at least `SHORTEST_PIECE` characters is hidden, in any case, so
+    that neither a server that abbreviates it nor a later cut leaves most of it. Covers the secret
+    itself, any mix of percent-encoding, JSON, Python and HTML escapes (even applied twice), base64
+    and hex.
     """
 
     def __init__(self, *secrets: str) -> None:
@@ -132,7 +135,7 @@ class Secrets:
                 self._pieces.update(form[i : i + SHORTEST_PIECE].lower() for i in places)
 
     def hide(self, text: str) -> str:
-        """Return a text with "…" in place of secrets."""
+        """Replace secrets in a text with "…"."""
         if not self._pieces:
             return text
         hidden = bytearray(len(text))
@@ -149,7 +152,9 @@ class Secrets:
         return "".join(parts)
 
     def hide_in_message(self, text: str) -> str:
-        """Hide short secrets, too, which may be ordinary words: for messages, not for answers."""
+        """Like `hide`, but also hides short secrets, which may be ordinary words. For error
+        messages, not for answers.
+        """
         for secret in self._short:
             text = text.replace(secret, HIDDEN)
         return self.hide(text)
@@ -172,14 +177,15 @@ def _written_forms(secret: str) -> Iterator[str]:
 
 
 def _readings(text: str) -> Iterator[tuple[str, Sequence[int], Sequence[int]]]:
-    """A text in small letters, then with its escapes undone, once and twice, each with the places
-    in the text at which every character begins and ends.
+    """The text in lower case, then with its escapes undone once and twice, each with the start and
+    end of every character in the original text.
     """
     letters = text
     begins: Sequence[int] = range(len(text))
     ends: Sequence[int] = range(1, len(text) + 1)
     for _ in range(3):
-        # Only ASCII, since İ is two characters in small letters, which would move those after it.
+        # Lower only ASCII: İ becomes two characters in lower case, which would shift the ones after
+        # it.
         yield "".join(c.lower() if c.isascii() else c for c in letters), begins, ends
         if not _ESCAPED.search(letters):
             return
@@ -200,7 +206,9 @@ def _readings(text: str) -> Iterator[tuple[str, Sequence[int], Sequence[int]]]:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """The one character that an escape stands for; another escape of it if that is unknown."""
+    """The character that an escape stands for. Unknown escapes become a different escape of the
+    same character.
+    """
     kind = found.lastgroup
     value = found[kind or 0]
     if kind == "plain":
@@ -213,7 +221,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 class Pace:
-    """Limits the requests per second over all threads."""
+    """Limits the number of requests per second across all threads."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -232,22 +240,22 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits between tries.
+    """Waiting times between attempts.
 
     Attributes:
-        first: Seconds before the second try; doubled for each further one.
-        longest: Maximum seconds of a wait.
+        first: Seconds before the second attempt, doubled after each further one.
+        longest: Maximum seconds to wait.
     """
 
     first: float
     longest: float = float("inf")
 
     def pause(self, tries: int, requested: float = 0.0) -> float | None:
-        """Seconds to wait after so many tries; None if the server asks for more than the longest
-        wait.
+        """Seconds to wait after this many attempts, or None if the server asks for more than
+        `longest`.
 
-        Up to half as long again is added, so that clients that failed together do not come back
-        together.
+        Up to half as long again is added as jitter, so that clients that failed together do not
+        retry together.
         """
         wanted = max(requested, min(self.first * 2 ** (tries - 1), self.longest))
         return None if wanted > self.longest else wanted * (1 + random.random() / 2)  # noqa: S311 - no secret
@@ -260,16 +268,16 @@ def retried(
     overloaded_tries: int | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> T:
-    """Repeat a request until it succeeds; raise the last `TryLater`, with its number of tries, when
-    patience ends.
+    """Repeat a request until it succeeds. When the attempts run out, raise the last `TryLater`,
+    with the number of attempts.
 
     Args:
-        request: Sends it once.
-        tries: Maximum number of tries.
+        request: Sends the request once.
+        tries: Maximum number of attempts.
         backoff: Waits between them.
-        overloaded_tries: Maximum number of tries if a smaller request may do better; as many as
-            otherwise by default.
-        sleep: Waits so many seconds.
+        overloaded_tries: Maximum number of attempts if a smaller request may succeed. Default:
+            `tries`.
+        sleep: Function that waits this many seconds.
     """
     for tried in count(1):
         try:
@@ -287,7 +295,7 @@ def retried(
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that a server asks to wait, given as a number or as a date; 0 if it does not ask."""
+    """Seconds that the server asks to wait, given as a number or a date. 0 if it does not say."""
     text = (headers.get("Retry-After") or headers.get("retry-after") or "").strip()
     try:
         seconds = float(text)
@@ -300,7 +308,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
 
 
 def check_url(url: str, example: str) -> str:
-    """Return an address that requests may be sent to, or raise an `InputError`."""
+    """Validate an address for requests. Raises `InputError` if requests may not be sent to it."""
     try:
         parts = urllib.parse.urlsplit(url)
         fine = (
@@ -321,7 +329,7 @@ def check_url(url: str, example: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply with a status of success."""
+    """A complete reply with a success status."""
 
     status: int
     headers: Mapping[str, str]
@@ -334,7 +342,7 @@ class Reply:
 
 
 class HttpClient:
-    """Sends requests over connections that stay open; any number of threads may share it.
+    """Sends requests over persistent connections. Safe to share between threads.
 
     Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY`, …).
 
@@ -342,9 +350,8 @@ class HttpClient:
         timeout: Seconds for a whole reply.
         largest: Maximum bytes of a reply.
         headers: Sent with every request.
-        secrets: Texts that must not appear in messages.
-        redirects: Follow redirects. By default a request reaches the address that a person named,
-            or none.
+        secrets: Texts to hide in error messages.
+        redirects: Follow redirects. By default requests go only to the address that the user gave.
     """
 
     def __init__(
@@ -359,7 +366,7 @@ class HttpClient:
         self.largest = largest
         self._secrets = secrets or Secrets()
         self._redirects = redirects
-        # Compressed replies could unpack to more than the size limit in one step.
+        # Compressed replies could exceed the size limit in a single decompression step.
         agent = {
             "User-Agent": f"taskloom/{__version__} python-httpx",
             "Accept-Encoding": "identity",
@@ -369,7 +376,7 @@ class HttpClient:
         self._opened: tuple[int, httpx.Client] | None = None
 
     def post(self, url: str, body: bytes) -> Reply:
-        """Send a body and return the whole reply, or raise `TryLater` or `Refused`."""
+        """Send a body and return the whole reply. Raises `TryLater` or `Refused`."""
         deadline = time.monotonic() + self.timeout
         with self.stream("POST", url, body) as response:
             parts = []
@@ -381,8 +388,8 @@ class HttpClient:
                     raise TryLater(
                         f"sent more than {self.largest >> 20} MB in one reply", overloaded=True
                     )
-                # httpx limits the wait for each piece; a server may send a byte now and then for
-                # ever.
+                # httpx limits only the wait for each chunk, so a server that sends single bytes
+                # could hold the connection forever.
                 if time.monotonic() > deadline:
                     raise self._late()
             return Reply(response.status_code, response.headers, b"".join(parts))
@@ -395,10 +402,10 @@ class HttpClient:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
-        """Send a request and yield its response, whose body is yet to be read.
+        """Send a request and yield its response, whose body has not been read yet.
 
-        Failures, also those while the caller reads, are raised as `TryLater` or `Refused`. The time
-        limit is that of each piece of the body.
+        Failures, including those while the caller reads, are raised as `TryLater` or `Refused`. The
+        time limit applies to each chunk of the body.
         """
         if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
             raise Refused("is not an http or https address")
@@ -434,8 +441,8 @@ class HttpClient:
             raise TryLater(_broken_off(response, error), overloaded=True) from error
 
     def _client(self) -> httpx.Client:
-        """Return the open client. A forked process opens its own: two must not read from one
-        connection.
+        """Return the open client. A forked process opens its own, because two processes must not
+        read from one connection.
         """
         with self._lock:
             if self._opened is None or self._opened[0] != os.getpid():
@@ -451,7 +458,7 @@ class HttpClient:
                 timeout=self.timeout,
                 follow_redirects=self._redirects,
                 verify=_certificates(),
-                # Callers limit how many they send at once.
+                # No connection limit here: callers limit their own concurrency.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )
         except (
@@ -467,7 +474,7 @@ class HttpClient:
         return TryLater(f"gave no whole answer within {self.timeout:g} seconds", overloaded=True)
 
     def _failure(self, response: httpx.Response) -> TryLater | Refused:
-        """Describe a status other than success."""
+        """Build the exception for an error status."""
         status = response.status_code
         if 300 <= status < 400:
             place = self._words(response.headers.get("Location", ""))
@@ -485,8 +492,8 @@ class HttpClient:
         return Refused(f"refuses the request with {reason}", status, parameter, code)
 
     def _explanation(self, response: httpx.Response) -> tuple[str, str, str]:
-        """One line of the body of a failure: the message of an OpenAI-compatible error, or its
-        beginning; then the parameter that the error is about and its code, if it names them.
+        """The server's explanation in one line (the message of an OpenAI-compatible error, or the
+        beginning of the body), followed by the parameter and the error code if given.
         """
         import httpx
 
@@ -504,7 +511,7 @@ class HttpClient:
             error = json.loads(body)["error"]
             text = error["message"]
             parameter = self._name(error.get("param"))
-            # llama.cpp has the reason as the type, and the status as the code.
+            # llama.cpp gives the reason as the type, and the status as the code.
             code = self._name(error.get("code")) or self._name(error.get("type"))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             text = body.decode("utf-8", "replace")
@@ -517,15 +524,17 @@ class HttpClient:
         return self._words(str(error)) or type(error).__name__
 
     def _words(self, text: str) -> str:
-        """One line of what a server says. Secrets are hidden first: half of one is still one."""
+        """First line of the server's message. Secrets are hidden before it is cut, because half a
+        secret is still a secret.
+        """
         hidden = self._secrets.hide_in_message(" ".join(text.split()))
         return hidden[:LONGEST_MESSAGE]
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The system's certificates, which institutes add their own to; httpx alone would use those of
-    certifi.
+    """The system's certificates, to which institutions add their own. httpx alone would use those
+    of certifi.
     """
     return ssl.create_default_context()
 
@@ -539,7 +548,7 @@ def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 
 def _broken_off(response: httpx.Response | None, error: Exception) -> str:
-    """Describe a reply that ended early or cannot be parsed."""
+    """Build the exception for a reply that ended early or cannot be parsed."""
     promised = response.headers.get("Content-Length", "") if response is not None else ""
     if (
         response is not None
@@ -551,17 +560,18 @@ def _broken_off(response: httpx.Response | None, error: Exception) -> str:
 
 
 class AnswerCache:
-    """Answers by the digest of their question, in one SQLite file; without a path in memory.
+    """Cache of answers in one SQLite file, keyed by the digest of the question. Without a path, in
+    memory.
 
-    A run that was stopped asks only what is open.
+    A resumed run asks only the questions that are not in the cache.
     """
 
     def __init__(self, path: Path | None, error: type[TaskloomError]) -> None:
-        """Open a cache, or create it.
+        """Open or create a cache.
 
         Args:
             path: The file.
-            error: What is raised where it cannot be used.
+            error: Type to raise if the file cannot be used.
         """
         self.path = path
         self._error = error
@@ -594,7 +604,7 @@ class AnswerCache:
             ) from problem
 
     def get(self, question: str) -> bytes | None:
-        """Return the answer to a question, or None."""
+        """Return the cached answer to a question, or None."""
 
         def select() -> Any:
             query = "select answer from answers where question = ?"
@@ -607,16 +617,16 @@ class AnswerCache:
         return row[0].encode("utf-8", "surrogatepass") if isinstance(row[0], str) else bytes(row[0])
 
     def put(self, question: str, answer: bytes) -> None:
-        """Keep an answer: when this returns, it is on disk."""
+        """Store an answer. It is on disk when this returns."""
         self._waiting.append((question, answer))
         self._usable(self._insert)
 
     def put_soon(self, question: str, answer: bytes) -> None:
-        """Keep an answer without waiting for the disk; `flush` waits for it.
+        """Store an answer without waiting for the disk. `flush` waits for it.
 
-        A thread writes what has arrived while it wrote the last time, all at once: a disk that
-        takes a hundred writes a second keeps thousands of answers. A process that is killed loses
-        those of the last write.
+        A background thread writes everything that arrived during the previous write in one
+        transaction, so that a disk with a hundred writes per second can store thousands of answers.
+        If the process is killed, the answers of the last write are lost.
         """
         if self.path is None:
             return self.put(question, answer)
@@ -625,13 +635,13 @@ class AnswerCache:
         self._waiting.append((question, answer))
         with self._starting:
             if self._writer is None or not self._writer.is_alive():
-                # Not a daemon: it ends by itself, and a process that ends waits for it.
+                # Not a daemon: the thread ends by itself, and the process waits for it on exit.
                 self._writer = threading.Thread(target=self._write)
                 self._writer.start()
         return None
 
     def flush(self) -> None:
-        """Write what waits; when this returns, it is on disk."""
+        """Write all pending answers. They are on disk when this returns."""
         self._usable(self._insert)
 
     def _write(self) -> None:

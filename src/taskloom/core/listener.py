@@ -1,9 +1,7 @@
-"""Where a server listens, and which requests it answers. Needs no web framework, so that every
-server of ours can use it.
+"""Listening sockets and request filters for Taskloom's servers, without a web framework.
 
-A page of another site can make a browser send requests to this machine. So the host that
-a request names must be this machine (a name that was rebound to 127.0.0.1 is refused), and requests
-caused by other sites are refused unless they open a page.
+Other sites can make a browser send requests to this machine. So the Host header must name this
+machine, which defeats DNS rebinding, and cross-site requests are refused unless they open a page.
 """
 
 from __future__ import annotations
@@ -15,21 +13,21 @@ from collections.abc import Mapping, Sequence
 from taskloom.core.errors import ParameterError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Names of this machine that no other machine can answer to."""
+"""Names of this machine that cannot refer to another one."""
 
 BACKLOG = 512
-"""Connections that wait while a server starts or is busy."""
+"""Maximum connections that wait while a server starts or is busy."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.IGNORECASE | re.ASCII)
 
 
 def is_loopback(host: str) -> bool:
-    """True if an interface is reached from this machine alone."""
+    """True if an interface is reachable from this machine only."""
     return host.strip("[]").lower() in LOOPBACK
 
 
 def hostname(header: str) -> str:
-    """The name in a Host header, without its port; empty if it is not a name.
+    """Name in a Host header without its port, or an empty text if it is not a name.
 
     >>> hostname("127.0.0.1:8600"), hostname("[::1]:8600"), hostname("LocalHost"), hostname("[")
     ('127.0.0.1', '::1', 'localhost', '')
@@ -42,10 +40,10 @@ def hostname(header: str) -> str:
 
 
 def caused_elsewhere(headers: Mapping[str, str]) -> bool:
-    """True if another site made a browser send this request, unless it opens a page by a link.
+    """True for a cross-site request that does not open a page through a link.
 
     Args:
-        headers: The request's headers, looked up without regard to case.
+        headers: Request headers, with case-insensitive lookup.
     """
     if headers.get("sec-fetch-site", "none") not in ("cross-site", "same-site"):
         return False
@@ -54,7 +52,7 @@ def caused_elsewhere(headers: Mapping[str, str]) -> bool:
 
 
 def of_another_origin(headers: Mapping[str, str]) -> bool:
-    """True if a page of another origin sends this request. Programs other than browsers name no
+    """True if a page of another origin sent this request. Programs other than browsers send no
     origin.
     """
     origin = headers.get("origin")
@@ -62,26 +60,26 @@ def of_another_origin(headers: Mapping[str, str]) -> bool:
 
 
 def content_length(header: str) -> int | None:
-    """Read a Content-Length header; None if it is not a plain decimal number.
+    """Parse a Content-Length header. None if it is not a plain decimal number.
 
     >>> content_length("12"), content_length("²"), content_length("-1")
     (12, None, None)
     """
-    # `isdigit` accepts superscripts, and `int` refuses more than 4,300 digits.
+    # `isdigit` accepts superscripts, and `int` rejects more than 4,300 digits.
     if not header.isascii() or not header.isdigit():
         return None
     return int(header[:18]) if len(header) > 18 else int(header)
 
 
 def listen(host: str, ports: Sequence[int]) -> socket.socket:
-    """Return a socket that listens on the first of some ports that is free.
+    """Return a socket that listens on the first free port of those given.
 
     Args:
         host: The interface.
-        ports: What to try; 0 stands for any free port.
+        ports: Ports to try in order. 0 means any free port.
 
     Raises:
-        ParameterError: None of them can be used. It names the parameter `port`.
+        ParameterError: If none of them can be used. The error names the parameter `port`.
     """
     reason = ""
     for port in ports:
@@ -109,8 +107,8 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
 
 
 def address(host: str, listener: socket.socket) -> str:
-    """The address that browsers open, without a slash at its end. For a server on all interfaces it
-    has this machine's name.
+    """Address to open in a browser, without a trailing slash. A server on all interfaces uses this
+    machine's name.
     """
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host.strip("[]")  # noqa: S104 - what the person chose
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"

@@ -1,8 +1,8 @@
-"""Optional parts of a suite besides examples: other file formats, a solver, an evaluation of its
-own, options of commands.
+"""Optional parts of a suite besides examples: other file formats, a solver, its own evaluation,
+command options.
 
-A suite has these as attributes and methods; the commands `export`, `solve`, `score`, `make` and
-`apply` find them in the registry, so a suite of another package has them as ours do.
+They are attributes and methods of the suite. The commands `export`, `solve`, `score`, `make` and
+`apply` find them through the registry, so suites of other packages can have them too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ class Option:
     """An option that a suite adds to a command.
 
     Attributes:
-        command: `make` and `apply`: it sets the recipe's field of the same name. `solve` and
-            `score`: it is passed as a keyword argument, as text, to the suite's function.
+        command: Command that gets the option. For `make` and `apply` it sets the recipe's field of
+            the same name. For `solve` and `score` it is passed to the suite's function as a keyword
+            argument, as text.
         name: `tables` is `--tables` on the command line.
-        help: One line; the suite's name is put before it.
-        file: The option names a JSON or YAML file that holds the value.
+        help: One line, which is shown after the suite's name.
+        file: True if the option's value is the path of a JSON or YAML file that holds the field's
+            value.
     """
 
     command: Literal["make", "apply", "solve", "score"]
@@ -39,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class TraitName:
-    """How reports call a trait of a suite's examples.
+    """Label and explanation of a trait for reports.
 
     Attributes:
         label: A noun for titles and sentences: `supporting facts`.
@@ -55,8 +57,8 @@ class Export:
     """A split in another format.
 
     Attributes:
-        lines: The text of the file, with line ends.
-        left_out: Examples that the format cannot hold.
+        lines: Lines of the file, with line ends.
+        left_out: Number of examples that the format cannot represent.
         reason: Why they were left out, as in `their answer is not a word of the story`.
     """
 
@@ -67,13 +69,12 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Another form in which `taskloom show` prints the tasks of a recipe: the view `sparql` is the
-    option `--sparql`.
+    """Another form in which `taskloom show` prints the tasks of a recipe. The view `sparql` adds
+    the option `--sparql`.
 
     Attributes:
-        help: One line; the suite's name is put before it.
-        texts: From the checked fields of a recipe to the text of each of its tasks, by the task's
-            name.
+        help: One line, which is shown after the suite's name.
+        texts: Function from the checked fields of a recipe to the text of each task, by task name.
     """
 
     help: str
@@ -81,13 +82,13 @@ class View:
 
 
 Exporter = Callable[[Sequence["Example"], Any], Export]
-"""From the examples of a split and the checked fields of their recipe (None for files that somebody
-else made).
+"""Function from the examples of a split and the checked fields of their recipe (None for files from
+elsewhere) to the exported text.
 """
 
 
 class SolveReport(Protocol):
-    """What a suite's solver says of a file."""
+    """Result of a suite's solver for one file."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -97,7 +98,7 @@ class SolveReport(Protocol):
 
 
 class Evaluation(Protocol):
-    """What a suite's own evaluation says of predictions."""
+    """Result of a suite's own evaluation of predictions."""
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
         """Return it for JSON; `details` adds every task."""
@@ -107,29 +108,29 @@ class Evaluation(Protocol):
 
 
 RunScores = Callable[["Plan", Sequence["Example"], Sequence[str]], Mapping[str, float]]
-"""From a recipe's plan, the examples of a split and their predictions to named scores of the whole,
-such as `{"C@90": 0.25}`.
+"""Function from a recipe's plan, the examples of a split and their predictions to named scores of
+the whole split, such as `{"C@90": 0.25}`.
 """
 
 PlanScorer = Callable[["Plan"], "Scorer"]
-"""From a recipe's plan to a scorer of its examples that needs it, such as one that compares with
-the answers at each position.
+"""Function from a recipe's plan to a scorer that depends on the plan, such as one that compares
+with the answers at each position.
 """
 
 TaskForm = Callable[[str, Mapping[str, Any]], str]
-"""From a task's name and the traits of one of its examples to its form, the task without its
-constants, for the audit.
+"""Function from a task's name and the traits of one of its examples to the task's form, which
+leaves out its constants. Used by the audit.
 """
 
 Solver = Callable[..., SolveReport]
-"""`solve(path, **options)`: answers every question of a file; the path `-` is standard input."""
+"""`solve(path, **options)` answers every question of a file. The path `-` means standard input."""
 
 Evaluator = Callable[..., Evaluation]
-"""`evaluate(gold, predictions, thresholds=…, **options)`: gold is a file, or the examples of a
-dataset's split.
+"""`evaluate(gold, predictions, thresholds=…, **options)`, where `gold` is a file or the examples of
+a dataset's split.
 """
 
 PredictionReader = Callable[["Path", int], list[str]]
-"""From a file of predictions and the number of examples of a split to the predicted answers, as the
-suite's programs write them.
+"""Function from a file of predictions, in the format of the suite's own programs, and the number of
+examples of the split to the predicted answers.
 """

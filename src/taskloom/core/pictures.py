@@ -1,8 +1,8 @@
-"""Pictures of an example: what a suite returns for a viewer to draw. Data only, no markup.
+"""Pictures of an example, which a suite returns for a viewer to draw. Data only, no markup.
 
-A suite offers the method `picture`: from an example, the checked fields of its recipe and the
-recipe's key to one of these. Where it returns None, or a suite offers nothing, the derivation is
-drawn as it is.
+A suite may have a method `picture`, which takes an example, the checked fields of its recipe and
+the recipe's key, and returns one of these. If it returns None, or the suite has no such method, the
+derivation is drawn instead.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from taskloom.core.seeding import Key
 
 DEEPEST = 40
-"""Levels of a tree; deeper ones are cut, since a derivation from a file may be a graph whose tree
-is endless.
+"""Maximum depth of a tree. Deeper levels are cut, because a derivation read from a file may be a
+graph whose tree is infinite.
 """
 
 LARGEST = 500
-"""Nodes of a tree that are drawn."""
+"""Maximum number of nodes drawn in a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class ProofStep:
     """A step of a proof.
 
     Attributes:
-        text: What it shows.
-        rule: By which rule.
-        sentences: The sentences that it rests on, as places from 0.
+        text: Conclusion of the step.
+        rule: Rule that it applies.
+        sentences: Indices of the sentences that it uses, from 0.
     """
 
     text: str
@@ -42,11 +42,12 @@ class ProofStep:
 
 @dataclass(frozen=True, slots=True)
 class StoryPicture:
-    """A text whose sentences are lit one after the other, as the proof of the answer uses them.
+    """A story whose sentences are highlighted one after the other, as the proof of the answer uses
+    them.
 
     Attributes:
-        sentences: In order.
-        question: What is asked of them.
+        sentences: Sentences of the story, in order.
+        question: The question.
         answer: The answer.
         proof: The steps, in order.
     """
@@ -59,7 +60,7 @@ class StoryPicture:
 
 @dataclass(frozen=True, slots=True)
 class TreePicture:
-    """An expression as a tree: a function, its value, and the trees of what it was applied to."""
+    """An expression as a tree: a function, its value, and the trees of its arguments."""
 
     label: str
     value: str
@@ -68,9 +69,7 @@ class TreePicture:
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """One application in a chain: the function, its group or another remark, and the value that it
-    gives.
-    """
+    """One application in a chain: the function, its group or another note, and the resulting value."""
 
     function: str
     value: str
@@ -79,7 +78,7 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class ChainPicture:
-    """Functions applied one after the other, from a first value on."""
+    """Functions applied one after the other, starting from a first value."""
 
     start: str
     links: tuple[ChainLink, ...]
@@ -87,8 +86,8 @@ class ChainPicture:
 
 @dataclass(frozen=True, slots=True)
 class FamilyMember:
-    """A column of a family: its heading, whether it is the example itself, and its cells, one for
-    each row of the family.
+    """A column of a family: its heading, whether it is the example itself, and one cell for each
+    row.
     """
 
     title: str
@@ -112,8 +111,8 @@ class FamilyPicture:
 Picture = StoryPicture | TreePicture | ChainPicture | FamilyPicture
 
 PictureMaker = Callable[["Example", Any, "Key"], Picture | None]
-"""From an example, the checked fields of its recipe and the recipe's key to its picture; None where
-it has none.
+"""Function from an example, the checked fields of its recipe and the recipe's key to its picture,
+or None if it has none.
 """
 
 KINDS: dict[type, str] = {
@@ -130,15 +129,17 @@ def to_dict(picture: Picture) -> dict[str, Any]:
 
 
 STORIES: dict[str, Callable[[Example], StoryPicture | None]] = {}
-"""What makes story pictures for notebooks, by suite. Suites that were imported are in it."""
+"""Functions that make story pictures for notebooks, by suite. Only suites that have been imported
+are listed.
+"""
 
 LIT = "background:rgba(255,204,0,.35);border-radius:3px;padding:0 .15em"
-"""Style of a lit sentence, readable on light and dark notebooks."""
+"""Style of a highlighted sentence, readable on light and dark backgrounds."""
 
 
 def story_html(story: StoryPicture) -> str:
-    """A story for notebooks: the question, the numbered sentences with those of the proof lit, and
-    the answer with its reasons.
+    """HTML of a story for notebooks: the question, the numbered sentences with those of the proof
+    highlighted, and the answer with its reasons.
 
     >>> story = StoryPicture(("Ann sat.", "Bob ran."), "Who ran?", "Bob", (ProofStep("", "", (1,)),))
     >>> story_html(story).count("<mark"), "proved by sentence 2" in story_html(story)
@@ -165,8 +166,8 @@ def story_html(story: StoryPicture) -> str:
 
 
 def derivation_tree(steps: Sequence[Step], input: str) -> TreePicture | None:
-    """Return a derivation as a tree: the last step is the root, and steps that use no other one
-    stand on the input.
+    """Convert a derivation to a tree. The last step is the root, and steps that use no other step
+    have the input as their child.
 
     >>> from taskloom.core.example import Step
     >>> tree = derivation_tree([Step("double", "4"), Step("minus", "-4")], "2")

@@ -1,14 +1,14 @@
 """The plan: the splits that follow from a recipe and a seed, before anything is written.
 
-A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range
-of its rows alone. That is the purity contract in code: `Split.rows(start, stop)` may depend on
+A suite turns a recipe into a `Plan`: named splits of known size, each of which can generate any
+range of its rows on its own. That is the purity contract: `Split.rows(start, stop)` may depend on
 nothing but the recipe digest, the seed, the split and the index.
 
 Suites derive the answer of any item, so they can also derive the answer of its variants: items that
-differ from it in exactly one thing. A *simpler* variant has something less (a distractor, a person,
-a step). A *flip* is one edit that changes the answer, a *keep* one that must not. `Plan.variants`
-lists the variants of an item; the second solver (`Plan.check`) proves their answers like those of
-any other item.
+differ from it in exactly one thing. A *simpler* variant lacks something (a distractor, a person, a
+step). A *flip* is an edit that changes the answer, and a *keep* is an edit that must not change it.
+`Plan.variants` lists the variants of an item; the second solver (`Plan.check`) verifies their
+answers like those of any other item.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks", "Withheld"]
 
 Role = Literal["train", "test", "probe"]
-"""train: learned from. test: disjoint from train, and checked so.
-probe: an exhaustive set for analyses that may repeat training items."""
+"""train: used for training. test: disjoint from train, which is checked. probe: an exhaustive set
+for analyses, which may repeat training items.
+"""
 
 
 def role_of(split: str) -> Role:
-    """Return the role of a split that is known by its name alone: `train` and `train-…` are learned
-    from, all others test.
+    """Role of a split if only its name is known: `train` and `train-…` are training splits, all
+    others are tests.
 
     >>> role_of("train"), role_of("train-short"), role_of("training"), role_of("ood")
     ('train', 'train', 'test', 'test')
@@ -44,8 +45,8 @@ def role_of(split: str) -> Role:
 
 
 def apportion(total: int, weights: Sequence[float]) -> list[int]:
-    """Divide a total into whole numbers in proportion to weights; the largest remainders are
-    rounded up, the first of equals.
+    """Divide a total into integers in proportion to weights. The largest remainders are rounded up,
+    and of equal ones the first.
 
     >>> apportion(10, [1, 1, 1])
     [4, 3, 3]
@@ -60,17 +61,17 @@ def apportion(total: int, weights: Sequence[float]) -> list[int]:
 
 
 Level = Literal["instruction", "explicit"]
-"""How much a description tells. instruction: what to do. explicit: also what every name in it means
-and how to answer.
+"""Level of detail of a description. instruction: what to do. explicit: also what every name in it
+means and how to answer.
 """
 
 Withheld = Callable[[str], bool]
-"""Whether a task is withheld from training."""
+"""Predicate: True if a task is withheld from training."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An outside resource that the data depends on, by digest of its bytes."""
+    """External data that the dataset depends on, identified by the digest of its bytes."""
 
     name: str
     digest: str
@@ -78,13 +79,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split: its size and how to make rows start..stop of it.
+    """One split: its size and a function that generates rows start..stop.
 
-    `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema`
-    where a suite is vectorised. `tasks` names the tasks of its rows where they are others than
-    those of the plan (`Tasks.names`) and known before any row. `twin_of` names the split whose
-    items its rows vary (`core/twins.py`). `endless` is True if `rows` goes on beyond `n` with
-    further rows of the same draw: the rows that a larger split would have.
+    `rows` yields examples or, in vectorised suites, returns an Arrow table with the columns of
+    `core.shards.schema`. `tasks` names the tasks of its rows if they differ from those of the plan
+    (`Tasks.names`) and are known in advance. `twin_of` names the split whose items its rows vary
+    (`core/twins.py`). `endless` is True if `rows` goes on beyond `n` with further rows of the same
+    draw: the rows that a larger split would have.
     """
 
     name: str
@@ -104,20 +105,21 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Which task each row belongs to: what descriptions tell and what C@T counts.
+    """The task of each row, as used in descriptions and in C@T.
 
     Attributes:
         by: `task`, or the trait whose value names a row's task more finely (a question type, a
             chain of functions).
-        tell: The description of a task; None: the plan's own description says it for every row.
-            Empty: the input tells it already.
-        names: All tasks, where they can be listed.
-        facts: What is known of a task of that list, such as its size and the scores of guessing;
-            the same facts of every task.
-        possible: Whether a name is a task, where they cannot be listed.
-        always: Whether training has a task in any case, so that it is never withheld.
-        without: The same plan with some tasks taken out of training; None where there is nothing to
-            withhold.
+        tell: Function that returns the description of a task. None: the plan's own description
+            applies to every row. An empty description means that the input already states the task.
+        names: All tasks, if they can be listed.
+        facts: Known properties of each listed task, such as its size and chance scores. Every task
+            has the same ones.
+        possible: Predicate that is true for names of tasks, if tasks cannot be listed.
+        always: Predicate that is true for tasks that are always in training and so are never
+            withheld.
+        without: Function that returns the plan with some tasks removed from training. None if
+            nothing can be withheld.
     """
 
     by: str = "task"
@@ -131,29 +133,29 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be made, and how its answers are known.
+    """The splits that will be generated, and how their answers are checked.
 
     Attributes:
-        splits: In the order in which they are written.
-        traits: Name and type of every trait (`str`, `int`, `float` or `bool`); an example may lack
-            some.
-        describe: The instruction for a person or a model.
-        scorer: How a prediction is judged.
-        answer: For tasks that are functions: the answer to one input (`taskloom apply`).
+        splits: Splits in the order in which they are written.
+        traits: Name and type of every trait (`str`, `int`, `float` or `bool`); examples may lack
+            some of them.
+        describe: Instruction for a person or a model.
+        scorer: Scorer of predictions.
+        answer: For tasks that are functions: returns the answer to one input (`taskloom apply`).
         check: The independent second solver: acceptable outputs recomputed from the input text
             alone (`taskloom verify`).
-        sources: Outside resources by digest.
-        shard_rows: Rows per file unless asked otherwise; slow suites choose fewer, so that work
-            divides and resumes finely.
-        left_out: Tasks that the recipe names but that have too few examples, with how many they
-            have.
-        warnings: What a person should know before using the data.
-        facts: Measured properties of the world that the fields do not state, for the manifest.
-        show: An example as a person reads it, for `taskloom show` (text or anything that rich
-            prints); None for the plain way.
-        tasks: Which task each row belongs to, with its description.
-        variants: Items that differ from a given one in one thing, simpler ones first; None if the
-            suite has none.
+        sources: External data, by digest.
+        shard_rows: Default number of rows per file. Slow suites choose fewer, so that work is
+            divided and resumed in small pieces.
+        left_out: Tasks of the recipe that were left out for having too few examples, with their
+            number of examples.
+        warnings: Warnings to show to users of the data.
+        facts: Measured properties of the generated world, for the manifest.
+        show: Function that formats an example for `taskloom show` (text or anything that rich
+            prints). None for the default format.
+        tasks: Task of each row, with its description.
+        variants: Function that lists the variants of an item, simpler ones first. None if the suite
+            has none.
     """
 
     splits: tuple[Split, ...]
@@ -188,7 +190,7 @@ KINDS: tuple[VariantKind, ...] = get_args(VariantKind)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An item that differs from another one in one thing.
+    """An item that differs from another one in exactly one thing.
 
     Attributes:
         kind: `simpler`, `flip` (the answer changes) or `keep` (it stays).
@@ -207,17 +209,20 @@ class Variant:
 
 
 Propose = Callable[[Example], Iterable[Variant]]
-"""Lists candidates: variants with derived answers, of which `proved` keeps what the kind allows."""
+"""Function that lists candidate variants with derived answers. `proved` filters them by what each
+kind allows.
+"""
 
 
 def proved(propose: Propose, check: Callable[[Example], tuple[str, ...]] | None) -> Propose:
     """Build `Plan.variants` from a suite's candidates.
 
-    A candidate is dropped if its text repeats another one of its kind, if it is a flip that shares an answer
-    with the original or a keep that changes the answers, or if the second solver cannot read it.
+    A candidate is dropped if its text repeats another candidate of its kind, if it is a flip that
+    shares an answer with the original, if it is a keep that changes the answers, or if the second
+    solver cannot read it.
 
     Args:
-        propose: The candidates of an item, in order.
+        propose: Lists the candidates of an item, in order.
         check: The second solver; None if a task has none.
     """
 
@@ -241,10 +246,10 @@ def proved(propose: Propose, check: Callable[[Example], tuple[str, ...]] | None)
 
 
 def _confirmed(variant: Variant, check: Callable[[Example], tuple[str, ...]]) -> bool:
-    """True if the second solver gives the same answers; False if it refuses the text.
+    """True if the second solver gives the same answers, False if it cannot read the text.
 
     Raises:
-        DataError: The two solvers disagree, which is a bug in the suite.
+        DataError: If the two solvers disagree, which is a bug in the suite.
     """
     varied = variant.example
     try:

@@ -1,12 +1,11 @@
-"""Files of predictions: one a line in the order of the examples, or records (JSON lines, CSV,
-Parquet) with the ids of examples.
+"""Files of predictions: one per line in the order of the examples, or records (JSON lines, CSV,
+Parquet) with example ids.
 
-A record has the text in `prediction` and the example's number in its split, counted from 0, in
-`id`, `index` or `idx`, in any case. Sample files of lm-evaluation-harness have `doc_id` and
-`resps` in their place; of an Inspect log of one of Taskloom's tasks (`.eval`) the whole replies of
-the first epoch are read. Other columns are ignored, but of rows that name a `split` only
-those of the split that is scored are taken. Records without ids are in the order of the examples,
-as lines are.
+A record has the text in `prediction` and the example's index in its split, counted from 0, in `id`,
+`index` or `idx` (case-insensitive). Sample files of lm-evaluation-harness have `doc_id` and `resps`
+instead. From an Inspect log (`.eval`) of one of Taskloom's tasks, the whole replies of the first
+epoch are read. Other columns are ignored, except that rows with a `split` are used only if it is
+the one being scored. Records without ids, like lines, are in the order of the examples.
 
 An `.eval` file is a zip archive, read without Inspect. Its `summaries.json` has the metadata, the
 answer and the score of every sample; `samples/` has a larger file for each of them, with all messages
@@ -34,7 +33,7 @@ from taskloom.core.files import path_of
 
 TEXT = "prediction"
 IDS = ("id", "index", "idx")
-"""Columns with ids, best first. Case and blanks around a name do not matter."""
+"""Columns with ids, in order of preference. Case and surrounding spaces in a name are ignored."""
 
 HARNESS = frozenset(("doc_id", "resps"))
 """Keys of a row in a sample file of lm-evaluation-harness."""
@@ -43,21 +42,23 @@ LOG = ".eval"
 """Ending of the logs of Inspect."""
 
 LOGGED_ID = re.compile(r"(.+)-(\d+)")
-"""Id of a sample in the tasks that Taskloom gives to Inspect: split and number."""
+"""Ids of samples in the tasks that Taskloom gives to Inspect: split and index."""
 
 LIKE_AN_ID = re.compile(r"(.*[\s_.-])?(id|index|idx|number|row)|unnamed: 0|")
-"""Other names, in lower case, of columns that may hold ids. pandas writes row numbers into a column
+"""Other names, in lower case, of columns that may hold ids. pandas writes row numbers to a column
 without a name.
 """
 
 SPLIT = "split"
 LONGEST_HEADER = 10_000
-"""Characters of a first line that may be the header of a CSV file; a longer one is a prediction."""
+"""Maximum length of a first line that may be the header of a CSV file. A longer one is taken as a
+prediction.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One prediction: its text, its line, and what is wrong with that line, if anything."""
+    """One prediction: its text, its line number, and the problem with that line, if any."""
 
     text: str
     line: int
@@ -66,7 +67,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class PredictionSource:
-    """The bytes of a file or of standard input, which can be read only once.
+    """Contents of a file or of standard input, which can be read only once.
 
     Attributes:
         name: The path, or `standard input`.
@@ -91,10 +92,10 @@ class PredictionSource:
 LineReader = Callable[[PredictionSource], list[Prediction]]
 
 _Row = tuple[int, Mapping[str, Any]]
-"""A record and its line or row."""
+"""A record and its line or row number."""
 
 _NumberedId = tuple[int, str]
-"""The line or row of a record and the id that it gives."""
+"""Line or row number of a record, and its id."""
 
 
 def predictions_for(
@@ -106,21 +107,21 @@ def predictions_for(
     objects: bool = False,
     lines: LineReader | None = None,
 ) -> list[Prediction]:
-    """Read the predictions for some examples, in their order where the file has ids.
+    """Read the predictions for a split, reordered by their ids if the file has them.
 
     Args:
         source: A file, or `-` for standard input.
-        examples: How many there are; without ids it is left to the caller whether that many
-            predictions are there.
-        names: Ids that examples have besides their numbers.
-        split: Whose rows are wanted, where the file names splits.
-        objects: Whether an answer may itself be a JSON object, so that a line that is one need not
-            be a record.
-        lines: How a file of plain lines is read; `read_lines` by default.
+        examples: Number of examples. Without ids, the caller must check that the number of
+            predictions agrees.
+        names: Ids of examples besides their indices.
+        split: Split whose rows are wanted, if the file names splits.
+        objects: True if an answer may itself be a JSON object, so that such a line need not be a
+            record.
+        lines: Function that reads a file of plain lines. Default: `read_lines`.
 
     Raises:
-        InputError: For a file that cannot be read, a broken line, and ids that are missing, doubled
-            or unknown.
+        InputError: If the file cannot be read, a line is malformed, or ids are missing, repeated or
+            unknown.
     """
     content = open_source(source)
     predictions, ids = _read(content, split, objects, lines)
@@ -145,18 +146,18 @@ def some_predictions_for(
     objects: bool = False,
     lines: LineReader | None = None,
 ) -> tuple[Sequence[int], list[Prediction]]:
-    """Read the predictions for some of the examples: those whose ids a file has.
+    """Read the predictions for those examples whose ids are in the file.
 
     Args:
         source: A file, or `-` for standard input.
-        examples: How many there are.
+        examples: Number of examples.
         split: The split whose rows are wanted, if the file names splits.
         objects: True if an answer may itself be a JSON object.
-        lines: Reads a file of plain lines; `read_lines` by default.
+        lines: Function that reads a file of plain lines. Default: `read_lines`.
 
     Returns:
-        The numbers of the examples, ascending, and the predictions for them. A file without ids is
-            about all examples, and may have too few or too many predictions.
+        The indices of the examples, ascending, and their predictions. A file without ids is taken
+        to cover all examples, and may have too few or too many predictions.
     """
     content = open_source(source)
     predictions, ids = _read(content, split, objects, lines)
@@ -171,9 +172,7 @@ def some_predictions_for(
 def _read(
     content: PredictionSource, split: str, objects: bool, lines: LineReader | None
 ) -> tuple[list[Prediction], list[_NumberedId] | None]:
-    """The predictions of a file, and the id of each; None if they are in the order of the
-    examples.
-    """
+    """Predictions of a file with their ids, or with None if they are in the order of the examples."""
     rows = _records(content, objects)
     if rows is None:
         return (lines or read_lines)(content), None
@@ -195,7 +194,7 @@ def size_and_splits(source: str | Path) -> tuple[int, frozenset[str]]:
 
 
 def open_source(source: str | Path) -> PredictionSource:
-    """Read a file, a pipe or, for `-`, standard input."""
+    """Read a file, a pipe, or standard input if the path is `-`."""
     if str(source) == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed; name a file of predictions")
@@ -214,8 +213,8 @@ def open_source(source: str | Path) -> PredictionSource:
 
 
 def parse_prediction(line: str, number: int) -> Prediction:
-    """Parse one line: a line in double quotes is a JSON text, so that a prediction may hold line
-    ends or be empty. Thoughts are removed.
+    """Parse one line. A line in double quotes is parsed as JSON, so that a prediction may be empty
+    or contain line breaks. Thoughts are removed.
     """
     if not line or not line[0] == line[-1] == '"':
         return Prediction(without_thinking(line), number)
@@ -230,8 +229,8 @@ def parse_prediction(line: str, number: int) -> Prediction:
 
 
 def read_lines(source: PredictionSource) -> list[Prediction]:
-    """Read one prediction per line, or raise an `InputError` that names the line with a broken JSON
-    text.
+    """Read one prediction per line. Raises an `InputError` with the number of a line whose JSON
+    text is malformed.
     """
     text = source.text()
     lines = text.removesuffix("\n").split("\n") if text else []
@@ -246,7 +245,7 @@ def read_lines(source: PredictionSource) -> list[Prediction]:
 
 
 def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
-    """The records of a file; None if it has plain lines."""
+    """Records of the file, or None if it has plain lines."""
     if source.suffix == ".parquet" or source.data[:4] == b"PAR1":
         return _parquet_rows(source)
     if source.suffix == LOG:
@@ -278,13 +277,13 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
 
 
 def _log_rows(source: PredictionSource) -> Iterator[_Row]:
-    """The whole replies in a log of one of Taskloom's tasks for Inspect."""
+    """Whole replies in an Inspect log of one of Taskloom's tasks."""
     archive = EvalArchive(Path(source.name))
     first = [one for one in archive.summaries() if one.get("epoch", 1) == 1]
     for number, sample in enumerate(first, start=1):
         own = LOGGED_ID.fullmatch(str(sample.get("id")))
         if own is None:
-            # Inspect numbers samples from 1 itself, so such ids would be off by one.
+            # Samples without ids are numbered from 1 by Inspect, so such ids would be off by one.
             raise InputError(
                 f"{source.name} has the sample {echo(sample.get('id'))}, whose id does not name a"
                 " split and a number, such as 'test-0'; score logs of other tasks with 'taskloom"
@@ -294,7 +293,7 @@ def _log_rows(source: PredictionSource) -> Iterator[_Row]:
 
 
 def _harness_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of lm-evaluation-harness as a record: the whole reply, before its filters."""
+    """Convert a row of lm-evaluation-harness to a record with the whole reply, before its filters."""
     reply: Any = row.get("resps", "")
     while isinstance(reply, list) and reply:
         reply = reply[0]
@@ -302,7 +301,7 @@ def _harness_record(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_header(line: str) -> bool:
-    """True if a line names the columns of a CSV file: the text's and an id's."""
+    """True if a line is the header of a CSV file with columns for the text and an id."""
     if len(line) > LONGEST_HEADER or TEXT not in line:
         return False
     try:
@@ -379,7 +378,7 @@ def _parquet_rows(source: PredictionSource) -> list[_Row]:
 
 
 def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
-    """The rows of the split that is scored; all of them if no row names a split."""
+    """Rows of the split being scored, or all rows if none of them names a split."""
     splits = {str(row[SPLIT]) for _, row in rows if row.get(SPLIT) is not None}
     if not splits:
         return rows
@@ -395,7 +394,9 @@ def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
 
 
 def _plain(column: str | None) -> str:
-    """The name of a column without case and blanks; a CSV file may have one without a name."""
+    """Column name in lower case without surrounding spaces. A CSV file may have a column without a
+    name.
+    """
     return str(column or "").strip().lower()
 
 
@@ -404,7 +405,7 @@ def _may_be_an_id(column: str) -> bool:
 
 
 def _id_column(rows: list[_Row], name: str) -> str | None:
-    """The column with the ids; None if the records are in the order of the examples.
+    """Column with the ids, or None if the records are in the order of the examples.
 
     Raises:
         InputError: If another column numbers the records in another order.
@@ -434,7 +435,7 @@ def _texts(rows: list[_Row], name: str) -> list[Prediction]:
 
 
 def _text(row: Mapping[str, Any], line: int, name: str) -> str:
-    """The text of a record without thoughts. Anything but text is given as JSON writes it."""
+    """Text of a record without thoughts. Values that are not text are given as JSON."""
     value = row.get(TEXT)
     if value is None:
         raise InputError(
@@ -451,7 +452,7 @@ def _text(row: Mapping[str, Any], line: int, name: str) -> str:
 
 
 def _id(value: Any, line: int, name: str) -> str:
-    """An id as text. 3, 3.0 (how tables with gaps store it) and "3" are the same id."""
+    """Id as text. 3, 3.0 (as tables with gaps store it) and "3" are the same id."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None or value == "" or not isinstance(value, str | int) or isinstance(value, bool):
@@ -463,7 +464,9 @@ def _id(value: Any, line: int, name: str) -> str:
 
 
 def _places(examples: int, names: Sequence[str], ids: Sequence[_NumberedId]) -> dict[str, int]:
-    """The example that each id means: ids are numbers from 0, or names if the first id is one."""
+    """Map each id to the index of its example. Ids are indices from 0, or names if the first id is
+    a name.
+    """
     first = ids[0][1] if ids else None
     if first in names and len(set(names)) == examples:
         return {name: place for place, name in enumerate(names)}
@@ -476,7 +479,7 @@ def _chosen(
     places: Mapping[str, int],
     name: str,
 ) -> dict[int, Prediction]:
-    """The predictions by the number of their example."""
+    """Predictions by the index of their example."""
     chosen: dict[int, Prediction] = {}
     lines: dict[str, int] = {}
     for prediction, (line, id) in zip(predictions, ids, strict=True):
@@ -503,14 +506,28 @@ def _range(places: Mapping[str, int]) -> str:
 
 
 LARGEST_MEMBER = 2**31
-"""Maximum size of a member of an archive after decompression, in bytes."""
+"""Maximum size of an archive member after decompression, in bytes."""
 
 ZSTANDARD = 93
-"""The number of the compression method in zip archives. Python's own zipfile reads it from 3.14."""
+"""Compression method number of Zstandard in zip archives. Python's own zipfile supports it from
+3.14.
+"""
+
+
+HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that may be half a surrogate pair."""
+
+
+def log_json(text: bytes) -> Any:
+    """Parse JSON of a log. Half surrogate pairs, which no file or page can hold, become '?'."""
+    value = json.loads(text)
+    if HALF_PAIR.search(text):
+        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return value
 
 
 class EvalArchive:
-    """A log of Inspect: the members of a zip archive, compressed by deflate or Zstandard.
+    """An Inspect log: a zip archive whose members are compressed with deflate or Zstandard.
 
     Args:
         path: The `.eval` file.
@@ -533,7 +550,7 @@ class EvalArchive:
         return list(self._members)
 
     def summaries(self) -> list[dict[str, Any]]:
-        """What the log says of each sample; an interrupted one says it in parts."""
+        """Metadata of each sample. An interrupted log stores it in several parts."""
         whole = self.json("summaries.json")
         if isinstance(whole, list):
             return whole
@@ -542,26 +559,29 @@ class EvalArchive:
         return [sample for name in parts for sample in self.json(name) or []]
 
     def reply(self, sample: Mapping[str, Any]) -> str:
-        """The whole reply to a sample, which only the sample's own file has.
+        """Whole reply to a sample, which is stored only in the sample's own file.
 
         Args:
-            sample: Its summary.
+            sample: The sample's summary.
         """
-        name = f"samples/{sample.get('id')}_epoch_{sample.get('epoch', 1)}.json"
-        whole = self.json(name)
-        output = whole.get("output") if isinstance(whole, dict) else None
+        output = self.sample(str(sample.get("id")), sample.get("epoch", 1)).get("output")
         reply = output.get("completion") if isinstance(output, dict) else None
         return reply if isinstance(reply, str) else ""
 
+    def sample(self, id: str, epoch: int) -> dict[str, Any]:
+        """The whole sample: messages, output, events; empty if the log does not have it."""
+        whole = self.json(f"samples/{id}_epoch_{epoch}.json")
+        return whole if isinstance(whole, dict) else {}
+
     def json(self, name: str) -> Any:
-        """Return a member as JSON, or None if there is none of this name."""
+        """Parse a member as JSON, or return None if there is no such member."""
         info = self._members.get(name)
         if info is None:
             return None
         if info.file_size > LARGEST_MEMBER:
             raise DataError(f"{self.path}: {name} has {info.file_size:,} bytes, too many to read")
         try:
-            return json.loads(self._bytes(info))
+            return log_json(self._bytes(info))
         except (OSError, ValueError, RecursionError, zipfile.BadZipFile, struct.error) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DataError(f"{self.path}: {name} cannot be read ({reason[:100]})") from error

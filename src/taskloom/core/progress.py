@@ -1,12 +1,12 @@
-"""Progress of work that can be counted: a bar on a terminal, one line that is rewritten in a
-notebook, a line now and then in a log.
+"""Progress of countable work: a bar on a terminal, a line that is rewritten in a notebook, an
+occasional line in a log.
 
 Bars on terminals are Rich's. In a notebook the line is an HTML element of its own (`display_id`),
 which needs no widgets and stays in the saved notebook.
 
-Experiments show more than a count, a table of running jobs with losses and GPUs. That display,
-`experiments.execute.progress`, uses the places and the notebook line of this module; it cannot be
-here, because the core does not know what a run is.
+Experiments show a table of running jobs with losses and GPUs. That display is in
+`experiments.execute.progress`, because the core knows nothing about runs, but it reuses `place` and
+`notebook_line`.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from typing import Any, Literal
 Place = Literal["notebook", "terminal", "log"]
 
 ShowCount = Callable[[str, int, int], None]
-"""Shows progress: in words, the number done, and the total."""
+"""Callback that shows progress: description, number done, total."""
 
 LOG_EVERY = 5.0
-"""Seconds between two lines of a log."""
+"""Seconds between lines in a log."""
 
 NOTEBOOK_EVERY = 0.25
-"""Seconds between two changes in a notebook: each is a message to the browser."""
+"""Seconds between updates in a notebook, because each update is a message to the browser."""
 
 NOTEBOOK_AFTER = 1.0
-"""Seconds before anything appears in a notebook, because short work needs no bar."""
+"""Seconds before anything appears in a notebook, because short work needs no progress bar."""
 
 
 def place() -> Place:
-    """Where this process writes."""
+    """Kind of output that this process writes to."""
     if in_notebook():
         return "notebook"
     return "terminal" if sys.stderr.isatty() else "log"
 
 
 def in_notebook() -> bool:
-    """True if a notebook's kernel runs this process. IPython's prompt is a terminal."""
+    """True in a notebook's kernel, False at IPython's prompt."""
     shell = sys.modules.get("IPython")
     current = shell.get_ipython() if shell is not None else None
     return current is not None and getattr(current, "kernel", None) is not None
 
 
 def wanted(choice: bool | None) -> bool:
-    """True if progress is to be shown. By default it is in notebooks, which show nothing else of
+    """True if progress should be shown. By default only in notebooks, which give no other sign of
     running work.
     """
     return in_notebook() if choice is None else choice
@@ -57,7 +57,7 @@ def wanted(choice: bool | None) -> bool:
 
 @contextmanager
 def notebook_line() -> Iterator[ShowCount]:
-    """Yield a function that shows a bar with words below a notebook's cell; the last state stays
+    """Yield a function that shows a bar and a text below a notebook cell. The last state remains
     there.
     """
     from IPython.display import HTML, display
@@ -91,14 +91,14 @@ def notebook_line() -> Iterator[ShowCount]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far some work is.
+    """State of some countable work.
 
     Attributes:
-        part: What was worked on last: a split, or a step of an audit.
-        done: Units that are done.
-        total: Units in all.
-        seconds: Seconds since the beginning.
-        unit: What is counted.
+        part: Most recent part: a split, or a step of an audit.
+        done: Number of units done.
+        total: Total number of units.
+        seconds: Seconds since the start.
+        unit: Name of a unit.
     """
 
     part: str
@@ -109,7 +109,7 @@ class Progress:
 
     @property
     def split(self) -> str:
-        """The part by its name in `make` and `verify`, whose parts are splits."""
+        """The part, under its name in `make` and `verify`, whose parts are splits."""
         return self.part
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ ShowProgress = Callable[[Progress], None]
 
 
 class WorkCounter:
-    """Counts what is done, and shows it after every part."""
+    """Counts finished work, and shows the count after every part."""
 
     def __init__(self, total: int, show: ShowProgress | None, unit: str = "rows") -> None:
         self.total = total
@@ -133,7 +133,7 @@ class WorkCounter:
         self.unit = unit
 
     def add(self, part: str, count: int = 1) -> None:
-        """Count units of one part."""
+        """Add finished units of one part."""
         self.done += count
         if self.show is not None:
             seconds = time.monotonic() - self.start
@@ -142,11 +142,11 @@ class WorkCounter:
 
 @contextmanager
 def shown(progress: ShowProgress | bool | None = True) -> Iterator[ShowProgress | None]:
-    """Yield a function that shows progress on standard error or below a notebook's cell.
+    """Yield a function that shows progress on standard error or below a notebook cell.
 
     Args:
-        progress: Whether to show it; by default in notebooks only. Or a function of your own, which
-            is yielded as it is.
+        progress: True to show progress. Default: only in notebooks. A function is yielded
+            unchanged.
     """
     if callable(progress):
         yield progress

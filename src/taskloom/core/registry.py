@@ -1,11 +1,11 @@
 """Finding suites, tasks, learners and studies by name, in this package and in others.
 
-A thing is registered by the decorator in the module that defines it; nothing else needs an edit.
-Modules are found in three ways: the folders of this package (`taskloom.suites.*`), the entry-point
-group `taskloom` of installed packages (each entry point names a module to import), and a Python
-file given by path. They are imported only when a name is looked up. A package with many modules
-keeps an index beside them (`index.json`: of each name the module and the line about it), so that a
-list imports none of them.
+Objects are registered by a decorator where they are defined; no other file needs an edit. Modules
+are found in three ways: in the folders of this package (`taskloom.suites.*`), through the
+entry-point group `taskloom` of installed packages (each entry point names a module to import), and
+in a Python file given by path. They are imported only when a name is looked up. A package with many
+modules has an index (`index.json`, with the module and description of each name), so that listing
+names imports none of them.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ PAPERS = "taskloom.papers"
 """Package with one folder per paper."""
 
 INDEX = "index.json"
-"""The file of a package that lists its things, written by `make index`."""
+"""File in a package that lists its registered objects, written by `make index`."""
 
 
 class Describable(Protocol):
-    """What a registry holds: anything with a line for lists."""
+    """Protocol of registered objects: anything with a one-line description."""
 
     @property
     def describe(self) -> str:
@@ -78,19 +78,19 @@ T = TypeVar("T", bound=Describable)
 
 
 class Indexed(NamedTuple):
-    """What an index says of a thing: the module that registers it, and its line for lists."""
+    """Entry of an index: the module that registers an object, and its one-line description."""
 
     module: str
     describe: str
 
 
 class Registry(Generic[T]):
-    """Named things of one kind.
+    """Registered objects of one kind, by name.
 
     Attributes:
-        kind: What they are, for error messages.
-        packages: Packages that are searched for them. One that is not installed is skipped.
-        indexed: True if these packages have an index of their things.
+        kind: Name of the kind, for error messages.
+        packages: Packages to search. Those that are not installed are skipped.
+        indexed: True if these packages have an index.
     """
 
     every: ClassVar[list[Registry[Any]]] = []
@@ -104,8 +104,8 @@ class Registry(Generic[T]):
         Registry.every.append(self)
 
     def add(self, name: str, thing: T, origin: str) -> None:
-        """Register a thing; the same name from two modules is an error, since silence would pick
-        one of them.
+        """Register an object. Two modules that register the same name are an error, because either
+        choice could be wrong.
         """
         other = self._origin.get(name) or self._indexed_origin(name, origin)
         if other != origin:
@@ -116,28 +116,28 @@ class Registry(Generic[T]):
         self._origin[name] = origin
 
     def forget(self, origin: str) -> None:
-        """Drop what a module registered, before it is read again."""
+        """Remove everything a module registered, before the module is imported again."""
         for name in self.of(origin):
             del self._things[name], self._origin[name]
 
     def of(self, origin: str) -> list[str]:
-        """Return the names that a module, or a class of it, registered."""
+        """Names registered by a module, or by a class in it."""
         return [n for n, o in self._origin.items() if o == origin or o.startswith(f"{origin}.")]
 
     def origin(self, name: str) -> str:
-        """Return the module, or the class in it, that registered a name."""
+        """Module, or class in a module, that registered a name."""
         return self._origin[name]
 
     def get(self, name: str) -> T:
-        """Return the thing of that name."""
+        """Return the object of that name, or raise an error with the nearest names."""
         thing = self.find(name)
         if thing is None:
             raise TaskloomError(f"no {self.kind} is called '{name}'; {nearest(name, self.names())}")
         return thing
 
     def find(self, name: str) -> T | None:
-        """Return the thing of that name, or None. Imports as little as it can: first the module of
-        the same name.
+        """Return the object of that name, or None. Imports as little as possible, trying the module
+        of the same name first.
         """
         if name in self._things:
             return self._things[name]
@@ -151,13 +151,11 @@ class Registry(Generic[T]):
         return self._things.get(name)
 
     def names(self) -> list[str]:
-        """Return all names, sorted."""
+        """All names, sorted."""
         return [name for name, _ in self.descriptions()]
 
     def descriptions(self) -> list[tuple[str, str]]:
-        """Return all names, sorted, with the line about each; what the index has is not
-        imported.
-        """
+        """All names with their descriptions, sorted. Indexed modules are not imported."""
         if self.indexed:
             load_entry_points()
         else:
@@ -169,7 +167,7 @@ class Registry(Generic[T]):
 
     @cached_property
     def index(self) -> Mapping[str, Indexed]:
-        """What the packages' indexes list."""
+        """Merged indexes of the packages."""
         if not self.indexed:
             return {}
         entries: dict[str, Indexed] = {}
@@ -179,12 +177,14 @@ class Registry(Generic[T]):
         return entries
 
     def folders(self) -> list[tuple[str, Path]]:
-        """The packages that are installed, with their folders."""
+        """Installed packages with their folders."""
         installed = [name for name in self.packages if importlib.util.find_spec(name) is not None]
         return [(name, Path(importlib.import_module(name).__path__[0])) for name in installed]
 
     def _indexed_origin(self, name: str, origin: str) -> str:
-        """The module of a name by the index; `origin` itself if it is that module or a class in it."""
+        """Module that the index gives for a name, or `origin` if that is the same module or a class
+        in it.
+        """
         if name not in self.index:
             return origin
         module = self.index[name].module
@@ -198,7 +198,7 @@ class Registry(Generic[T]):
         return iter([self._things[n] for n in sorted(self._things)])
 
     def _submodules(self) -> list[str]:
-        """Modules and packages directly inside the packages, by their full names."""
+        """Full names of the modules and packages directly inside the packages."""
         found = []
         for package, folder in self.folders():
             names = [module.name for module in pkgutil.iter_modules([str(folder)])]
@@ -212,46 +212,47 @@ class Registry(Generic[T]):
 
 
 class Suite:
-    """A family of tasks that share a world. A suite is a subclass with `@tl.suite` before it.
+    """A family of tasks that share a world. A suite is a subclass decorated with `@tl.suite`.
 
-    It has a `name`, a line to `describe` it, the `fields` of its recipes, and `weave`. Everything
-    else is optional: a suite that offers it has an attribute or a method of that name, and commands
-    find it there.
+    A suite must have a `name`, a one-line description (`describe`), the `fields` of its recipes,
+    and `weave`. The other attributes and methods are optional; commands use those that a suite
+    defines.
 
     Attributes:
         name: The first part of its recipes' names.
         describe: One line for `taskloom list`.
         fields: The pydantic model of its recipes' fields; unknown keys are errors.
-        version: Raised whenever the same fields would give other data; part of every recipe digest.
+        version: Increased whenever the same fields would give different data. Part of every recipe
+            digest.
         module: The module that defines it; its recipes are in `recipes/` next to that. Set by
             `@tl.suite`.
-        resolve: For suites whose names are a language: fields for a name that has no file, or None.
-        function: For suites whose tasks are functions: from checked fields to the function, where
-            it can be had without a plan.
-        code: For suites that people add functions to: the digests, by name, of the added code that
-            these fields use. They are part of the recipe's digest, as the code of a task file is.
+        resolve: For suites whose recipe names are expressions: returns the fields of a name without
+            a file, or None.
+        function: For suites whose tasks are functions: returns the function for checked fields, if
+            no plan is needed.
+        code: For suites that users extend with functions: returns the digests, by name, of the user
+            code that these fields use. They are part of the recipe's digest, like the code of a
+            task file.
         exporters: Formats of `taskloom export`, by name.
         solve: Answers every question of a file: `taskloom solve`.
-        evaluate: Scores predictions in the suite's own way: `taskloom score`; suites without one
-            are scored task by task.
-        run_scores: Scores a whole split in the suite's own way; runs have them as columns beside
-            the mean score.
-        plan_scorers: Other scorers of its examples, by name, each made from a recipe's plan:
-            `taskloom runs rescore`.
-        task_form: The form of a task, without its constants; the audit names test tasks that have
-            the form of a training task.
+        evaluate: Scores predictions for `taskloom score`. Suites without it are scored task by
+            task.
+        run_scores: Scores for a whole split, shown next to the mean score of a run.
+        plan_scorers: Additional scorers, by name, each built from a recipe's plan: `taskloom runs
+            rescore`.
+        task_form: Returns a task's form, which leaves out its constants. The audit reports test
+            tasks with the same form as a training task.
         options: Options that the suite adds to commands.
-        resources: Outside data that it can use: `taskloom data`.
-        views: Other forms in which `taskloom show` prints a recipe's tasks, by the name of the
-            option.
-        picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites
-            without one show the derivation.
+        resources: External data that it can use: `taskloom data`.
+        views: Other formats in which `taskloom show` can print a recipe's tasks, by option name.
+        picture: Draws an example for `taskloom view`: a proof, a tree, a chain or a family. Suites
+            without it show the derivation.
         story: The story picture of an example, if it needs neither fields nor key. Notebooks show
             it.
-        predictions: Reads files of predictions that programs for this suite write: `taskloom
-            study`; lines or records by default.
-        trait_names: Labels and explanations of traits for reports, by trait. If two traits divide
-            the examples in the same way, the one that is named first is shown.
+        predictions: Reads files of predictions in the suite's own format, for `taskloom study`.
+            Default: lines or records.
+        trait_names: Labels and explanations of traits for reports, by trait. If two traits group
+            the examples identically, the first is shown.
     """
 
     name: str
@@ -277,13 +278,11 @@ class Suite:
     trait_names: Mapping[str, TraitName] = MappingProxyType({})
 
     def weave(self, fields: Any, key: Key, /) -> Plan:
-        """Plan the splits of a recipe, from its checked fields and the key of its random
-        streams.
-        """
+        """Plan the splits of a recipe, given its checked fields and the key of its random streams."""
         raise NotImplementedError
 
     def recipe_files(self) -> dict[str, Path]:
-        """Return the recipe names of this suite with their files."""
+        """Names of this suite's recipes, with their files."""
         module = sys.modules[self.module]
         folder = Path(str(module.__file__)).parent / "recipes"
         return {f"{self.name}/{p.stem}": p for p in sorted(folder.glob("*.yaml"))}
@@ -291,8 +290,8 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSuite(Suite):
-    """A suite that is one function: a task of `@tl.task`, or data of one's own. It offers nothing
-    else.
+    """A suite that consists of one function: a task of `@tl.task`, or user data. It has no optional
+    parts.
     """
 
     name: str
@@ -320,9 +319,9 @@ def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
     """Register a subclass of `Suite`.
 
     Args:
-        name: The class; the decorator stands before it without parentheses.
-        **offers: Deprecated, with the suite's name: its attributes, to be put before a function
-            that is its `weave`.
+        name: The class, when the decorator is used without parentheses.
+        **offers: Deprecated. With the suite's name as `name`: attributes of a suite whose `weave`
+            is the decorated function.
     """
     if not isinstance(name, str):
         return _register(name)
@@ -341,7 +340,7 @@ def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
 
     def record(weave: W) -> W:
         own = {"name": name, "weave": weave, **offers}
-        # As attributes of a class, functions would be methods and get the suite as their first
+        # Class attributes that are functions would become methods and get the suite as first
         # argument.
         plain = {
             key: staticmethod(value) if callable(value) and key != "fields" else value
@@ -354,7 +353,7 @@ def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
 
 
 def _register(kind: type[S]) -> type[S]:
-    """Make the suite of a class known."""
+    """Register the suite that a class defines."""
     missing = [need for need in ("name", "describe", "fields") if not hasattr(kind, need)]
     if missing or kind.weave is Suite.weave:
         raise TaskloomError(
@@ -369,8 +368,8 @@ def _register(kind: type[S]) -> type[S]:
 
 
 def find_suite(name: str) -> Suite | None:
-    """Return a suite by its name, or by `PATH::NAME` where a Python file or folder defines it; None
-    if there is none.
+    """Return a suite by name, or by `PATH::NAME` if a Python file or folder defines it. None if
+    there is none.
     """
     path, separator, suite = name.rpartition("::")
     if separator:
@@ -379,9 +378,9 @@ def find_suite(name: str) -> Suite | None:
 
 
 def trait_name(recipes: Iterable[str], trait: str) -> TraitName:
-    """Name of a trait for people, as the suites of some recipes give it.
+    """Label of a trait for reports, as defined by the suites of some recipes.
 
-    Without a suite, or if two suites disagree, it is the trait's own name, with spaces.
+    If there is no suite, or two suites disagree, it is the trait's own name, with spaces.
 
     Args:
         recipes: Names such as `babi/mix-T7`.
@@ -400,8 +399,8 @@ def trait_name(recipes: Iterable[str], trait: str) -> TraitName:
 
 
 def suite_that(offer: str, name: str = "") -> Suite:
-    """Return the suite that offers something (`solve`): the one of that name, or the only one there
-    is.
+    """Return the named suite that has an optional part such as `solve`. Without a name, return the
+    only suite that has it.
     """
     if name:
         suite = find_suite(name) or SUITES.get(name)
@@ -416,7 +415,7 @@ def suite_that(offer: str, name: str = "") -> Suite:
 
 
 def find_scorer(name: str) -> Scorer:
-    """Return a scorer by name (`any-of`, or a suite's own), by file (`mine.py`), or by a name in a
+    """Return a scorer by name (`any-of`, or one of a suite), by file (`mine.py`), or by a name in a
     file (`mine.py::half`).
     """
     from taskloom.core.scoring import SCORERS, scorers_of
@@ -432,13 +431,13 @@ def find_scorer(name: str) -> Scorer:
 
 
 def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> str:
-    """Load the file of `mine.py` or `mine.py::NAME`, and return the name that is meant.
+    """Load the file of `mine.py` or `mine.py::NAME`, and return the name of the selected object.
 
     Args:
-        name: The file or folder, and behind `::` what is wanted of it; nothing where the file
-            defines one such thing.
-        names_of: From a module's name to what it registered.
-        kind: What is looked for, for error messages: `learner`, `scorer`.
+        name: The file or folder, followed by `::` and a name unless the file defines a single such
+            object.
+        names_of: Function from a module's name to the names that it registered.
+        kind: Kind of object, for error messages: `learner`, `scorer`.
     """
     path, _, wanted = name.partition("::")
     names = names_of(load_module(Path(path)))
@@ -456,7 +455,7 @@ _entry_points_loaded = False
 
 
 def load_entry_points() -> None:
-    """Import what installed packages offer under the entry-point group, once."""
+    """Import the modules of installed packages in the entry-point group. Runs once."""
     global _entry_points_loaded
     if _entry_points_loaded:
         return
@@ -473,8 +472,8 @@ def load_entry_points() -> None:
 
 
 def paper_folders() -> dict[str, Path]:
-    """Folders that may hold the data of a paper, by the names of their packages: those inside
-    `taskloom.papers`, and the packages that entry points name.
+    """Folders that may hold a paper's data, by package name: those inside `taskloom.papers`, and
+    the packages named by entry points.
 
     Such a folder has any of `published.yaml`, `presets.toml` and `examples/*.yaml`.
     """
@@ -503,18 +502,18 @@ def is_python(name: str) -> bool:
 
 
 def load_file(path: Path) -> list[str]:
-    """Import a Python file, or a folder with an `__init__.py`, and return the names of the tasks it
-    defines.
+    """Import a Python file, or a folder with an `__init__.py`, and return the names of the tasks
+    that it defines.
     """
     return TASKS.of(load_module(path))
 
 
 def load_module(path: Path) -> str:
-    """Import a Python file or folder, and return the name of its module, by which registries know
-    what it added.
+    """Import a Python file or folder, and return its module name, under which registries list what
+    it added.
 
-    What it registered when it was imported before is dropped first, so that an edited file counts
-    as it is now.
+    Anything registered by an earlier import of the file is dropped first, so that edits take
+    effect.
     """
     from taskloom.core import scoring
 
@@ -543,9 +542,9 @@ def load_module(path: Path) -> str:
             del sys.modules[stale]
     sys.modules[module_name] = module
     try:
-        # Compiled here and not by importlib, whose bytecode cache takes an edit within the same
-        # second for no edit. The only place that runs code from a file: one that the person named,
-        # never one that data name.
+        # Compiled here and not by importlib, whose bytecode cache misses an edit within the same
+        # second. This is the only place that executes code from a file, and only from a file that
+        # the user named, never one named by data.
         code = compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102
     except TaskloomError:
@@ -558,8 +557,8 @@ def load_module(path: Path) -> str:
 
 
 def source_of(thing: Callable[..., Any]) -> bytes:
-    """The code of a function or class, for digests: its whole file, or its bytecode if there is no
-    file.
+    """Source code of a function or class, for digests: its whole file, or its bytecode if there is
+    no file.
     """
     thing = inspect.unwrap(thing)
     if isinstance(thing, type):

@@ -1,5 +1,5 @@
-"""Outside resources: what is here, what is missing, and how to get it. Nothing is fetched unless it
-is asked for by name.
+"""External resources: what is installed, what is missing, and how to get it. Nothing is downloaded
+unless requested by name.
 
 Suites declare what they can use. A resource is looked for in `TASKLOOM_DATA`, then in the cache
 folder (`TASKLOOM_CACHE`, by default `~/.cache/taskloom`), then where its own environment variables
@@ -19,24 +19,23 @@ from taskloom.core.files import cache_folder
 from taskloom.core.registry import SUITES
 
 TIMEOUT = 60.0
-"""Seconds without a byte after which a download counts as broken off."""
+"""Seconds without data after which a download is aborted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something outside the package that a suite can use.
+    """External data that a suite can use.
 
     Attributes:
-        name: What `taskloom data get` takes.
-        describe: What it is and which suite uses it.
-        marks: Paths below a data folder, all of which are there (also as zip files) when the
-            resource is.
-        variables: Further environment variables that name a folder in which `marks` are looked for,
-            less their first part.
-        fetch: Puts it into a folder, or None where its owners do not offer a download that needs no
+        name: Name for `taskloom data get`.
+        describe: One line: what it is and which suite uses it.
+        marks: Paths in a data folder (or zip files of the same name) that must all exist.
+        variables: Additional environment variables. Each may name a folder to search for `marks`,
+            without the first part of their paths.
+        fetch: Downloads it to a folder. None if it cannot be downloaded without accepting an
             agreement.
-        build: Builds it from a file of the user's into a folder, which is new, and returns a
-            `summary` and a `digest`: `taskloom data build`.
+        build: Builds it from a user's file in a new folder, and returns a `summary` and a `digest`.
+            Used by `taskloom data build`.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Resource:
     build: Callable[[str, Path], Mapping[str, Any]] | None = None
 
     def find(self) -> Path | None:
-        """Return the folder that holds the resource, or None."""
+        """Folder that holds the resource, or None."""
         for base in (os.environ.get("TASKLOOM_DATA"), str(cache_folder() / "data")):
             if base and all(_there(Path(base) / mark) for mark in self.marks):
                 return Path(base) / self.marks[0].split("/")[0]
@@ -64,7 +63,7 @@ def _there(path: Path) -> bool:
 
 def download(url: str, path: Path) -> None:
     """Download a file; an interrupted download resumes where it stopped."""
-    # Importing it takes 15 ms, which only a download should.
+    # Takes 15 ms to import, which only downloads should pay.
     from taskloom.core.http import HttpClient, Refused, TryLater
 
     part = path.with_name(path.name + ".part")
@@ -85,7 +84,7 @@ def download(url: str, path: Path) -> None:
 
 
 def resources() -> dict[str, Resource]:
-    """Return the resources that suites declare, by name."""
+    """Resources that suites declare, by name."""
     return {resource.name: resource for suite in SUITES for resource in suite.resources}
 
 
@@ -98,12 +97,12 @@ def resource(name: str) -> Resource:
 
 
 def build(name: str, source: str, out: Path | None = None) -> tuple[Path, Mapping[str, Any]]:
-    """Build a resource from a file, and return its folder and what was built.
+    """Build a resource from a file, and return its folder and the build's summary.
 
     Args:
         name: A resource that can be built.
-        source: What it is built from.
-        out: The new folder; by default the cache's, in which the resource is found by its name.
+        source: File to build it from.
+        out: New folder. Default: the cache folder, where the resource is found by name.
     """
     wanted = resource(name)
     if wanted.build is None:
@@ -115,7 +114,7 @@ def build(name: str, source: str, out: Path | None = None) -> tuple[Path, Mappin
 
 
 def get(name: str) -> Path:
-    """Fetch a resource into the cache, unless it is here already."""
+    """Download a resource to the cache, unless it is already available."""
     wanted = resource(name)
     folder = wanted.find()
     if folder is not None:

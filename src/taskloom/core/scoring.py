@@ -1,5 +1,4 @@
-"""Scorers that several suites share: typed objects that score a prediction and can explain the
-score.
+"""Scorers shared by several suites: typed objects that score a prediction and explain the score.
 
 A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and
 `explain(prediction, example) -> str`. Its settings are its fields, so its `repr` rebuilds it.
@@ -46,7 +45,9 @@ _NUMBER_WORDS = [
 ]
 _NUMBERS: dict[str, int] = {word: max(0, i - 1) for i, word in enumerate(_NUMBER_WORDS)} | {"no": 0}
 _NO_NUMBERS = frozenset({"no"})
-"""Words that say zero where a number is asked for, and something else where it is not."""
+"""Words that mean zero as the answer to a question for a number, but something else in other
+answers.
+"""
 _TENS = {
     "thirty": 30,
     "forty": 40,
@@ -60,19 +61,17 @@ _TENS = {
 
 
 ROUNDING = 1e-12
-"""How far below a threshold a score still counts as equal to it: a mean of exactly 0.9 may come out
-as 0.8999999999999999.
-"""
+"""Tolerance below a threshold. A mean of exactly 0.9 may be computed as 0.8999999999999999."""
 
 
 def competence_at(scores: Sequence[float], threshold: float, rounding: float = ROUNDING) -> float:
-    """Return C@T, the share of tasks whose score is at least T percent.
+    """Return C@T, the share of tasks with a score of at least T percent.
 
     Args:
         scores: One score in [0, 1] per task; at least one.
         threshold: T, in percent. A score that equals it counts (Weller et al. 2020, section 2.3:
             competent if the metric >= c).
-        rounding: How far below T a score still counts as equal; 0 compares floats as they are.
+        rounding: Tolerance below T; 0 compares floats exactly.
 
     >>> competence_at([0.9, 0.75, 0.5, 1.0], 90)
     0.5
@@ -82,13 +81,13 @@ def competence_at(scores: Sequence[float], threshold: float, rounding: float = R
 
 
 NO_ANSWER = "∅"
-"""Text that is scored in place of an empty answer in a reply. It is wrong for every example, while a
-scorer may read an empty text as an answer: ZEST's reads it as `n/a`.
+"""Text that is scored if a reply has no answer. It is wrong for every example, whereas a scorer may
+accept an empty text: ZEST's reads it as `n/a`.
 """
 
 
 def answer_or_none(answer: str) -> str:
-    """Return the text to score for an answer that was cut out of a reply, which may have none.
+    """Return the text to score for an extracted answer, which may be empty.
 
     >>> answer_or_none("kitchen"), answer_or_none(" ")
     ('kitchen', '∅')
@@ -98,21 +97,21 @@ def answer_or_none(answer: str) -> str:
 
 @runtime_checkable
 class Scorer(Protocol):
-    """What every scorer can do."""
+    """Protocol of all scorers."""
 
     @property
     def name(self) -> str:
-        """The name that recipes and the command line use."""
+        """Name in recipes and on the command line."""
 
     def score(self, prediction: str, example: Example) -> float:
         """Score of a prediction, from 0 to 1."""
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Return one sentence that says why."""
+        """Explain the score in one sentence."""
 
 
 class CallableScorer:
-    """Makes a scorer callable with the right answer in the place of an example."""
+    """Allows a scorer to be called with the right answer instead of an example."""
 
     __slots__ = ()
 
@@ -127,19 +126,18 @@ class CallableScorer:
 
 
 def tidy(text: str) -> str:
-    """Normalise a text as answers are compared: one Unicode form, one case, single blanks, no full
-    stop at the end.
-    """
+    """Normalise an answer for comparison: Unicode form, case, single spaces, no final full stop."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).removesuffix(".").rstrip()
 
 
 _ARTICLE = re.compile(r"(?:the|an?) (?=\w{2})")
-"""An article before a word; before a single letter it may be one of a list of symbols (`a b`)."""
+"""An article before a word. A single letter after it may be an item in a list of symbols (`a b`).
+"""
 
 
 def bare(text: str) -> str:
-    """Normalise a text as `tidy` does, and drop the article that it begins with.
+    """Normalise an answer as `tidy` does, and drop a leading article.
 
     >>> bare("The Kitchen."), bare("a b"), bare("an")
     ('kitchen', 'a b', 'an')
@@ -153,16 +151,14 @@ _SEPARATOR = re.compile(r"[,;\n]|\band\b", re.IGNORECASE)
 
 
 def items(text: str) -> list[str]:
-    """Return the items of a list answer: separated by commas or semicolons, or by blanks where
-    there are none.
-    """
+    """Split a list answer at commas or semicolons, or at spaces if it has neither."""
     pieces = _SEPARATOR.split(text) if _SEPARATOR.search(text) else text.split()
     return [t for t in (tidy(p) for p in pieces) if t]
 
 
 def number(text: str) -> int | None:
-    """Return the whole number that a text says, in digits or in English words up to ninety-nine;
-    None if it says none.
+    """Parse an integer in digits or in English words up to ninety-nine. None if the text is
+    neither.
     """
     word = tidy(text)
     if re.fullmatch(r"[-+]?\d+", word):
@@ -187,11 +183,11 @@ class Exact(CallableScorer):
     name: str = "exact"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return 1 if equal to the official target, else 0."""
+        """1 if the prediction equals the official target, else 0."""
         return float(prediction.strip() == example.target.strip())
 
     def explain(self, prediction: str, example: Example) -> str:
-        """The answers that would have been right."""
+        """The expected answers."""
         verdict = "equals" if self.score(prediction, example) else "is not"
         return f"'{prediction.strip()}' {verdict} the target '{example.target}'"
 
@@ -201,20 +197,20 @@ class AnyOf(CallableScorer):
     """Right when the prediction is one of the acceptable targets, in any case and spacing, with or
     without an article.
 
-    A number may stand in digits or in words; `no` is not one here, since it also answers other
-    questions.
+    Numbers may be written in digits or words, except that `no` is not read as 0, because it also
+    answers other questions.
 
     Attributes:
-        name: The name that recipes and the command line use.
-        numbers: Whether digits and words of a number are one answer; not where one is asked for the
-            other (synonyms of 14).
+        name: Name in recipes and on the command line.
+        numbers: True if a number in digits equals the same number in words. False for tasks that
+            ask for one given the other (synonyms of 14).
     """
 
     name: str = "any-of"
     numbers: bool = True
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return 1 if any target matches, else 0."""
+        """1 if any target matches, else 0."""
         if tidy(prediction) in {tidy(t) for t in example.targets}:
             return 1.0
         answer, wanted = bare(prediction), {bare(t) for t in example.targets}
@@ -224,7 +220,7 @@ class AnyOf(CallableScorer):
         return float(value is not None and value in {number(t) for t in wanted - _NO_NUMBERS})
 
     def explain(self, prediction: str, example: Example) -> str:
-        """The number of answers that would have been right."""
+        """The accepted answers."""
         verdict = "is among" if self.score(prediction, example) else "is not among"
         shown = ", ".join(example.targets[:5]) + (", …" if len(example.targets) > 5 else "")
         return (
@@ -234,8 +230,8 @@ class AnyOf(CallableScorer):
 
 
 def _sets(text: str) -> list[set[str]]:
-    """Return the sets of items that a list answer may mean: without separators, its words or the
-    whole of it as one item.
+    """Possible readings of a list answer as a set. Without separators, either every word is an item
+    or the whole text is.
     """
     pieces = {bare(item) for item in items(text)}
     whole = {bare(text)} - {""}
@@ -253,14 +249,14 @@ class SetOf(CallableScorer):
 
     @property
     def describe(self) -> str:
-        """The line in lists: the score of sets that are not equal."""
+        """One-line description: how unequal sets are scored."""
         end = (
             "gives the F1 of the two sets" if self.partial else "right when the two sets are equal"
         )
         return f"Compares the items of a list in any order, a repeated item once: {end}."
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target
+        """1 for equal sets, else 0 or, with `partial`, the F1 of the two sets. The best target
         counts.
         """
         return max(
@@ -275,7 +271,7 @@ class SetOf(CallableScorer):
         return 2 * len(answer & wanted) / (len(answer) + len(wanted))
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Names the missing and the superfluous items."""
+        """Missing and superfluous items."""
         pairs = [(a, b) for a in _sets(prediction) for b in _sets(example.target)]
         answer, wanted = max(pairs, key=lambda pair: self._one(*pair))
         missing, extra = sorted(wanted - answer), sorted(answer - wanted)
@@ -294,7 +290,7 @@ class PerPosition(CallableScorer):
     name: str = "per-position"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return agreeing positions over the longer length; the best target counts."""
+        """Number of agreeing positions, divided by the longer length. The best target counts."""
         answer = tidy(prediction).split()
         return max(self._one(answer, tidy(t).split()) for t in example.targets)
 
@@ -305,7 +301,7 @@ class PerPosition(CallableScorer):
         )
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Names the first position that differs."""
+        """First position that differs."""
         answer, wanted = tidy(prediction).split(), tidy(example.target).split()
         for i in range(max(len(answer), len(wanted))):
             a = answer[i] if i < len(answer) else "nothing"
@@ -324,7 +320,7 @@ class NumberWord(CallableScorer):
     name: str = "number-words"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return 1 for the same number; texts that say no number are compared as text."""
+        """1 for equal numbers. Texts without a number are compared as text."""
         return float(any(self._same(prediction, t) for t in example.targets))
 
     def _same(self, answer: str, wanted: str) -> bool:
@@ -347,8 +343,8 @@ _ASCII_MARKS = str.maketrans("", "", string.punctuation)
 
 
 def squad_normal(text: str) -> str:
-    """Normalise an answer as SQuAD's official script does: small letters, then no ASCII
-    punctuation, no articles, single blanks.
+    """Normalise an answer as SQuAD's official script does: lower case, no ASCII punctuation, no
+    articles, single spaces.
 
     >>> squad_normal("The  U.S. Army's")
     'us armys'
@@ -368,14 +364,14 @@ class SquadMatch(CallableScorer):
 
     @property
     def describe(self) -> str:
-        """The line of lists: which of the two it is."""
+        """One-line description: exact match or F1."""
         which = "F1 over words" if self.partial else "exact match"
         return (
             f"SQuAD's official {which}, without articles and punctuation; the best target counts."
         )
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return the score of the best target."""
+        """Score against the best target."""
         answer = squad_normal(prediction)
         return max(self._one(answer, squad_normal(target)) for target in example.targets)
 
@@ -387,7 +383,7 @@ class SquadMatch(CallableScorer):
         return 2 * common / (len(ours) + len(theirs)) if common else 0.0
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Return both texts as they are compared."""
+        """Both texts in their normalised form."""
         wanted = " | ".join(dict.fromkeys(squad_normal(target) for target in example.targets))
         return f"compared as '{squad_normal(prediction)}' with '{wanted}'"
 
@@ -400,12 +396,12 @@ number_words = NumberWord()
 squad_em = SquadMatch()
 
 CLOSED = 32
-"""Maximum different answers of items that have a known form."""
+"""Maximum number of different answers for which `form_of` builds a form."""
 
 
 def form_of(targets: Iterable[Sequence[str]]) -> Example | None:
-    """An example that every answer in form is right for: one of some item, right or wrong; None
-    unless the items have few different answers.
+    """Return an example that accepts every answer of some items, right or wrong, for measuring
+    whether answers have the right form. None if the items have too many different answers.
 
     >>> form = form_of([["garden"], ["kitchen"]])
     >>> any_of("Kitchen.", form), any_of("She may be in the kitchen", form)
@@ -434,15 +430,15 @@ SCORERS: dict[str, Scorer] = {
     )
 }
 _HOMES: dict[str, str] = dict.fromkeys(SCORERS, __name__)
-"""The module that registered each scorer."""
+"""Module that registered each scorer."""
 
 
 S = TypeVar("S", bound=Scorer)
 
 
 def register(scorer: S, home: str | None = None) -> S:
-    """Make a scorer known by its name; the same name from two modules is an error, since silence
-    would pick one of them.
+    """Register a scorer under its name. Two modules that register the same name are an error,
+    because either choice could be wrong.
     """
     home = home or type(scorer).__module__
     if _HOMES.get(scorer.name, home) != home:
@@ -455,21 +451,21 @@ def register(scorer: S, home: str | None = None) -> S:
 
 
 def scorers_of(home: str) -> list[str]:
-    """Return the names of the scorers that a module, or one inside it, registered."""
+    """Names of the scorers registered by a module or its submodules."""
     return [
         name for name, module in _HOMES.items() if module == home or module.startswith(f"{home}.")
     ]
 
 
 def forget(home: str) -> None:
-    """Drop the scorers that a module registered, before it is imported again."""
+    """Remove the scorers that a module registered, before it is imported again."""
     for name in scorers_of(home):
         del SCORERS[name], _HOMES[name]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionScorer(CallableScorer):
-    """A scorer that is one function from a prediction and its example to a number from 0 to 1."""
+    """A scorer defined by one function from a prediction and its example to a number from 0 to 1."""
 
     name: str
     function: Callable[[str, Example], float]
@@ -492,7 +488,7 @@ class FunctionScorer(CallableScorer):
         )
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Return the score and the target."""
+        """The score and the target."""
         score = self.score(prediction, example)
         return (
             f"'{prediction.strip()}' scores {score:g} by {self.name}; the target is"
@@ -504,8 +500,8 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
     """Register a function from a prediction and its example to a score, or a class with `score` and
     `explain`, as a scorer.
 
-    What is decorated becomes the scorer itself: it goes into `@tl.task(scorer=…)`, and `rescore`
-    finds it by its name.
+    The decorator returns a scorer, which can be passed to `@tl.task(scorer=…)` and which `rescore`
+    finds by name.
 
     Args:
         name: Letters, digits, `-`, `_` and `.`; it becomes part of file names.
@@ -553,7 +549,7 @@ def _instance(kind: type[Any], name: str) -> Scorer:
 
 
 def chance_of(targets: Sequence[Sequence[str]]) -> float:
-    """Score of a uniform guess among all answers of some items.
+    """Score of a uniform guess among all answers that occur in some items.
 
     >>> chance_of([["a"], ["b"], ["a", "c"], ["b"]])
     0.4166666666666667

@@ -1,16 +1,16 @@
 """Keyed random streams, keyed hashes and keyed permutations.
 
-Everything random in Taskloom hangs on a `Key`: a BLAKE2b digest of what the stream is for (recipe
-digest, seed, split, index). Two different keys give unrelated streams, so seed 42 and seed 43 share
+All randomness in Taskloom derives from a `Key`: a BLAKE2b digest of the stream's purpose (recipe
+digest, seed, split, index). Different keys give unrelated streams, so seeds 42 and 43 share
 nothing, and no stream depends on the number of workers, the order of generation, the machine or
-PYTHONHASHSEED. Never seed + index.
+PYTHONHASHSEED. Never use seed + index.
 
-Only the raw output of Philox is used (`random_raw`), since NumPy keeps bit generators stable and
-`Generator` methods not.
+Only the raw output of Philox is used (`random_raw`), because NumPy guarantees stable output for bit
+generators but not for `Generator` methods.
 
-`pick`, `sample` and `pick_two` serve the inner loops of bAbI. They are kept for their speed: with
-`rng.sample` and `rng.shuffle` everywhere, generating `babi/mix-T7` takes 13 % more CPU. The other
-methods of `random.Random` are fast enough to be called directly.
+`pick`, `sample` and `pick_two` are for bAbI's inner loops, where they are faster: with `rng.sample`
+and `rng.shuffle` everywhere, generating `babi/mix-T7` takes 13 % more CPU. The other methods of
+`random.Random` are fast enough to be called directly.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 Part = str | int | bytes
 
 TABLE_LIMIT = 1 << 16
-"""Up to this size a permutation is a table drawn at random; above, a Feistel network that needs no
-memory.
+"""Maximum size of a permutation stored as a random table. Larger ones use a Feistel network, which
+needs no memory.
 """
 
 WORD_LIMIT = 1 << 62
-"""Above this size ranks no longer fit into the machine's integers and plain Python integers take
-over.
-"""
+"""Maximum size for machine integers. Larger permutations use Python integers."""
 
 _ROUNDS = 10
 
 
 class Random(random.Random):
-    """The standard library's generator, keyed; what a task function receives as `rng`."""
+    """The standard library's generator with a keyed seed. Task functions receive it as `rng`."""
 
 
 def encode(parts: tuple[Part, ...]) -> bytes:
-    """Parts as bytes, each with its type and length, so that ("ab", "c") and ("a", "bc") differ."""
+    """Encode parts as bytes with their types and lengths, so that ("ab", "c") and ("a", "bc")
+    differ.
+    """
     out = bytearray()
     for part in parts:
         if isinstance(part, str):
@@ -62,7 +62,7 @@ def encode(parts: tuple[Part, ...]) -> bytes:
 
 
 class Key:
-    """A place in the tree of random streams.
+    """A node in the tree of random streams.
 
     >>> Key("demo", 0).child("train") == Key("demo", 0).child("train")
     True
@@ -91,19 +91,19 @@ class Key:
         return blake2b(encode(parts), digest_size=size, key=self.digest).digest()
 
     def child(self, *parts: Part) -> Key:
-        """The key of a sub-stream."""
+        """Key of a sub-stream."""
         return _restore(self._hash(parts, 32))
 
     def random(self, *parts: Part) -> Random:
-        """A generator for one item."""
+        """Generator for one item."""
         return Random(int.from_bytes(self._hash(parts, 32), "little"))
 
     def hash64(self, *parts: Part) -> int:
-        """A keyed 64-bit hash of a content key."""
+        """Keyed 64-bit hash of a content key."""
         return int.from_bytes(self._hash(parts, 8), "little")
 
     def hashes64(self, texts: Iterable[str]) -> U64:
-        """The hashes that `hash64` gives for many texts, in a third of the time."""
+        """Hashes of many texts, equal to those of `hash64` but in a third of the time."""
         import numpy as np
 
         digests = []
@@ -114,15 +114,15 @@ class Key:
         return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
     def unit(self, *parts: Part) -> float:
-        """A keyed hash as a number in [0, 1): which split a content key belongs to."""
+        """Keyed hash of a content key, scaled to [0, 1). Used to assign content keys to splits."""
         return (self.hash64(*parts) >> 11) / (1 << 53)
 
     def share(self, sizes: Mapping[str, int]) -> dict[str, Callable[[str], bool]]:
-        """Divide all contents among splits, in proportion to their sizes: for each split, whether a
-        content belongs to it.
+        """Divide all contents among splits in proportion to their sizes. Returns one predicate per
+        split, which is true for the contents of that split.
 
-        Every content belongs to exactly one split, so splits are disjoint however their examples
-        are drawn.
+        Every content belongs to exactly one split, so splits are disjoint no matter how their
+        examples are drawn.
         """
         total, low = max(1, sum(sizes.values())), 0
         found: dict[str, Callable[[str], bool]] = {}
@@ -132,17 +132,20 @@ class Key:
         return found
 
     def words(self, start: int, stop: int) -> U64:
-        """Words start..stop of this key's endless Philox stream; any slice can be made alone."""
+        """Words start..stop of this key's infinite Philox stream. Any slice can be generated on its
+        own.
+        """
         import numpy as np
 
-        # Philox gives four words a counter step; whole steps are skipped by advancing the counter.
+        # Philox gives four words per counter step, so whole steps are skipped by advancing the
+        # counter.
         bits = np.random.Philox(key=int.from_bytes(self.digest[:16], "little"))
         skip = start // 4
         bits.advance(skip)
         return np.asarray(bits.random_raw(stop - 4 * skip), dtype=np.uint64)[start - 4 * skip :]
 
     def permutation(self, size: int, *parts: Part) -> Permutation:
-        """A keyed shuffle of range(size)."""
+        """Keyed random permutation of range(size)."""
         return Permutation(self.child(*parts) if parts else self, size)
 
 
@@ -157,8 +160,7 @@ def _restore(digest: bytes) -> Key:
 
 
 class Permutation:
-    """A keyed bijection of range(size) with its inverse, computable at any position without the
-    others.
+    """A keyed bijection of range(size) with its inverse. Any position can be computed on its own.
 
     Small sizes use a table (a uniformly random permutation). Larger ones use an alternating Feistel
     network over the next power of two, walked until the value falls into the range again (cycle
@@ -178,11 +180,11 @@ class Permutation:
         self._keys = [key.hash64("round", i) for i in range(_ROUNDS)] if size > TABLE_LIMIT else []
 
     def __call__(self, positions: Any) -> Any:
-        """Where positions go: an array of integers, or one integer."""
+        """Permute positions: an array of integers, or one integer."""
         return self._apply(positions, forward=True)
 
     def inverse(self, values: Any) -> Any:
-        """Where values came from."""
+        """Invert the permutation for an array of integers, or one integer."""
         return self._apply(values, forward=False)
 
     def _apply(self, positions: Any, forward: bool) -> Any:
@@ -220,7 +222,7 @@ class Permutation:
         return (left << shift) | right
 
     def _walk_one(self, value: int, forward: bool) -> int:
-        """The same network on Python integers, for spaces beyond the machine's integers."""
+        """The same network on Python integers, for sizes beyond machine integers."""
         mask_left, mask_right = (1 << self._left) - 1, (1 << self._right) - 1
         while True:
             left, right = value >> self._right, value & mask_right
@@ -265,8 +267,8 @@ def _table(digest: bytes, size: int) -> tuple[I64, I64]:
 T = TypeVar("T")
 
 POOL = 21
-"""Maximum number of items that the standard library samples from a list. For more it keeps a set of
-drawn indices.
+"""Maximum number of items for which the standard library samples from a list. Above it, a set of
+drawn indices is used.
 """
 
 WIDTHS = tuple([count.bit_length() for count in range(POOL + 1)])
@@ -284,8 +286,8 @@ def pick(rng: Random, items: Sequence[T]) -> T:
 
 
 def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
-    """Draw `count` different items in random order: exactly the draw of `rng.sample`, without its
-    checks.
+    """Draw `count` different items in random order, with the same result as `rng.sample` but
+    without its checks.
 
     >>> sample(Random(1), "abcdefgh", 8) == Random(1).sample("abcdefgh", 8)
     True
@@ -303,7 +305,7 @@ def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
 
 
 def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
-    """Draw two different items: exactly the draw of `sample(rng, items, 2)`, in half of the time.
+    """Draw two different items, with the same result as `sample(rng, items, 2)` in half the time.
 
     >>> pick_two(Random(1), "abcdefgh") == tuple(sample(Random(1), "abcdefgh", 2))
     True
@@ -320,6 +322,6 @@ def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
     then = bits(width)
     while then >= last:
         then = bits(width)
-    # `random.sample` fills the gap of the first item with the last one.
+    # `random.sample` replaces the first drawn item with the last one.
     second = last if then == at else then
     return items[at], items[second]

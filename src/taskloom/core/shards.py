@@ -1,9 +1,7 @@
-"""Shards: rows of a split as one Parquet file, written whole or not at all, with a digest of the
-content.
+"""Shards: rows of a split in one Parquet file, written atomically, with a digest of the content.
 
-The content digest is taken over blocks of 1,000 rows in a canonical form of the values, not over
-the file's bytes, so it is the same for every shard size, number of workers, compression and version
-of Arrow.
+The content digest is taken over blocks of 1,000 rows in a canonical encoding, not over the file's
+bytes. So it does not depend on shard size, number of workers, compression or Arrow version.
 """
 
 from __future__ import annotations
@@ -28,14 +26,16 @@ from taskloom.core.example import Example, Step, Trait
 from taskloom.core.files import atomic, refuse_special
 
 BLOCK = 1_000
-"""Rows per digest block; shard sizes are multiples of it."""
+"""Rows per digest block. Shard sizes are multiples of it."""
 
 MANIFEST = "manifest.json"
-"""The file that says that all shards of a dataset are there."""
+"""File that marks a dataset as complete."""
 
 METADATA = b"taskloom"
 MANY = 50
-"""A trait with more values than this is counted as 'many' in the manifest."""
+"""Maximum number of different values of a trait that the manifest counts. Above it, the trait is
+listed as 'many'.
+"""
 
 _ARROW: dict[type, pa.DataType] = {
     str: pa.string(),
@@ -47,10 +47,10 @@ STEP = pa.struct([("rule", pa.string()), ("value", pa.string()), ("of", pa.list_
 
 
 def schema(traits: Mapping[str, type]) -> pa.Schema:
-    """Return the columns of every dataset; only the fields of `traits` differ.
+    """Columns of every dataset. Only the fields of `traits` differ.
 
-    `question` and `key` are null where they are the whole input; `of` is null where a step follows
-    from the one before.
+    `question` and `key` are null if they equal the whole input. `of` is null if a step uses only
+    the one before it.
     """
     columns = [
         ("index", pa.int64()),
@@ -71,8 +71,8 @@ def schema(traits: Mapping[str, type]) -> pa.Schema:
 def to_table(
     rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str, type]
 ) -> pa.Table:
-    """Convert rows to an Arrow table with the dataset's columns; `start` is the index of the
-    first.
+    """Convert rows to an Arrow table with the dataset's columns. `start` is the index of the first
+    row.
     """
     wanted = schema(traits)
     if isinstance(rows, pa.Table):
@@ -130,8 +130,8 @@ def to_examples(table: pa.Table) -> Iterable[Example]:
         slots["traits"] = (
             _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in range(n))
         )
-        # Slot by slot, without a loop in Python: `Example(...)` takes three times as long, and what
-        # it would convert is converted.
+        # Set the slots directly and without a Python loop: `Example(...)` takes three times as long
+        # to convert values that are already converted.
         examples = list(map(object.__new__, repeat(Example, n)))
         for name, put in _PUT_SLOTS.items():
             deque(map(put, examples, slots[name]), maxlen=0)
@@ -151,14 +151,14 @@ def values(array: Any) -> list[Any]:
 
 
 def _texts(array: Any) -> Iterable[str]:
-    """Return the texts of a column, empty ones for those that are missing."""
+    """Return the texts of a column, with missing ones as empty texts."""
     if array.null_count == len(array):
         return repeat("", len(array))
     return [text or "" for text in values(array)] if array.null_count else values(array)
 
 
 def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...]]:
-    """Return a column of lists as tuples, empty ones for those that are missing."""
+    """Return a column of lists as tuples, with missing ones as empty tuples."""
     lists = _lists(array, read)
     return (
         [part or () for part in lists] if array.null_count else cast("list[tuple[Any, ...]]", lists)
@@ -166,10 +166,10 @@ def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...
 
 
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
-    """Return a column of lists as tuples, with None for those that are missing; `read` decodes
-    their members all at once.
+    """Return a column of lists as tuples, with missing ones as None. `read` decodes all their items
+    at once.
     """
-    # Not by way of NumPy: `to_numpy` imports pandas, where that is installed.
+    # Not through NumPy, because `to_numpy` imports pandas if it is installed.
     lengths = pc.list_value_length(array).to_pylist()
     ends = list(
         accumulate(length or 0 for length in lengths) if array.null_count else accumulate(lengths)
@@ -187,7 +187,7 @@ def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...]
 
 
 def _field(array: Any, name: str) -> Any:
-    """Return a field of a column of structures, missing where the structure is."""
+    """Return a field of a struct column, which is missing where the struct is missing."""
     place = array.type.get_field_index(name)
     if place < 0:
         raise pa.ArrowInvalid(f"no field, or more than one, is called '{name}'")
@@ -195,7 +195,7 @@ def _field(array: Any, name: str) -> Any:
 
 
 def _steps(array: Any) -> list[Step]:
-    """Return the steps of all derivations; equal ones are one object, since a suite repeats its
+    """Return the steps of all derivations. Equal steps share one object, because suites repeat
     rules and values.
     """
     rules, results, used = (_field(array, name) for name in ("rule", "value", "of"))
@@ -214,9 +214,7 @@ def _steps(array: Any) -> list[Step]:
 
 
 def _chained_steps(rules: Any, results: Any) -> list[Step]:
-    """Return steps that each follow from the one before, built once for each pair of a rule and a
-    value.
-    """
+    """Return steps that each use only the one before, built once per pair of rule and value."""
     rules, results = pc.dictionary_encode(rules), pc.dictionary_encode(results)
     names, outcomes = values(rules.dictionary), values(results.dictionary)
     pairs = array_of(rules.indices).astype(np.int64) * len(outcomes) + array_of(results.indices)
@@ -228,7 +226,7 @@ def _chained_steps(rules: Any, results: Any) -> list[Step]:
 
 
 def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:
-    """Yield the traits of each row, without those that are missing."""
+    """Yield the traits of each row without missing ones."""
     names = [field.name for field in array.type]
     if not names:
         return ({} for _ in range(len(array)))
@@ -243,7 +241,7 @@ def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:
 
 
 def block_digests(table: pa.Table) -> list[str]:
-    """Return the digest of each block of rows; the table must begin at a block boundary."""
+    """Digest of each block of rows. The table must begin at a block boundary."""
     columns = [(name, table.column(name).combine_chunks()) for name in table.column_names]
     arrays = [(name, a.chunk(0) if isinstance(a, pa.ChunkedArray) else a) for name, a in columns]
     digests = []
@@ -257,8 +255,8 @@ def block_digests(table: pa.Table) -> list[str]:
 
 
 def _tag(kind: pa.DataType) -> str:
-    """Name a type in our words: Arrow's own differ between memory and file (list items are `item`
-    here and `element` there).
+    """Canonical name of a type. Arrow's own names differ between memory and files (`item` and
+    `element` for list items).
     """
     if pa.types.is_struct(kind):
         return "struct " + ",".join(field.name for field in kind)
@@ -280,7 +278,7 @@ def _tag(kind: pa.DataType) -> str:
 
 
 def _feed(digest: blake2b, array: pa.Array) -> None:
-    """Add an array's values in a form that does not depend on how Arrow holds them."""
+    """Update a hash with an array's values, independently of Arrow's memory layout."""
     kind = array.type
     digest.update(f"{_tag(kind)}:{len(array)}:{array.null_count};".encode())
     if array.null_count:
@@ -310,7 +308,7 @@ def _feed(digest: blake2b, array: pa.Array) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a shard says of itself in its file's metadata."""
+    """Metadata that a shard stores about itself in its file."""
 
     recipe: str
     seed: int
@@ -321,7 +319,7 @@ class Stamp:
     counts: dict[str, Any]
 
     def same_place(self, recipe: str, seed: int, split: str, start: int, stop: int) -> bool:
-        """True if the shard holds just these rows of this recipe and seed."""
+        """True if the shard holds exactly these rows of this recipe and seed."""
         return (self.recipe, self.seed, self.split, self.start, self.stop) == (
             recipe,
             seed,
@@ -332,8 +330,9 @@ class Stamp:
 
 
 def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start: int) -> Stamp:
-    """Write a shard beside its place and rename it into it."""
-    # here and below: it brings remote file systems and ssl, which showing an example does not need
+    """Write a shard atomically."""
+    # Imported here and below: pyarrow.parquet loads remote file systems and ssl, which showing an
+    # example does not need.
     import pyarrow.parquet as pq
 
     stop = start + table.num_rows
@@ -354,7 +353,7 @@ def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start
 
 
 def read_stamp(path: Path) -> Stamp | None:
-    """Read a shard's stamp; None where the file is not a whole shard of a Taskloom dataset."""
+    """Read a shard's stamp. None if the file is not a complete shard of a Taskloom dataset."""
     import pyarrow.parquet as pq
 
     refuse_special(path)
@@ -376,12 +375,12 @@ def _parse_stamp(metadata: Mapping[bytes, bytes] | None) -> Stamp | None:
 
 
 def read(path: Path) -> pa.Table:
-    """Read a shard's rows; raise one clear sentence for a damaged file."""
+    """Read a shard's rows. A damaged file raises a one-sentence error."""
     return read_stamped(path)[0]
 
 
 def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
-    """Read a shard's rows as `read` does, and its stamp as `read_stamp` does."""
+    """Read a shard's rows as `read` does, together with its stamp."""
     import pyarrow.parquet as pq
 
     refuse_special(path)
@@ -403,8 +402,8 @@ def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
 
 
 def check_form(table: pa.Table, where: Path) -> pa.Table:
-    """Return rows that have the columns, types and values that every reader of examples relies on;
-    raise one sentence for others, such as those of a file that was edited.
+    """Check that rows have the columns, types and values that readers of examples rely on, and
+    return them. Raises a one-sentence error otherwise, such as for a file that was edited.
     """
     names = table.column_names
     for wanted in schema({}):
@@ -428,7 +427,7 @@ def check_form(table: pa.Table, where: Path) -> pa.Table:
 
 
 def _whole(column: Any) -> Any:
-    """Return a column in one piece."""
+    """Return a column as a single chunk."""
     array = column.combine_chunks()
     return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
 
@@ -445,7 +444,7 @@ def _check_traits(fields: pa.Schema, where: Path) -> None:
 
 
 def _check_derivations(derivations: Any, where: Path) -> None:
-    """Check that every step has a rule and a value, and uses steps before it."""
+    """Check that every step has a rule and a value, and uses only earlier steps."""
     steps = pc.list_flatten(derivations)
     if steps.null_count or any(_field(steps, name).null_count for name in ("rule", "value")):
         raise _malformed(where, "has a step without a rule or a value in 'derivation'")
@@ -462,8 +461,8 @@ def _check_derivations(derivations: Any, where: Path) -> None:
 
 
 def _sizes(lists: Any) -> NDArray[np.int64]:
-    """Return the lengths of lists, 0 for those that are missing."""
-    # Not by `pc.fill_null`: a scalar imports pandas, where that is installed.
+    """Lengths of lists, with 0 for missing ones."""
+    # Not `pc.fill_null`, because its scalar imports pandas if it is installed.
     lengths = pc.list_value_length(lists)
     sizes = np.zeros(len(lists), np.int64)
     sizes[array_of(lengths.is_valid())] = array_of(lengths.drop_null())
@@ -471,7 +470,7 @@ def _sizes(lists: Any) -> NDArray[np.int64]:
 
 
 def _positions(lists: Any) -> NDArray[np.int64]:
-    """Return the position of every member of some lists in its own list."""
+    """Position of every item within its own list."""
     sizes = _sizes(lists)
     starts = np.cumsum(sizes) - sizes
     members: NDArray[np.int64] = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
@@ -479,8 +478,8 @@ def _positions(lists: Any) -> NDArray[np.int64]:
 
 
 def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """True for types whose values are alike, whatever Arrow calls list items and how wide numbers
-    are.
+    """True for types with equivalent values, whatever Arrow calls their list items and however wide
+    their integers are.
     """
     if pa.types.is_list(wanted):
         return bool(pa.types.is_list(kind)) and _is_like(kind.value_type, wanted.value_type)
@@ -503,8 +502,8 @@ def _malformed(where: Path, what: str) -> DataError:
 
 
 def _look_at_names(fields: Iterable[pa.Field]) -> None:
-    """Raise the `UnicodeDecodeError` of a name that is not UTF-8, which shows only when it is
-    looked at.
+    """Raise the `UnicodeDecodeError` of a name that is not UTF-8. Arrow decodes names only when
+    they are accessed.
     """
     for field in fields:
         _ = field.name
@@ -516,7 +515,7 @@ def _look_at_names(fields: Iterable[pa.Field]) -> None:
 
 
 def intact(path: Path, stamp: Stamp) -> bool:
-    """True if a shard's rows still have the digests of its stamp."""
+    """True if a shard's rows still match the digests in its stamp."""
     try:
         return block_digests(read(path)) == list(stamp.blocks)
     except DataError:
@@ -524,7 +523,7 @@ def intact(path: Path, stamp: Stamp) -> bool:
 
 
 def counts(table: pa.Table) -> dict[str, Any]:
-    """Count rows per task and per value of each trait; None for a trait with more than `MANY`
+    """Count rows per task and per value of each trait. None for a trait with more than `MANY`
     values.
     """
     by_column: dict[str, Any] = {"task": value_counts(table.column("task"))}
@@ -537,8 +536,8 @@ def counts(table: pa.Table) -> dict[str, Any]:
 
 
 def value_counts(values: Any) -> dict[str, int] | None:
-    """Count rows per value; None when there are more than `MANY` values."""
-    # A look at the first rows spares counting hundreds of thousands of different values.
+    """Count rows per value. None if there are more than `MANY` values."""
+    # Checking the first rows avoids counting hundreds of thousands of different values.
     if len(pc.unique(values.slice(0, BLOCK))) > MANY:
         return None
     table = pc.value_counts(values)
@@ -553,9 +552,7 @@ def _spell(value: Any) -> str:
 
 
 def merge_counts(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the counts of several shards; the result does not depend on where the shards were
-    cut.
-    """
+    """Merge the counts of several shards. The result does not depend on the shard size."""
     merged: dict[str, Any] = {}
     for part in parts:
         for name, values in part.items():

@@ -1,6 +1,8 @@
-"""Output: one table of text for terminals, notebooks, pages, Markdown and LaTeX; JSON for machines.
+"""Output: one table class for terminals, notebooks, pages, Markdown and LaTeX, and JSON for
+machines.
 
-Nothing of the data is markup: a name with `<b>`, `[bold]` or `\\textbf` in it is shown as it is.
+Data is never interpreted as markup: a name with `<b>`, `[bold]` or `\\textbf` in it is shown
+literally.
 """
 
 from __future__ import annotations
@@ -20,16 +22,22 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 LONGEST = 1_500
-"""Maximum characters of a text in HTML; a notebook is for looking, not for printing a corpus."""
+"""Maximum characters of a text in HTML. Notebooks are for looking at data, not for printing a
+corpus.
+"""
 
 SHORT = 28
-"""Maximum characters of a cell that a page keeps on one line: a recipe's name, an interval."""
+"""Maximum characters of a cell that a page keeps on one line, such as a recipe's name or an
+interval.
+"""
 
 LONGEST_WORD = 24
-"""Maximum letters of a word that a narrow terminal keeps together; a path is folded."""
+"""Maximum letters of a word that a narrow terminal keeps on one line. Longer ones, such as paths,
+are folded.
+"""
 
 PADDING = 2
-"""Blanks between two columns in a terminal."""
+"""Spaces between two columns on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +46,9 @@ class Column:
 
     Attributes:
         head: Its heading.
-        value: From a row to its cell.
-        number: True if the cells are numbers, which are aligned to the right.
-        wraps: True if even short cells may break, so that a table of many columns fits a page.
+        value: Function from a row to its cell.
+        number: True if the cells are numbers, which are right-aligned.
+        wraps: True if even short cells may wrap, so that a wide table fits on a page.
     """
 
     head: str
@@ -51,17 +59,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Heads and cells as people read them.
+    """Headings and cells as formatted text.
 
     Attributes:
         heads: The heading of each column.
-        cells: A row of texts for each line. A cell with an `__html__` method, such as a link, is
-            markup in HTML and plain text elsewhere.
-        numeric: True for each column that is aligned to the right.
-        title: A line above the table in terminals; empty for none.
-        wraps: True for each column whose short cells may break on a page.
-        marks: A class for each row on pages, such as `bad`; empty for none.
-        total: Number of rows of the whole table, if the cells are those of its first rows.
+        cells: Texts, row by row. A cell with an `__html__` method, such as a link, is markup in
+            HTML and plain text elsewhere.
+        numeric: For each column, True if it is right-aligned.
+        title: Line above the table on terminals. Empty for none.
+        wraps: For each column, True if its short cells may wrap on a page.
+        marks: CSS class of each row on pages, such as `bad`. Empty for none.
+        total: Number of rows of the whole table, if `cells` has only the first ones.
     """
 
     heads: tuple[str, ...]
@@ -93,8 +101,8 @@ class Table:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Print the table with Rich.
 
-        Cells fold between words, not inside of words or numbers, as long as other columns can be
-        narrower.
+        Cells are folded between words. Words and numbers are split only if no other column can be
+        made narrower.
         """
         from rich.table import Table as Grid
         from rich.text import Text
@@ -111,7 +119,7 @@ class Table:
         for row in rows:
             grid.add_row(*map(Text, row))
         if widths is not None:
-            # A table of long words is wider than the terminal, which then wraps its lines.
+            # A table of long words may be wider than the terminal, which then wraps its lines.
             whole = sum(widths) + PADDING * len(widths)
             options = options.update(max_width=max(options.max_width, whole))
         yield from grid.__rich_console__(console, options)
@@ -120,8 +128,8 @@ class Table:
         """The table as HTML.
 
         Args:
-            classes: Align and wrap by the classes `number`, `short`, `long` and `wraps`, which a
-                page styles. By default by styles of each cell, which notebooks keep.
+            classes: Align and wrap with the CSS classes `number`, `short`, `long` and `wraps`,
+                which pages define. Default: inline styles, which notebooks keep.
         """
         attributes = _class_attribute if classes else _style_attribute
         heads = []
@@ -168,7 +176,7 @@ class Table:
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") -> Table:
-    """Make a table from values; whole numbers are written in groups of three digits, on the right.
+    """Make a table from values. Integers are right-aligned, with thousands separators.
 
     >>> print(table(["n"], [[1000]]).html().replace("><", ">\\n<"))
     <table>
@@ -194,12 +202,12 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") 
 
 
 def table_of(columns: Sequence[Column], rows: Iterable[Any], most: int | None = None) -> Table:
-    """Make a table from columns that say how to write the cells of a row.
+    """Make a table from columns that format the cells of a row.
 
     Args:
         columns: The columns.
         rows: The rows.
-        most: Maximum rows that are written; the table counts the others. Default: all.
+        most: Maximum rows to show; the number of rows left out is stated. Default: all.
     """
     every = list(rows)
     cells = tuple(tuple(cell_text(column.value(row)) for column in columns) for row in every[:most])
@@ -213,7 +221,7 @@ def table_of(columns: Sequence[Column], rows: Iterable[Any], most: int | None = 
 
 
 def cell_text(value: Any) -> str:
-    """A value as a cell; whole numbers in groups of three digits.
+    """Format a value as a cell. Integers have thousands separators.
 
     >>> cell_text(1234), cell_text("1234"), cell_text(True)
     ('1,234', '1234', 'True')
@@ -228,14 +236,14 @@ def _is_whole(value: Any) -> bool:
 
 
 def console() -> Console:
-    """A console on standard output. It is wide if the output is not a terminal, so that nothing is
-    cut.
+    """Console on standard output. If that is not a terminal, the console is wide, so that nothing
+    is cut.
     """
-    # Here and not above: commands are listed and checked without Rich (0.04 s).
+    # Imported here because listing and checking commands does not need Rich (0.04 s).
     from rich.console import Console
 
     class WholeLines(Console):
-        """A console that never cuts a line: a terminal that is too narrow for a table wraps it."""
+        """A console that never cuts lines. A terminal that is too narrow for a table wraps them."""
 
         def print(self, *objects: Any, **options: Any) -> None:
             """Print without cutting lines at the width of the terminal."""
@@ -245,7 +253,7 @@ def console() -> Console:
 
 
 _C1 = re.compile("[\x7f-\x9f]")
-"""Orders to a terminal that JSON allows unescaped in its texts."""
+"""Terminal control characters that JSON allows unescaped in strings."""
 
 
 def emit(value: Any) -> None:
@@ -254,7 +262,7 @@ def emit(value: Any) -> None:
 
 
 def plain_text(value: Any) -> str:
-    """A value as text that Rich prints as it is; whole numbers in groups of three digits."""
+    """Format a value as text that Rich prints literally. Integers have thousands separators."""
     return printable(cell_text(value)).replace("[", r"\[")
 
 
@@ -268,7 +276,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(value: float) -> str:
-    """A share with one decimal."""
+    """Percentage with one decimal."""
     return f"{100 * value:.1f} %"
 
 
@@ -282,29 +290,29 @@ _SLURS = """
     cbbir enturnq erqfxva furral furtrgm fuvxfn fuvxfr fynag-rlr fcvp fcvpx fcvx fhqnpn
     gbjryurnq jrgonpx jbt jbc lvq
 """
-"""Words that WordNet marks as slurs, without most that have an everyday meaning (spade, queen), and
-some that it lacks; in ROT13, so that a search through the source does not show them.
+"""Words that WordNet marks as slurs, except most of those with an everyday meaning (spade, queen),
+plus some that it lacks. In ROT13, so that they do not appear in searches of the source.
 """
 
 UNMASKED = "TASKLOOM_UNMASKED"
-"""Name of the environment variable that shows slurs as they are, if it is not empty."""
+"""Environment variable that shows slurs unmasked if it is not empty."""
 
 
 @cache
 def slur_pattern() -> str:
-    """A regular expression of slurs as whole words, singular and plural, to be matched without
-    regard to case.
+    """Regular expression that matches slurs as whole words, singular and plural. Use it
+    case-insensitively.
     """
     words = codecs.decode(_SLURS, "rot13").split()
     return rf"\b(?:{'|'.join(words)})(?:e?s)?\b"
 
 
 def printable(text: str) -> str:
-    """A text for a terminal; data may come from anybody.
+    """Text that is safe to print on a terminal, because data may come from anywhere.
 
-    Terminal escapes and marks that reorder a line are shown by their codes, and all letters of a
-    slur but the first as asterisks: vocabularies of the papers are unfiltered. Data and JSON are
-    never masked.
+    Terminal escapes and bidirectional control characters are shown as codes. Slurs are masked
+    except for their first letter, because the papers' vocabularies are unfiltered. Data and JSON
+    are never masked.
     """
     shown = _ORDERS.sub(lambda match: ascii(match[0])[1:-1], text)
     if os.environ.get(UNMASKED):
@@ -319,15 +327,15 @@ def _masked(match: re.Match[str]) -> str:
 def column_widths(
     heads: Sequence[str], cells: Sequence[Sequence[str]], width: int
 ) -> list[int] | None:
-    """Width of each column in a terminal; None if everything fits as it is.
+    """Width of each column on a terminal, or None if everything fits unfolded.
 
-    No column is narrower than its longest word, even if the table is then wider than the terminal:
-    a number in two lines is misread. The remaining room goes to all columns alike, as far as they
-    need it.
+    No column is narrower than its longest word, even if the table becomes wider than the terminal,
+    because a number split over two lines is easily misread. The remaining width is shared equally
+    among the columns that need it.
 
     Args:
-        heads: The head of each column.
-        cells: The cells of each column.
+        heads: Heading of each column.
+        cells: Cells of each column.
         width: Width of the terminal.
 
     >>> column_widths(["name", "what"], [["a"], ["one two three four"]], 16)
@@ -346,8 +354,8 @@ def column_widths(
         longest = max((cell_len(word) for word in _words(column)), default=1)
         least.append(min(longest, LONGEST_WORD))
     least[0] = wanted[0]  # names are looked up, and copied
-    # One blank more for the narrowest column that needs it, until no room is left: tables are
-    # small.
+    # Give one character to the narrowest column that needs it until no width remains. Tables are
+    # small enough for this loop.
     open_places = [i for i in range(len(heads)) if least[i] < wanted[i]]
     while open_places and sum(least) < left:
         narrowest = min(open_places, key=least.__getitem__)
@@ -395,7 +403,7 @@ _LATEX = {
     "∞": r"$\infty$",
     "→": r"$\to$",
 }
-"""Characters that LaTeX reads as orders, or lacks in its text font."""
+"""Characters with a special meaning in LaTeX, or missing from its text font."""
 
 
 def _latex(cell: str) -> str:
@@ -403,7 +411,7 @@ def _latex(cell: str) -> str:
 
 
 def text(value: str) -> str:
-    """A text for HTML as it is, cut if it is long, with its line breaks."""
+    """Escape a text for HTML, cut it if it is long, and keep its line breaks."""
     short = value if len(value) <= LONGEST else f"{value[:LONGEST]} … ({len(value):,} characters)"
     return escape(short).replace("\n", "<br>")
 

@@ -1,8 +1,8 @@
 """Twins: companion splits with one variant of every item of a test split.
 
-Row i of `ood-flip` is row i of `ood` with one edit that changes the answer, row i of `ood-keep`
-with one that must not. An item without such a variant stands in its companion split unchanged, with
-an empty trait `edit`; scores of twins leave such pairs out.
+Row i of `ood-flip` is row i of `ood` with an edit that changes the answer, and row i of `ood-keep`
+is row i with an edit that must not change it. An item without such a variant is copied to the
+companion split unchanged, with an empty trait `edit`. Such pairs are excluded from twin scores.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ TwinKind = Literal["flip", "keep"]
 TWIN_KINDS: tuple[TwinKind, ...] = get_args(TwinKind)
 
 TRAITS: dict[str, type] = {"edit": str, "before": str, "after": str}
-"""Name of the edit (empty if the item has no such twin), and the text before and after it."""
+"""Traits of twins: name of the edit (empty if the item has no such twin), and the text before and
+after it.
+"""
 
 EVERY_TEST = "*"
-"""Stands for all test splits."""
+"""Wildcard for all test splits."""
 
 DESCRIBE = {
     "flip": "the items of {split}, each with an edit that changes the answer",
@@ -78,7 +80,7 @@ def with_twins(plan: Plan, wanted: Mapping[str, tuple[TwinKind, ...]]) -> Plan:
                     split,
                     name=name,
                     rows=partial(_twin_rows, plan, split, kind),
-                    # An edited item may be one that training has.
+                    # An edited item may equal a training item.
                     role="probe",
                     twin_of=split.name,
                     describe=DESCRIBE[kind].format(split=split.name),
@@ -88,7 +90,7 @@ def with_twins(plan: Plan, wanted: Mapping[str, tuple[TwinKind, ...]]) -> Plan:
 
 
 def _plain_rows(plan: Plan, split: Split, start: int, stop: int) -> Iterable[Example] | pa.Table:
-    """Rows of an ordinary split; the traits of twins are missing there."""
+    """Rows of an ordinary split, without the traits of twins."""
     rows = split.rows(start, stop)
     if isinstance(rows, pa.Table):
         for trait in TRAITS:
@@ -110,9 +112,10 @@ def _twin_rows(
 
 
 def choose_twin(plan: Plan, example: Example, kind: TwinKind) -> Variant | None:
-    """Choose one variant of a kind: first the edit, each with the same chance, then the variant.
+    """Choose one variant of a kind: first an edit, all with equal probability, then a variant with
+    that edit.
 
-    The choice depends on the plan and the item alone. None if the item has no such variant.
+    The choice depends only on the plan and the item. None if the item has no such variant.
     """
     assert plan.variants is not None
     by_edit: dict[str, list[Variant]] = {}

@@ -1,10 +1,9 @@
-"""Scores by task, for every suite: mean, competence at T (C@T) and consistency, as ZEST defines
-them.
+"""Scores by task for every suite: mean, competence at T (C@T) and consistency, as defined by ZEST.
 
-A task is done when its mean score reaches T percent; C@T is the share of tasks that are done. Some
-tasks belong together (a chain of functions and the same functions in another order, a task and its
-paraphrase): consistency counts a family only by its worst task. Every example knows its task, so
-this needs no more than a dataset and predictions.
+A model is competent in a task if its mean score there is at least T percent; C@T is the share of
+such tasks. Related tasks form families (a chain of functions and the same functions in another
+order, a task and its paraphrase), and consistency scores each family by its worst task. Every
+example names its task, so only a dataset and predictions are needed.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ THRESHOLDS: tuple[float, ...] = (75, 90)
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
-    """One task: how many examples, their mean score, its family, and whether it was withheld from
-    training.
+    """Score of one task: number of examples, mean score, family, and whether the task was withheld
+    from training.
     """
 
     task: str
@@ -45,7 +44,7 @@ class TaskScore:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Mean and C@T of some tasks (or families)."""
+    """Mean and C@T over some tasks or families."""
 
     tasks: int
     mean: float
@@ -54,17 +53,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Competence:
-    """What predictions are worth, task by task.
+    """Scores of predictions, by task.
 
     Attributes:
-        examples: How many were scored.
-        accuracy: The mean score over examples.
+        examples: Number of scored examples.
+        accuracy: Mean score over examples.
         overall: Mean and C@T over all tasks.
-        withheld: The same for the tasks that `unseen` took out of training and for the others
-            (which training need not have: CTL has splits of chains that it never shows); empty
-            where nothing was withheld.
-        consistency: The same over families of at least two tasks, each by its worst; None where
-            tasks are not linked.
+        withheld: The same separately for tasks that `unseen` withheld from training and for the
+            others. The others need not be in training: CTL has splits of chains that training never
+            shows. Empty if nothing was withheld.
+        consistency: The same over families of at least two tasks, each scored by its worst task.
+            None if tasks are not linked.
         tasks: Every task.
         of: Number of examples in the split, if only some of them have predictions.
     """
@@ -108,7 +107,7 @@ class Competence:
 
 
 def share(examples: int, of: int | None) -> str:
-    """How many examples were scored, in words.
+    """Number of scored examples, in words.
 
     >>> share(100, 2280), share(100, None)
     ('100 of 2,280 examples (4.4 %)', '100 examples')
@@ -120,11 +119,11 @@ def share(examples: int, of: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartialEvaluation:
-    """What a suite's own evaluation says of predictions for some examples of a split.
+    """A suite's own evaluation, when predictions cover only some examples of a split.
 
     Attributes:
-        report: The evaluation of those examples.
-        examples: How many they are.
+        report: Evaluation of those examples.
+        examples: Number of those examples.
         of: Number of examples in the split.
     """
 
@@ -155,12 +154,12 @@ def competence(
     """Score predictions by task.
 
     Args:
-        examples: In the order of the predictions.
+        examples: Examples in the order of the predictions.
         predictions: One for each example.
-        scorer: How a prediction is judged.
-        by: `task`, or the trait that tells tasks apart.
-        linked: The trait whose value tasks of one family share; a task belongs to the family of its
-            first example.
+        scorer: Scorer of predictions.
+        by: `task`, or the trait whose values define tasks.
+        linked: Trait whose value is shared by the tasks of a family. A task belongs to the family
+            of its first example.
         thresholds: The T of each C@T, in percent.
     """
     items = list(examples)
@@ -245,19 +244,19 @@ def score_dataset(
     thresholds: Sequence[float] = THRESHOLDS,
     extract: str = "",
 ) -> Competence:
-    """Score predictions for a split of a dataset by the dataset's own scorer and tasks.
+    """Score predictions for a split of a dataset with the dataset's own scorer and tasks.
 
     Args:
         data: The dataset.
-        split: Which split.
+        split: Name of the split.
         pred: The predictions in the order of the examples, or a file of them (`-` for standard
             input): lines, or JSON lines, CSV or Parquet with `prediction` and, if they have ids,
-            the examples' numbers in `id` or `index`. A file with ids may have only some examples,
-            which are then scored alone.
-        by: The trait that tells tasks apart; as the dataset says by default.
-        linked: The trait that tasks of one family share.
+            the examples' numbers in `id` or `index`. If a file with ids covers only some examples,
+            only those are scored.
+        by: Trait whose values define tasks. Default: as defined by the dataset.
+        linked: Trait whose value is shared by the tasks of a family.
         thresholds: The T of each C@T, in percent.
-        extract: How answers are cut out of replies; see `taskloom.core.extraction`.
+        extract: How answers are extracted from replies; see `taskloom.core.extraction`.
     """
     tasks_by = by or str(data.manifest.get("tasks_by", "task"))
     whole = Examples(data.table(split))
@@ -269,7 +268,7 @@ def score_dataset(
 def _answered(
     whole: Examples, split: str, pred: str | Path | Sequence[str], extract: str
 ) -> tuple[Examples | list[Example], list[str]]:
-    """The examples that have predictions, and the answers in these."""
+    """Examples that have predictions, and the answers extracted from these."""
     if not isinstance(pred, str | Path):
         return whole, _cut(pred, extract)
     objects = any(target.startswith("{") for example in whole for target in example.targets)
@@ -281,7 +280,7 @@ def _answered(
 
 
 def _cut(replies: Sequence[str], extract: str) -> list[str]:
-    """The answers in replies; the replies themselves if no extraction is named."""
+    """Extract the answers from replies. Without an extraction, the replies themselves."""
     if not extract:
         return list(replies)
     answer = Extraction.read(extract)
@@ -289,16 +288,14 @@ def _cut(replies: Sequence[str], extract: str) -> list[str]:
 
 
 def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:
-    """Return the split that predictions are for, or raise an error that names the splits where that
-    is not clear.
-    """
+    """Split that predictions are for. Raises an error that names the splits if it is ambiguous."""
     size, named = _size(predictions)
     sizes: dict[str, int] = {split: entry["n"] for split, entry in data.manifest["splits"].items()}
     if named:
         fitting = [split for split in sizes if split in named]
     else:
         fitting = [split for split in sizes if sizes[split] == size]
-    # With no fitting split, the only test split is meant: scoring then says which predictions are
+    # If no split fits, take the only test split. Scoring then reports which predictions are
     # missing.
     known = fitting or list(sizes)
     tests = [split for split in known if data.role(split) != "train"]
@@ -314,8 +311,8 @@ def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:
 
 
 def _size(predictions: str | Path | Sequence[str]) -> tuple[int | None, frozenset[str]]:
-    """Return the number of predictions and the splits that they name; None for standard input,
-    which is read but once.
+    """Number of predictions and the splits that they name. None for standard input, which can be
+    read only once.
     """
     if not isinstance(predictions, str | Path):
         return len(predictions), frozenset()
@@ -335,19 +332,19 @@ def score(
     extract: str = "",
     **options: str,
 ) -> Evaluation:
-    """Score predictions that were made elsewhere, in the way of the dataset's suite: as `taskloom
-    score` does.
+    """Score external predictions with the evaluation of the dataset's suite, like `taskloom score`.
 
     Args:
         data: A dataset, or its folder.
-        predictions: In the order of the examples, or a file of them; see `score_dataset`.
-        split: Which split; by default the one with as many examples as there are predictions,
-            `test` first and training last.
-        by: The trait that tells tasks apart; as the dataset says by default.
-        linked: The trait that tasks of one family share.
+        predictions: Predictions in the order of the examples, or a file of them; see
+            `score_dataset`.
+        split: Name of the split. Default: the one with as many examples as there are predictions,
+            trying `test` first and training last.
+        by: Trait whose values define tasks. Default: as defined by the dataset.
+        linked: Trait whose value is shared by the tasks of a family.
         thresholds: The T of each C@T, in percent.
-        extract: How answers are cut out of replies; see `taskloom.core.extraction`.
-        options: Of the suite's own evaluation, where it has one: `taskloom score --help` lists
+        extract: How answers are extracted from replies; see `taskloom.core.extraction`.
+        options: Options of the suite's own evaluation, if it has one; `taskloom score --help` lists
             them.
     """
     data = data if isinstance(data, Dataset) else load(data)
@@ -368,7 +365,7 @@ def score(
         and not extract
         and _is_whole(predictions, len(whole), split)
     ):
-        # The suite reads the file itself, which may have forms that only it knows.
+        # The suite reads the file itself, because it may support formats of its own.
         return suite.evaluate(whole, Path(predictions), thresholds=thresholds, **options)
     examples, texts = _answered(whole, split, predictions, extract)
     with TemporaryDirectory() as folder:
@@ -384,7 +381,7 @@ def score(
 
 
 def _is_whole(predictions: str | Path, examples: int, split: str) -> bool:
-    """True unless a file has ids and lacks those of some examples. A pipe and standard input can be
+    """True unless a file has ids and lacks those of some examples. Pipes and standard input can be
     read only once, so they are left to the suite.
     """
     if not Path(predictions).is_file():
@@ -396,8 +393,8 @@ def _is_whole(predictions: str | Path, examples: int, split: str) -> bool:
 
 
 def scorer_of(data: Dataset) -> Scorer:
-    """Return the scorer of a dataset: by name where the name says all, else as its recipe makes it;
-    any-of for foreign data.
+    """Scorer of a dataset: by name if that is sufficient, otherwise built by its recipe. For data
+    from elsewhere, any-of.
     """
     from taskloom.core.scoring import SCORERS
 

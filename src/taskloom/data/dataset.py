@@ -1,8 +1,8 @@
-"""The dataset: splits of examples and a manifest, on disk or in memory; how to read and to save it.
+"""Dataset: splits of examples and a manifest, on disk or in memory, with reading and saving.
 
 On disk a dataset is a folder with `manifest.json` and one folder of Parquet shards per split,
-readable by pyarrow, pandas, polars and Hugging Face `datasets` without Taskloom. The card, and JSONL
-if wanted, lie next to them.
+readable by pyarrow, pandas, polars and Hugging Face `datasets` without Taskloom. The dataset card
+and optional JSONL files are next to them.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ class Dataset:
 
     @property
     def splits(self) -> list[str]:
-        """Return the names of the splits, in the recipe's order."""
+        """Names of the splits, in the recipe's order."""
         return list(self.manifest["splits"])
 
     @property
     def digest(self) -> str:
-        """Return the content digest: equal digests, equal rows."""
+        """Content digest. Datasets with equal digests have equal rows."""
         return str(self.manifest["digest"])
 
     def role(self, split: str) -> Role:
-        """Return what a split is for: train, test or probe."""
+        """Role of a split: train, test or probe."""
         role: Role = self.manifest["splits"][split]["role"]
         return role
 
     def table(self, split: str) -> pa.Table:
-        """Return a split as one Arrow table."""
+        """A split as an Arrow table."""
         if not isinstance(split, str):
             raise DataError(
                 f"a dataset's splits are looked up by name, e.g. data['{self.splits[0]}'], not"
@@ -113,7 +113,7 @@ class Dataset:
         recipe = self.manifest["recipe"].get("name", "")
         seed = f", seed {self.manifest['seed']}" if "seed" in self.manifest else ""
         entries = self.manifest["splits"].items()
-        # Descriptions mark names with backticks, which a table shows as they are.
+        # Descriptions mark names with backticks, which a table would show literally.
         rows = [
             (name, e["n"], e["role"], e.get("describe", "").replace("`", "")) for name, e in entries
         ]
@@ -128,7 +128,7 @@ class Dataset:
 
     @cached_property
     def _read(self) -> dict[str, Examples]:
-        """Return the splits that were looked at, which stay in memory with this object."""
+        """Splits that have been read. They stay in memory with this object."""
         return {}
 
     def __iter__(self) -> Iterator[str]:
@@ -142,7 +142,7 @@ class Dataset:
         return ((split, self[split]) for split in self.splits)
 
     def to_pandas(self) -> Any:
-        """Return all rows as one pandas frame, with the name of the split in the first column."""
+        """All rows as one pandas frame, with the name of the split in the first column."""
         import pandas
 
         frames = []
@@ -156,35 +156,31 @@ class Dataset:
         return split in self.manifest["splits"]
 
     def to_hf(self) -> DatasetDict:
-        """Return the splits as a `DatasetDict` of Hugging Face `datasets`; `-` in their names is
-        `_` there.
+        """Convert the splits to a `DatasetDict` of Hugging Face `datasets`. `-` in their names
+        becomes `_`.
         """
         return dataset_dict({name: self.table(name) for name in self.splits}, self.manifest)
 
     def save(self, path: str | Path) -> Dataset:
-        """Write the dataset into a new folder, as `make` does, and return it as loaded from
-        there.
-        """
+        """Save the dataset to a new folder, as `make` does, and return it loaded from there."""
         folder = path_of(path)
         write_tables(folder, self.manifest, {name: self.table(name) for name in self.splits})
         return load(folder)
 
     @cached_property
     def recipe(self) -> Recipe:
-        """Return the recipe that made this dataset; its task or suite must be known in this
-        process.
-        """
+        """Recipe that made this dataset. Its task or suite must be registered in this process."""
         return self.recipe_by()
 
     def recipe_by(self, task: str | Path | None = None) -> Recipe:
-        """Return the recipe that made this dataset, by the file that defines its task, or that its
-        fields name.
+        """Return the recipe that made this dataset, given the file that defines its task or that
+        its fields name.
 
         Args:
-            task: The file. A person names it: a Python file that only the manifest names is never
-                imported, for it may have come with the data. None where the task or suite is part
-                of an installed package, or known already. A file that is not Python stands for the
-                one of the same name that the recipe's fields name, such as a domain.
+            task: Path of the file. It must come from the user: a Python file named only by the
+                manifest is never imported, because it may have come with the data. None if the task
+                or suite is part of an installed package or already registered. A file that is not
+                Python replaces the file of the same name in the recipe's fields, such as a domain.
         """
         from taskloom.core.registry import is_python, load_file
         from taskloom.recipe import Recipe
@@ -198,7 +194,7 @@ class Dataset:
         if given is not None and not code:
             recipe = replace(recipe, files=_placed(recipe, given))
         elif not is_python(recipe.name):
-            # Beside the recipe's own file; or beside the dataset, where both were made or moved
+            # Look next to the recipe's own file, or next to the dataset if both were made or moved
             # together.
             folders = [path_of(recipe.name).parent] if is_yaml(recipe.name) else []
             folders += [
@@ -207,7 +203,7 @@ class Dataset:
             recipe = replace(
                 recipe, files=_beside(recipe, self.manifest.get("sources", {}), folders)
             )
-        # Worker processes import what a recipe's name says.
+        # Worker processes import the module that a recipe's name refers to.
         return (
             replace(recipe, name=recipe.suite.name)
             if is_python(recipe.name) or is_yaml(recipe.name)
@@ -216,8 +212,8 @@ class Dataset:
 
 
 def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str) -> None:
-    """Refuse shards whose own digests are not those of the manifest; files that other tools wrote
-    anew have no digests.
+    """Reject shards whose own digests differ from the manifest's. Files rewritten by other tools
+    have no digests.
     """
     blocks: list[str] = []
     for stamp in stamps:
@@ -231,8 +227,8 @@ def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str
 
 
 def _beside(recipe: Recipe, sources: Mapping[str, str], folders: Sequence[Path]) -> dict[str, str]:
-    """Return the files that lie in one of the folders, where those seen from here are not what made
-    the dataset.
+    """Files found in one of the folders, if those found from the working folder are not the ones
+    that made the dataset.
     """
     places = {}
     for name in recipe.file_names():
@@ -252,9 +248,7 @@ def _is_file_of(path: Path, stated: str) -> bool:
 
 
 def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
-    """Return where the file is that a recipe's fields name: a person gives it, and the names
-    agree.
-    """
+    """Location of a file named in a recipe's fields: the user's file, if the names agree."""
     if not file.exists():
         raise ParameterError("task", f"names {file}, which is not there")
     names = recipe.file_names()
@@ -266,7 +260,7 @@ def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
 
 
 def load(folder: str | Path) -> Dataset:
-    """Read a dataset that `make` wrote; or a folder without a manifest: `SPLIT/*.parquet`,
+    """Load a dataset written by `make`, or a folder without a manifest: `SPLIT/*.parquet`,
     `SPLIT.parquet`, `.jsonl`, `.csv`.
     """
     folder = path_of(folder)
@@ -286,7 +280,7 @@ def load(folder: str | Path) -> Dataset:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Read a manifest and check that it is one."""
+    """Read and validate a manifest."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         if (known := manifest["format"]) != FORMAT:
@@ -319,7 +313,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _check_entry(name: str, split: Any) -> None:
-    """Check what a manifest says of one split: its role, its size, and files that lie in the
+    """Check the manifest's entry for one split: its role, its size, and that its files are in the
     split's own folder.
     """
     if split["role"] not in ("train", "test", "probe") or not _is_count(split["n"]):
@@ -341,17 +335,17 @@ def _is_count(value: Any) -> bool:
 
 
 def split_digest(blocks: list[str]) -> str:
-    """Return the digest of a split, given the digests of its blocks."""
+    """Digest of a split, given the digests of its blocks."""
     return digest("\n".join(blocks))
 
 
 def content_digest(splits: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the digest of a dataset, given names, sizes and digests of its splits."""
+    """Digest of a dataset, given names, sizes and digests of its splits."""
     return json_digest([[name, entry["n"], entry["digest"]] for name, entry in splits.items()])
 
 
 def split_names(names: list[str]) -> dict[str, str]:
-    """Return the names of splits in other tools: identifiers there, and `all` is a reserved one.
+    """Names of splits for other tools, which need identifiers and reserve `all`.
 
     >>> split_names(["train", "ood-long", "all"])
     {'train': 'train', 'ood-long': 'ood_long', 'all': 'any'}
@@ -360,11 +354,11 @@ def split_names(names: list[str]) -> dict[str, str]:
 
 
 def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> DatasetDict:
-    """Build the `DatasetDict` of some splits, with the recipe's description and digest in its info.
+    """Build a `DatasetDict` of some splits, with the recipe's description and digest in its info.
 
     Args:
-        tables: The rows by split; empty splits are left out, since the library has none.
-        manifest: Of the dataset that they are from.
+        tables: Rows by split. Empty splits are left out, because the library does not support them.
+        manifest: Manifest of the dataset.
     """
     try:
         from datasets import Dataset as Table
@@ -386,12 +380,12 @@ def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
 
 
 SHARD_ROWS = 4_000
-"""Rows of a shard unless a plan has a number of its own."""
+"""Default number of rows in a shard, unless the plan sets one."""
 
 
 def origin_of(recipe: str, sources: Mapping[str, str]) -> str:
-    """Return what shards are stamped with: the recipe's digest, and what its outside resources held
-    when they were made.
+    """Origin stamped into shards: the recipe's digest, and the digests of external resources when
+    they were made.
     """
     if not sources:
         return recipe
@@ -399,13 +393,13 @@ def origin_of(recipe: str, sources: Mapping[str, str]) -> str:
 
 
 def shard_file(split: str, number: int) -> str:
-    """Return the path of a shard inside a dataset's folder."""
+    """Path of a shard inside a dataset's folder."""
     return f"{split}/{number:05d}.parquet"
 
 
 def write_tables(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-    """Write a dataset that is in memory into a new folder: the files that `make` writes, or plain
-    Parquet of foreign data.
+    """Write an in-memory dataset to a new folder: the same files as `make`, or plain Parquet for
+    data from elsewhere.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} is there already; a dataset is saved into a new or empty folder")
@@ -428,7 +422,7 @@ def write_tables(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str,
 
 
 def write_foreign(folder: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Write splits that were made elsewhere, which have no recipe and so no manifest."""
+    """Write splits from elsewhere, which have no recipe and so no manifest."""
     import pyarrow.parquet as pq
 
     for split, table in tables.items():
@@ -437,7 +431,7 @@ def write_foreign(folder: Path, tables: Mapping[str, pa.Table]) -> None:
 
 
 def write_beside(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the card and then the manifest, which says that the rest is there."""
+    """Write the dataset card and then the manifest, which marks the dataset as complete."""
     _write_text(folder / "README.md", _card(manifest))
     _write_text(folder / shards.MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 
@@ -448,13 +442,13 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _card(manifest: dict[str, Any]) -> str:
-    """Write a dataset card: its head makes `datasets.load_dataset(FOLDER)` find the splits; the
-    rest is for people.
+    """Write a dataset card. Its header lets `datasets.load_dataset(FOLDER)` find the splits; the
+    rest is documentation.
     """
     lines = ["---", "configs:", "- config_name: default", "  data_files:"]
     for name, entry in manifest["splits"].items():
         if entry["n"]:
-            # Hugging Face split names are identifiers, and 'all' is a reserved one.
+            # Hugging Face split names must be identifiers, and 'all' is reserved.
             lines += [
                 f"  - split: {'any' if name == 'all' else name.replace('-', '_')}",
                 f"    path: {name}/*.parquet",

@@ -1,8 +1,7 @@
-"""The examples of a split: a sequence over an Arrow table that builds `Example` objects only as
-they are needed.
+"""Examples of a split: a sequence over an Arrow table that builds `Example` objects on demand.
 
-Rows are decoded column by column and in blocks: 4,000 of them at one time cost a tenth of what they
-cost one by one.
+Rows are decoded in blocks, column by column: decoding 4,000 rows together takes a tenth of the time
+of decoding them one by one.
 """
 
 from __future__ import annotations
@@ -20,39 +19,39 @@ from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.example import Example
 
 BLOCK = 1_024
-"""Examples that are decoded at one time when a split is read in order: long enough to be fast,
-short enough to start at once.
+"""Examples decoded at a time when a split is read in order: long enough to be fast, short enough to
+start at once.
 """
 
 KEPT = 64
-"""Decoded blocks that are kept: 65,536 examples, 50 to 150 MB. Larger splits keep the blocks used
-last.
+"""Maximum number of decoded blocks in memory: 65,536 examples, 50 to 150 MB. Larger splits keep the
+most recently used blocks.
 """
 
 GLANCES = 64
-"""Examples of a large split that are decoded one by one, 0.2 ms each; who asks for more wants most
-of them, in any order.
+"""Number of examples of a large split that are decoded one by one, at 0.2 ms each. A caller who
+reads more probably reads most of them, in any order.
 """
 
 TOGETHER = 4
-"""Neighbouring blocks that are decoded together for such a reader."""
+"""Number of neighbouring blocks decoded together after `GLANCES` single reads."""
 
 MOST_KEPT = 500_000
-"""Examples of a split that are kept for such a reader: 0.3 to 0.8 GB. Beyond, they are decoded one
-by one.
+"""Maximum examples of a split kept in memory for random access: 0.3 to 0.8 GB. Beyond that they are
+decoded one by one.
 """
 
 SHOWN = 10
-"""Examples that a notebook shows of a split."""
+"""Number of examples shown for a split in notebooks."""
 
 COLUMNS = ("index", "task", "input", "target", "targets", "question", "key")
-"""What `batches` can give, besides traits."""
+"""Columns that `batches` can return besides traits."""
 
 
 @dataclass(slots=True)
 class _Decoded:
-    """The blocks of a split that are decoded, the index that was read last, and how many examples
-    were decoded one by one.
+    """Cache of a split: decoded blocks, the last index that was read, and the number of examples
+    decoded one by one.
     """
 
     blocks: dict[int, list[Example]] = field(default_factory=dict)
@@ -66,9 +65,9 @@ class Examples:
     `examples.batches(64)`.
 
     Attributes:
-        table: Their rows.
-        manifest: Of the dataset that they are from: whose rules they follow.
-        name: Of the split.
+        table: Rows of the split.
+        manifest: Manifest of the dataset.
+        name: Name of the split.
     """
 
     table: pa.Table
@@ -121,7 +120,7 @@ class Examples:
         return self._part(index) if isinstance(index, slice) else self._look_up(index)
 
     def _look_up(self, index: int) -> Example:
-        """Return an example that is not decoded yet, or whose index is a number of another kind."""
+        """Look up an example that is not decoded yet, or whose index is not a plain `int`."""
         if not hasattr(index, "__index__"):
             raise TypeError(
                 "the examples of a split are looked up by number or slice, e.g. examples[0] or"
@@ -139,16 +138,14 @@ class Examples:
         if examples is not None:
             return examples[place]
         if not follows and rows > KEPT * BLOCK and not self._wanted_whole:
-            # Somebody looks here and there: a block would be decoded for one example.
+            # Random access: decoding a block would be wasted on one example.
             self._decoded.glances += 1
             return next(iter(shards.to_examples(self.table.slice(row, 1))))
         return self._decode(block)[place]
 
     @property
     def _wanted_whole(self) -> bool:
-        """True if so many examples were read here and there that all of them are worth
-        keeping.
-        """
+        """True if so many examples were read at random that decoding all of them is worthwhile."""
         return self._decoded.glances >= GLANCES and len(self) <= MOST_KEPT
 
     def _decode(self, block: int) -> list[Example]:
@@ -175,11 +172,12 @@ class Examples:
     def batches(
         self, n: int, columns: str | Sequence[str] = ("input", "target")
     ) -> Iterator[dict[str, list[Any]]]:
-        """Yield the rows in order, n at a time, as lists by column; the last batch may be shorter.
+        """Yield the rows in order as lists by column, n rows at a time. The last batch may be
+        shorter.
 
         Args:
-            n: Rows of a batch.
-            columns: Of `input`, `target` (the official output), `targets`, `index`, `task`,
+            n: Number of rows in a batch.
+            columns: Any of `input`, `target` (the official output), `targets`, `index`, `task`,
                 `question` and `key`, or the names of traits.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
@@ -201,8 +199,8 @@ class Examples:
         raise DataError(f"a batch has no column '{name}'; {nearest(name, [*COLUMNS, *own])}")
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame: `target` beside `targets`, and one column per
-        trait.
+        """Rows as a pandas frame, with a column `target` in addition to `targets` and one column
+        per trait.
         """
         table = self.table.append_column("target", pc.list_element(self.table.column("targets"), 0))
         if "traits" in table.column_names:

@@ -1,8 +1,8 @@
-"""Files that somebody else wrote, as a dataset: Parquet, JSONL or CSV with the columns `input` and
-`targets` (or `target`); or a JSON file of SQuAD 1.1.
+"""Datasets from elsewhere: Parquet, JSONL or CSV files with the columns `input` and `targets` (or
+`target`), or a JSON file in the format of SQuAD 1.1.
 
-SQuAD's official answer is the first one of each question. Its position in the passage is the trait
-`answer_start`, from which learners that point at answers know the span.
+In SQuAD, the first answer of each question is the official one. Its position in the passage is the
+trait `answer_start`, which extractive learners use to find the span.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from taskloom.core.shards import MANIFEST
 
 
 def read_foreign(folder: Path) -> dict[str, pa.Table]:
-    """Read `SPLIT/*.parquet`, `SPLIT.parquet`, `SPLIT.jsonl` and `SPLIT.csv` of a folder, with our
-    columns, by split.
+    """Read `SPLIT/*.parquet`, `SPLIT.parquet`, `SPLIT.jsonl` and `SPLIT.csv` in a folder, by split,
+    with our columns.
     """
     if not folder.is_dir():
         raise DataError(
@@ -62,7 +62,7 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
 
 
 def refuse_unfinished(folder: Path, files: Iterable[Path]) -> None:
-    """Refuse a folder without a manifest whose files are shards of ours."""
+    """Reject a folder of Taskloom shards without a manifest, because that dataset is incomplete."""
     if any(shards.read_stamp(p) is not None for p in files):
         raise DataError(
             f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it"
@@ -79,7 +79,7 @@ def _joined(files: list[Path]) -> pa.Table:
 
 
 def read_jsonl(path: Path) -> pa.Table:
-    """Read a file of one JSON object a line."""
+    """Read a file with one JSON object per line."""
     rows = []
     with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
@@ -110,8 +110,8 @@ def read_jsonl(path: Path) -> pa.Table:
 
 
 def read_csv(path: Path) -> pa.Table:
-    """Read a CSV file with a head; every value is a text, and a column other than ours is a
-    trait.
+    """Read a CSV file with a header. All values are texts, and columns other than ours become
+    traits.
     """
     from pyarrow import csv as arrow_csv
 
@@ -139,7 +139,7 @@ def read_csv(path: Path) -> pa.Table:
 
 
 def _read_squad(path: Path) -> pa.Table:
-    """Read a file of SQuAD; what is no column of ours is a trait."""
+    """Read a SQuAD file. Columns other than ours become traits."""
     table = read_squad(path)
     traits = [name for name in table.column_names if name not in TEXTS]
     columns = [table.column(name).combine_chunks() for name in traits]
@@ -149,8 +149,8 @@ def _read_squad(path: Path) -> pa.Table:
 
 
 def is_split_csv(path: Path) -> bool:
-    """True if a file is a CSV file with inputs and answers, by its head; tables of all kinds
-    end in .csv.
+    """True if the header shows that a CSV file has inputs and answers. Many other tables also end
+    in .csv.
     """
     if path.suffix != ".csv" or not path.is_file():  # a pipe of that name would never answer
         return False
@@ -169,21 +169,21 @@ def _is_scalar(kind: pa.DataType) -> bool:
 
 
 TEXTS = ("input", "target", "targets", "task", "question", "key")
-"""Our columns that are texts; a CSV file has no lists, so `targets` is one answer."""
+"""Our text columns. CSV has no lists, so `targets` is a single answer there."""
 
 LONGEST_HEAD = 10_000
-"""Characters of a head that are read to see whether a CSV file has examples."""
+"""Maximum characters of a header read to decide whether a CSV file has examples."""
 
 READERS: dict[str, Callable[[Path], pa.Table]] = {
     ".jsonl": read_jsonl,
     ".csv": read_csv,
     ".json": _read_squad,
 }
-"""By the ending of the file."""
+"""Readers by file extension."""
 
 
 def adapt(table: pa.Table, where: Path) -> pa.Table:
-    """Convert somebody's columns to ours; raise one sentence where that is impossible."""
+    """Convert columns from elsewhere to ours. Raises a one-sentence error if that is impossible."""
     import pyarrow.compute as pc
 
     try:
@@ -207,7 +207,7 @@ def adapt(table: pa.Table, where: Path) -> pa.Table:
 
 
 def _own_names(table: pa.Table) -> list[str]:
-    """Return the columns that a file has, those of a CSV file that became traits among them."""
+    """Original column names of a file, including those of a CSV file that became traits."""
     names: list[str] = []
     for column in table.schema:
         traits = column.name == "traits" and pa.types.is_struct(column.type)
@@ -251,7 +251,7 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
 
 
 def _filled(texts: Any) -> Any:
-    """Return a column of texts, with empty ones for those that are missing."""
+    """A text column with missing values replaced by empty texts."""
     if not texts.null_count:
         return texts
     return pa.array([text or "" for text in texts.to_pylist()], pa.string())
@@ -263,7 +263,8 @@ def _derivations(table: pa.Table, where: Path) -> Any:
     column, wanted = table.column("derivation"), pa.list_(shards.STEP)
     try:
         if _has_steps(column.type):
-            # Files have the fields in any order, and older versions of Arrow (16.1) cast them by place.
+            # Files may have the fields in any order, and older versions of Arrow (16.1) cast them
+            # by position.
             return pa.chunked_array([pa.array(column.to_pylist(), wanted)])
         return column.cast(wanted)
     except (pa.ArrowException, TypeError) as error:
@@ -273,23 +274,23 @@ def _derivations(table: pa.Table, where: Path) -> Any:
 
 
 def _has_steps(kind: pa.DataType) -> bool:
-    """True for lists of structures that have the fields of steps, whatever their order."""
+    """True for lists of structs with the fields of steps, in any order."""
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     return {field.name for field in kind.value_type} == {field.name for field in shards.STEP}
 
 
 PEEK = 4_096
-"""Characters of a JSON file that show whether it has SQuAD's layout."""
+"""Characters read from the start of a JSON file to detect SQuAD's layout."""
 
 MOST_BYTES = 1 << 30
-"""Maximum size of a file; SQuAD's training file has 30 MB."""
+"""Maximum file size in bytes. SQuAD's training file has 30 MB."""
 
 _HEAD = re.compile(r'"data"\s*:\s*\[\s*\{\s*"(?:title|paragraphs)"')
 
 
 def is_squad(path: Path) -> bool:
-    """True if a JSON file begins as SQuAD's do."""
+    """True if the beginning of a JSON file looks like SQuAD."""
     if path.suffix != ".json" or not path.is_file():
         return False
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -297,12 +298,12 @@ def is_squad(path: Path) -> bool:
 
 
 def split_name(path: Path) -> str:
-    """The split that a file holds: `train` for train-v1.1.json."""
+    """Name of the split in a file: `train` for train-v1.1.json."""
     return re.sub(r"-v\d(\.\d)?$", "", path.stem)
 
 
 def read_squad(path: Path) -> pa.Table:
-    """Read a file with the columns of a dataset."""
+    """Read a SQuAD file as a table with the columns of a dataset."""
     try:
         content = json.loads(read_utf8(path, DataError, most=MOST_BYTES))
         rows = list(_rows(content, path))

@@ -1,9 +1,9 @@
-"""Making a dataset: shards by one or many processes, resumable, the same bytes for every number of
-workers.
+"""Make a dataset: generate shards in one or more processes, resumably, with the same bytes for any
+number of workers.
 
-A shard is the unit of work. It is written beside its place and renamed, and says in its own
-metadata what it is, so a second `make` after any interruption keeps every whole shard, remakes the
-damaged ones and ends with the same manifest.
+A shard is the unit of work. It is written atomically and identifies itself in its metadata. So
+after an interruption a second `make` keeps every complete shard, regenerates damaged ones and ends
+with the same manifest.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS = 10**11
-"""Beyond this even the list of files no longer fits a computer."""
+"""Maximum number of rows. With more, even the list of files would not fit into memory."""
 
 
 def make(
@@ -69,26 +69,24 @@ def make(
     address: str | None = None,
     progress: ShowProgress | bool | None = None,
 ) -> Dataset:
-    """Make a dataset: into a folder, or in memory where `out` is None.
+    """Make a dataset in a folder, or in memory if `out` is None.
 
     Args:
         recipe: A recipe, its name or its file; a mapping such as `{"suite": NAME, "splits": …}`; or
             a task of `@tl.task`.
-        out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted
-            call are kept.
-        seed: The seed of the samples; the recipe's own by default.
-        changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as
-            on the command line `["max_length=8"]`.
+        out: Folder of the dataset. Complete shards from an earlier, interrupted call are kept.
+        seed: Seed of the samples. Default: the recipe's own.
+        changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or
+            `["max_length=8"]` as on the command line.
         set: Another name for `changes`.
-        workers: Processes; the result does not depend on it.
-        shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
+        workers: Number of processes. It does not affect the result.
+        shard_rows: Rows per file, a multiple of 1,000. It does not affect the content digest.
         jsonl: Also write one JSONL file per split.
-        force: Remove the dataset that lies in the folder first, whichever it is. Other files are
-            never removed.
+        force: Remove any existing dataset in the folder first. Other files are never removed.
         engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
-        address: Of the Ray cluster; one is started on this machine by default.
-        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log;
-            by default in notebooks only. Or a function that is called after each shard (in memory
+        address: Address of the Ray cluster. Default: start one on this machine.
+        progress: True to show progress: a bar on a terminal, a line in a notebook or a log.
+            Default: only in notebooks. Or a function that is called after each shard (in memory,
             after each split).
     """
     if engine not in ("local", "ray"):
@@ -151,7 +149,7 @@ def _origin(recipe: Recipe, plan: Plan) -> str:
 
 
 def _check_splits(plan: Plan) -> None:
-    """Split names become folders, and names in other tools."""
+    """Check names of splits, which are used as folders and in other tools."""
     if not plan.splits:
         raise RecipeError("splits: name at least one, e.g. splits={train: {n: 1000}}")
     seen: dict[str, str] = {}
@@ -175,8 +173,8 @@ def _check_splits(plan: Plan) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder for one `make` at a time: a second one waits, and then finds everything done,
-    or refuses to mix.
+    """Lock a folder for one `make` at a time. A second one waits, and then either finds everything
+    done or refuses to mix datasets.
     """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; a dataset is a folder")
@@ -191,7 +189,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def default_folder(recipe: Recipe, seed: int) -> Path:
-    """Return where a dataset goes by default: data/RECIPE-seedN."""
+    """Default folder of a dataset: data/RECIPE-seedN."""
     path = Path(recipe.name.partition("::")[0])
     name = path.stem if path.suffix in (".py", ".yaml", ".yml") else recipe.name
     plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-")
@@ -221,10 +219,10 @@ def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowProgress | None)
 
 
 def _remove_dataset(folder: Path) -> bool:
-    """Remove the shards and the files beside them of a Taskloom dataset, and return whether there
-    was one.
+    """Remove the shards and accompanying files of a Taskloom dataset. Returns True if there was
+    one.
 
-    The manifest, which says that it is whole, goes first.
+    The manifest, which marks the dataset as complete, is removed first.
     """
     if _owner(folder) is None:
         return False
@@ -236,7 +234,7 @@ def _remove_dataset(folder: Path) -> bool:
 
 
 def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
-    """Refuse to mix two datasets in one folder, or to write among somebody's own files."""
+    """Refuse to mix two datasets in one folder, or to write among unrelated files."""
     owner = _owner(folder)
     if owner is None:
         strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
@@ -254,8 +252,8 @@ def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
 
 
 def _owner(folder: Path) -> tuple[str, str, int] | None:
-    """Name, origin and seed of the dataset in a folder; a damaged manifest is passed over where
-    shards still tell.
+    """Name, origin and seed of the dataset in a folder. If the manifest is damaged, they are read
+    from the shards.
     """
     path = folder / dataset.MANIFEST
     trouble: DataError | None = None
@@ -286,9 +284,7 @@ def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | 
 
 
 def _sweep(folder: Path, wanted: AbstractSet[str]) -> None:
-    """Remove shards that a former shard size left behind, and what an interrupted write left beside
-    its place.
-    """
+    """Remove shards of a different shard size, and temporary files of interrupted writes."""
     for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()
@@ -303,7 +299,7 @@ def manifest_of_shards(
     pieces: list[Piece],
     stamps: dict[str, shards.Stamp],
 ) -> dict[str, Any]:
-    """Build the manifest of a dataset whose shards, with these stamps, lie in a folder."""
+    """Build the manifest of a dataset from the stamps of its shards in a folder."""
     entries: dict[str, Any] = {}
     for split in plan.splits:
         mine = [p for p in pieces if p.split == split.name]
@@ -329,7 +325,7 @@ def manifest_of_shards(
 def manifest_of_tables(
     recipe: Recipe, seed: int, plan: Plan, tables: Mapping[str, pa.Table]
 ) -> dict[str, Any]:
-    """Build the manifest of a dataset in memory; it has the digest of the same dataset in a
+    """Build the manifest of an in-memory dataset. Its digest is that of the same dataset in a
     folder.
     """
     entries = {

@@ -1,8 +1,9 @@
-"""Data without end: the rows of a split as a stream for training, made while they are read.
+"""Streaming: the rows of a split as a stream for training, generated while they are read.
 
 A stream writes no files, and its state is one integer: the index of the next row. Row i is row i of
-`tl.make`, whoever reads it. Ranks and DataLoader workers read blocks of neighbouring rows in turn,
-so that they share no row and a suite that draws many rows at once stays fast.
+`tl.make`, for every reader. Ranks and DataLoader workers take turns with blocks of neighbouring
+rows, so that no two of them read the same row, and suites that generate many rows at once remain
+fast.
 
 An endless stream goes on after the last row. A split whose rows are drawn independently
 (`Split.endless`) goes on with new rows, which are those that `make` gives for a larger split. Any
@@ -37,20 +38,22 @@ if TYPE_CHECKING:
     from taskloom.recipe.tasks import Task
 
 BLOCK = 1_000
-"""Maximum neighbouring rows of one reader. A CTL row takes 2.3 us in blocks of 1,000, 20 us in
+"""Maximum neighbouring rows per reader. A CTL row takes 2.3 us in blocks of 1,000, and 20 us in
 blocks of 64.
 """
 
 TURNS = 16
-"""Minimum blocks per reader of a finite split, so that no reader has much more than another."""
+"""Minimum blocks per reader of a finite split, so that all readers get a similar number of rows."""
 
 PIECE = 128
-"""Maximum rows drawn ahead if a suite draws them one by one. A thousand long stories would take a
-third of a second.
+"""Maximum rows generated ahead by suites that generate them one by one. A thousand long stories
+would take a third of a second.
 """
 
 Encode = Callable[[list[str]], Any]
-"""Tokenises texts: returns a list of token ids for each, or a mapping with these as `input_ids`."""
+"""Tokenise texts: returns a list of token ids for each text, or a mapping with such lists as
+`input_ids`.
+"""
 
 
 def stream(
@@ -65,7 +68,7 @@ def stream(
     start: int = 0,
     endless: bool = False,
 ) -> Stream:
-    """Stream the rows of a split, made while they are read.
+    """Stream the rows of a split, generated while they are read.
 
     Args:
         recipe: A recipe, its name or its file, a mapping, or a task of `@tl.task`, as for `make`.
@@ -131,7 +134,7 @@ class Stream:
         return f"<Stream '{self._split.name}' of {self._recipe.name}: {size}, next {self.index:,}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A plan holds functions, which cannot be pickled. A worker process builds it anew.
+        # A plan holds functions, which cannot be pickled, so a worker process builds it again.
         written = json.dumps(self._recipe.to_dict()), self._recipe.name
         files = json.dumps(dict(self._recipe.files))
         own = (self._split.name, self._seed, self._place, self.index, self._endless)
@@ -139,15 +142,15 @@ class Stream:
 
     @property
     def repeats(self) -> bool:
-        """True if rows come again: an endless stream of a split that has no further rows."""
+        """True if rows repeat: an endless stream of a split that cannot generate new rows."""
         return self._endless and not self._split.endless
 
     def state_dict(self) -> dict[str, int]:
-        """State of this reader: the index of the next row."""
+        """State of this reader: index of the next row."""
         return {"index": self.index}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on from a state of the same reader among as many readers."""
+        """Resume from the state of the same reader, with the same number of readers."""
         self.index = whole(state["index"], "index", least=0)
 
     def torch(self) -> Any:
@@ -182,18 +185,18 @@ class Stream:
                 yield example
 
     def pieces(self) -> Iterator[tuple[int, Examples]]:
-        """Yield the rows of this reader from `index` on, as neighbouring rows with the index of the
-        first. The caller keeps the state.
+        """Yield the rows of this reader from `index` on, in runs of neighbouring rows, with the
+        index of the first. The caller keeps the state.
         """
         if not self._endless and self.index >= self._split.n:
             self.index = 0
         for start, stop in self._blocks(self.index):
             yield from self._rows(start, stop)
-        # Rows after the last one of this reader belong to others.
+        # Rows after the last one of this reader belong to other readers.
         self.index = self._split.n
 
     def _blocks(self, index: int) -> Iterator[tuple[int, int]]:
-        """Yield the blocks of this reader from an index on."""
+        """Yield the blocks of this reader, starting at an index."""
         reader, readers = _reader(*self._place)
         size = BLOCK
         if not self._endless:
@@ -207,7 +210,7 @@ class Stream:
             block += readers
 
     def _rows(self, start: int, stop: int) -> Iterator[tuple[int, Examples]]:
-        """Yield the rows start..stop; those of a split that starts over have their first index."""
+        """Yield rows start..stop. If the split starts over, rows keep their original index."""
         if not self.repeats:
             return self._drawn(start, stop, start)
         return self._repeated(start, stop)
@@ -231,7 +234,7 @@ class Stream:
             start += len(piece)
 
     def _examples(self, rows: list[Example] | pa.Table, start: int) -> Examples:
-        # By way of the table of `make`, so that types and missing values are the same.
+        # Convert through the table that `make` uses, so that types and missing values are the same.
         return Examples(shards.to_table(rows, start, self._plan.traits))
 
 
@@ -241,7 +244,7 @@ def _rebuilt(written: tuple[str, str, str, int], own: tuple[Any, ...]) -> Stream
 
 
 def _reader(rank: int, world_size: int) -> tuple[int, int]:
-    """Number of this reader among all: each worker of a rank's DataLoader is one."""
+    """Index of this reader among all readers. Every worker of a rank's DataLoader is a reader."""
     torch = sys.modules.get("torch")
     worker = torch.utils.data.get_worker_info() if torch is not None else None
     if worker is None:
@@ -252,7 +255,7 @@ def _reader(rank: int, world_size: int) -> tuple[int, int]:
 def _for_torch(source: Any) -> Any:
     from torch.utils.data import IterableDataset
 
-    # DataLoader asks only for the class. Inheriting from it would import torch for everyone.
+    # DataLoader only checks for the class. Inheriting from it would import torch for all users.
     IterableDataset.register(type(source))
     return source
 
@@ -260,9 +263,9 @@ def _for_torch(source: Any) -> Any:
 class Packed:
     """The rows of a stream as sequences of tokens, arrays of int64.
 
-    No token is lost, repeated or padded: a row that does not fit goes on in the next sequence. Only
-    the last sequence of a finite stream may be shorter. The state is the row of the next token, and
-    the number of that row's tokens that were read.
+    No token is lost, repeated or padded: a row that does not fit continues in the next sequence.
+    Only the last sequence of a finite stream may be shorter. The state is the row of the next
+    token, and the number of tokens already read from that row.
     """
 
     def __init__(
@@ -284,11 +287,11 @@ class Packed:
         self._offset = 0
 
     def state_dict(self) -> dict[str, int]:
-        """State of this reader: the row of the next token, and the tokens read of it."""
+        """State of this reader: row of the next token, and number of tokens read from it."""
         return {**self._stream.state_dict(), "offset": self._offset}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on from a state of the same reader among as many readers."""
+        """Resume from the state of the same reader, with the same number of readers."""
         self._stream.load_state_dict(state)
         self._offset = whole(state["offset"], "offset", least=0)
 
@@ -307,7 +310,7 @@ class Packed:
             firsts = np.cumsum(counts) - counts
             own_rows = np.repeat(np.arange(index, index + len(ids)), counts)
             own_offsets = np.arange(len(flat)) - np.repeat(firsts, counts)
-            # Only the first row of a resumed reader has tokens that were read before.
+            # Only the first row of a resumed reader has tokens that were already read.
             tokens = np.concatenate([tokens, flat[read_before:]])
             rows = np.concatenate([rows, own_rows[read_before:]])
             offsets = np.concatenate([offsets, own_offsets[read_before:]])
@@ -316,7 +319,7 @@ class Packed:
             while used + self._length < len(tokens):
                 sequence = tokens[used : used + self._length]
                 used += self._length
-                # The state points at the next token, which is why one token is kept back.
+                # The state points at the next token, so one token is held back.
                 self._stream.index = int(rows[used])
                 self._offset = int(offsets[used])
                 yield sequence
@@ -338,7 +341,7 @@ class Packed:
 
 
 def _columns(text: str) -> tuple[str, ...]:
-    """Columns that a template names."""
+    """Columns named in a template."""
     names = {name: None for _, name, _, _ in string.Formatter().parse(text) if name is not None}
     if not names:
         raise ParameterError("text", f"must name a column, e.g. '{{input}}', not {text!r}")
@@ -346,7 +349,7 @@ def _columns(text: str) -> tuple[str, ...]:
 
 
 def _encoder(tokenizer: Any) -> Encode:
-    """Tokenise by the batch method of a `tokenizers.Tokenizer`, or by calling the tokeniser."""
+    """Tokenise with the batch method of a `tokenizers.Tokenizer`, or by calling the tokeniser."""
     encode_batch = getattr(tokenizer, "encode_batch_fast", None)
     if encode_batch is None:
         encode: Encode = tokenizer

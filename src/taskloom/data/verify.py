@@ -1,9 +1,9 @@
-"""Verifying a dataset: its bytes against its manifest, its answers by the task's independent second
-solver, and its rows by making them again.
+"""Verify a dataset: its bytes against its manifest, its answers with the task's independent second
+solver, and its rows by regeneration.
 
-Rows are a pure function of recipe, seed, split and position, so a row made again must equal the
-stored one in every column. The second solver shares no code with the generator: it catches a wrong
-rule, which making again would only repeat.
+Rows are a pure function of recipe, seed, split and index, so a regenerated row must equal the
+stored one in every column. The second solver shares no code with the generator, so it catches wrong
+rules, which regeneration would only repeat.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import ChangedCodeError, MissingFileError, UnknownCodeError
 
 SAMPLE = 1_000
-"""Default rows of each split that are proved, unless all are asked for."""
+"""Default number of rows of each split that are proved."""
 
 RUN = 20
-"""Neighbouring rows of the sample. Making 1 row costs 3 ms and 20 cost hardly more, so a sample of
-single rows would take 20 times as long and find scattered alterations no more often.
+"""Length of a run of neighbouring rows in the sample. One row takes 3 ms and 20 hardly longer, so a
+sample of single rows would take 20 times as long without finding more scattered alterations.
 """
 
 TOGETHER = 4_000
-"""Maximum rows that are made again at once, because all rows of a split could fill the memory."""
+"""Maximum rows regenerated at once, because all rows of a split could fill the memory."""
 
 NAMED = 20
-"""Maximum differing rows that are named. The others are counted."""
+"""Maximum differing rows that are listed. The others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row that is not the one that its recipe and seed make.
+    """A stored row that differs from the regenerated one.
 
     Attributes:
         split: The split that has the row.
-        index: Its position in the split, from 0.
-        columns: The columns that differ; a trait is `traits.NAME`.
-        stored: The values of these columns in the dataset.
-        made: Their values in the row made again.
-        note: More about the row: which row it is a copy of, whether the row that belongs here is
-            missing, or why it cannot be made again.
+        index: Index in the split, from 0.
+        columns: Columns that differ. Traits are `traits.NAME`.
+        stored: Values of these columns in the dataset.
+        made: Values in the regenerated row.
+        note: Details: which row it is a copy of, whether the correct row is missing from the
+            dataset, or why the row cannot be regenerated.
     """
 
     split: str
@@ -103,23 +103,24 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of `verify`.
+    """Result of `verify`.
 
     Attributes:
-        digest: The content digest, recomputed from the rows and equal to the manifest's.
-        rows: Rows whose bytes were checked.
-        answers: Answers that were derived again.
+        digest: Content digest, recomputed from the rows and equal to the manifest's.
+        rows: Number of rows whose bytes were checked.
+        answers: Number of answers that were derived again.
         method: `second solver`, or `regeneration` for tasks that have none; empty if no answer was
             derived.
-        wrong: Answers that came out differently.
+        wrong: Answers that differ from the stored ones.
         unchecked: Why no answer was derived; empty if the code that made the dataset is known.
-        remade: Rows that were made again from recipe and seed, and compared column by column.
-        differing: Rows that differ from the rows made again.
-        columns: Differing rows by column.
+        remade: Number of rows that were regenerated from recipe and seed, and compared column by
+            column.
+        differing: Number of rows that differ from the regenerated ones.
+        columns: Number of differing rows by column.
         differences: The first differing rows.
-        unproved: Why no row was made again; empty if rows were.
-        misstated: What the manifest or a JSONL file beside the shards says otherwise than the
-            recipe and the rows, in sentences. Looked at if every row is proved.
+        unproved: Why no row was regenerated. Empty if rows were.
+        misstated: Statements in the manifest or in JSONL files that contradict the recipe or the
+            rows, in sentences. Checked only if every row is proved.
     """
 
     digest: str
@@ -137,7 +138,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """True if all that was derived again is as it is stored."""
+        """True if everything derived again agrees with the dataset."""
         return not self.wrong and not self.differing and not self.misstated
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,7 +146,7 @@ class Verification:
         return {"ok": self.ok, **asdict(self)}
 
     def lines(self) -> Iterator[str]:
-        """Yield the result in sentences, one a line."""
+        """Yield the result as sentences, one per line."""
         yield f"{self.rows:,} rows have the bytes of the manifest (content digest {self.digest})"
         if self.unchecked:
             yield f"no answer was derived again, and no row was made again: --{self.unchecked}"
@@ -186,19 +187,19 @@ def verify(
     """Check a dataset: digests of every row, the recipe's own digest, and a sample of the rows (or
     all of them).
 
-    The answers of these rows are derived again by the second solver. The rows are made again from
+    The second solver derives the answers of these rows again. The rows are also regenerated from
     the recipe and the seed, and compared in every column.
 
     Args:
-        data: The dataset's folder, or a dataset of `make` or `load`.
-        every: Prove every row, not a sample.
-        sample: Rows of each split that are proved.
-        task: The Python file that defines the dataset's task or suite, or the file of one's own
-            that its recipe names, such as a domain. Without it, a dataset of a task that is not
-            known in this process, or of a file that is not found, has only its bytes checked: a
-            Python file that a manifest names is never imported.
-        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log;
-            by default in notebooks only. Or a function that is called after each part.
+        data: Folder of the dataset, or a dataset from `make` or `load`.
+        every: Prove every row instead of a sample.
+        sample: Number of rows to prove in each split.
+        task: Python file that defines the dataset's task or suite, or a user file that its recipe
+            names, such as a domain. Without it, only the bytes are checked if the task is not
+            registered in this process or a file is missing: a Python file named by a manifest is
+            never imported.
+        progress: True to show progress: a bar on a terminal, a line in a notebook or a log.
+            Default: only in notebooks. Or a function that is called after each part.
     """
     sample = whole(sample, "sample")
     folder, data = _opened(data)
@@ -284,12 +285,12 @@ def _verified(
 
 
 def _misstated(data: Dataset, plan: Plan, folder: Path) -> Iterator[str]:
-    """Yield what the manifest, or a JSONL file beside the shards, says otherwise than the recipe
-    and the rows. Datasheets, scores and other tools read these instead of the rows.
+    """Yield statements in the manifest or in JSONL files that contradict the recipe or the rows.
+    Datasheets, scores and other tools read these instead of the rows.
     """
     manifest = data.manifest
     derived: dict[str, Any] = {"tasks_by": plan.tasks.by, "facts": dict(plan.facts)}
-    # Another version may have worded its texts differently.
+    # Another version of Taskloom may word its texts differently.
     same_version = manifest.get("versions", {}).get("taskloom") == taskloom.__version__
     if same_version:
         derived["describe"] = plan.describe
@@ -310,9 +311,9 @@ def _misstated(data: Dataset, plan: Plan, folder: Path) -> Iterator[str]:
 def _contradictions(
     where: str, stated: Mapping[str, Any], derived: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield the statements of a manifest that are there and wrong."""
+    """Yield the statements of a manifest that are present but wrong."""
     for name, value in json.loads(json.dumps(derived)).items():
-        # Facts are measured: their last digit may depend on the version of NumPy.
+        # Facts are measured, and their last digit may depend on the version of NumPy.
         if name in stated and not _close(stated[name], value):
             yield (
                 f"the manifest's {where}{name} is {_short(stated[name])}; the recipe and the rows"
@@ -329,7 +330,7 @@ def _close(one: Any, other: Any) -> bool:
 
 
 def _has_lines(path: Path, tables: Iterable[pa.Table]) -> bool:
-    """True if a file has these rows as JSON lines, and nothing else."""
+    """True if a file contains exactly these rows as JSON lines."""
     with path.open("rb") as file:
         for table in tables:
             for lines in json_lines(table):
@@ -339,10 +340,10 @@ def _has_lines(path: Path, tables: Iterable[pa.Table]) -> bool:
 
 
 def _recipe_of_other_version(data: Dataset, task: str | Path | None) -> Recipe | None:
-    """Return the recipe of a dataset that another version of a suite of ours made, under that
-    version; None for changes of other code.
+    """Return the recipe of a dataset made by another version of one of our suites, under that
+    version. None if other code has changed.
 
-    The version is part of the key that tables are drawn with, so the second solver needs it.
+    The version is part of the key of random tables, so the second solver needs it.
     """
     stated = dict(data.manifest["recipe"])
     then = stated.pop("version", None)
@@ -358,7 +359,9 @@ def _recipe_of_other_version(data: Dataset, task: str | Path | None) -> Recipe |
 
 
 def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
-    """Return a dataset and its folder; of one in memory, its name in the folder's place."""
+    """Open a dataset and return it with its folder. For an in-memory dataset, its name replaces the
+    folder.
+    """
     if isinstance(data, Dataset):
         if "recipe_digest" not in data.manifest:
             raise DataError(
@@ -386,8 +389,8 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
 
 
 def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
-    """Check that the files that the recipe names are those that made the dataset, before anything
-    is read from them.
+    """Check that the files named by the recipe are those that made the dataset, before anything is
+    read from them.
     """
     sources = data.manifest.get("sources", {})
     for name in recipe.file_names():
@@ -398,9 +401,7 @@ def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
 
 
 def _changed(folder: Path, source: str) -> DataError:
-    """Return the refusal of a dataset of which a source is no longer what it was, so that no answer
-    can be derived again.
-    """
+    """Error for a dataset whose sources have changed, so that answers cannot be derived again."""
     return DataError(
         f"{folder}: its bytes are those of the manifest, but {source} has changed since the dataset"
         " was made; bring it back as it was, or make the dataset again in another folder"
@@ -430,7 +431,7 @@ def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
 
 
 def _check_unseen(data: Dataset, folder: Path) -> None:
-    """Check that no training row of a described dataset has a task that was to be unseen."""
+    """Check that no training row of a described dataset belongs to a withheld task."""
     for split in data.splits:
         if data.role(split) != "train":
             continue
@@ -477,8 +478,8 @@ def _check_bytes(data: Dataset, folder: Path, counter: WorkCounter) -> int:
 
 
 def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table]:
-    """Yield the rows of a split: its table in memory, or its shards one by one, each with the
-    number of rows that is stated.
+    """Yield the rows of a split with the expected number of rows: the table in memory, or the
+    shards one by one.
     """
     if isinstance(data.tables[split], pa.Table):
         yield shards.check_form(data.tables[split], folder / split)
@@ -503,12 +504,12 @@ def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table
 
 
 def _chosen(data: Dataset, split: str, every: bool, sample: int) -> NDArray[np.int64]:
-    """Return the rows of a split that are proved, in order: all, or runs of neighbours."""
+    """Indices of the rows to prove, in order: all rows, or runs of neighbours."""
     n = int(data.manifest["splits"][split]["n"])
     if every or n <= sample:
         return np.arange(n)
     order = Key("verify", data.digest).permutation(-(-n // RUN), split)
-    # One run more than needed: the last run of a split may be short.
+    # One run more than needed, because the last run of a split may be short.
     runs = min(-(-n // RUN), -(-sample // RUN) + 1)
     starts = order(np.arange(runs)).astype(np.int64) * RUN
     rows = (starts[:, None] + np.arange(RUN)).ravel()
@@ -518,7 +519,7 @@ def _chosen(data: Dataset, split: str, every: bool, sample: int) -> NDArray[np.i
 def _chosen_rows(
     data: Dataset, split: str, chosen: NDArray[np.int64], folder: Path
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-    """Yield the chosen rows of a split with their positions; one shard is in memory at a time."""
+    """Yield the chosen rows of a split with their indices. Only one shard is in memory at a time."""
     start = 0
     for table in _stored_tables(data, split, folder):
         stop = start + table.num_rows
@@ -534,7 +535,9 @@ def _chosen_rows(
 
 
 class _Proof:
-    """Answers solved again and rows made again, and how they differ from the stored ones."""
+    """Accumulates answers solved again and rows regenerated, and their differences from the stored
+    ones.
+    """
 
     def __init__(self, plan: Plan, make_again: bool = True) -> None:
         self.plan = plan
@@ -548,13 +551,13 @@ class _Proof:
 
     @property
     def method(self) -> str:
-        """How answers were derived again; empty if they were not."""
+        """How answers were derived again. Empty if they were not."""
         if self.plan.check is not None:
             return "second solver"
         return "regeneration" if self.make_again else ""
 
     def check(self, split: str, rows: NDArray[np.int64], table: pa.Table) -> None:
-        """Check the stored rows at these positions of a split."""
+        """Check the stored rows at these indices of a split."""
         if self.plan.check is not None:
             answered = _solved(self.plan, shards.to_examples(table))
             self._count_answers(split, rows, answered)
@@ -590,13 +593,13 @@ class _Proof:
     def _compare(
         self, split: str, rows: NDArray[np.int64], stored: pa.Table, made: pa.Table
     ) -> None:
-        """Count the rows of two tables that differ, column by column."""
+        """Count the differing rows of two tables, column by column."""
         ours, theirs = _flat_columns(stored), _flat_columns(made)
         differing: dict[int, list[str]] = {}
         values: dict[str, tuple[list[Any], list[Any]]] = {}
         for name in {**theirs, **ours}:
             nothing = [None] * len(rows)
-            # A column that only one side has differs in every row, even if its values are null.
+            # A column that only one side has differs in every row, even if all its values are null.
             both = name in ours and name in theirs
             if both and ours[name].equals(theirs[name]):
                 continue
@@ -619,8 +622,8 @@ class _Proof:
             )
 
     def trace(self, stored: Iterable[tuple[str, pa.Table]]) -> None:
-        """Note for the named rows with another input: the row that each is a copy of, and whether
-        the row that belongs in its place is missing from the whole dataset.
+        """Add notes to listed rows with another input: which row each is a copy of, and whether the
+        correct row is missing from the whole dataset.
         """
         moved = [d for d in self.differences if "input" in d.columns]
         texts = {text for d in moved for text in (d.stored["input"], d.made["input"])}
@@ -646,8 +649,8 @@ def _note(
 
     Args:
         one: The row.
-        places: Where its stored input, and the input that belongs here, are stored.
-        home: Where its stored input belongs, if that row differs too.
+        places: Locations of its stored input, and of the correct input, in the dataset.
+        home: Correct location of its stored input, if that row differs too.
     """
     here = (one.split, one.index)
     copies = [place for place in places.get(one.stored["input"], ()) if place != here]
@@ -662,7 +665,7 @@ def _note(
 
 
 def _flat_columns(table: pa.Table) -> dict[str, Any]:
-    """Return the columns of a table in one piece each, with every trait as a column."""
+    """Columns of a table as single chunks, with every trait as a column."""
     flat = {}
     for name in table.column_names:
         joined = table.column(name).combine_chunks()
@@ -676,18 +679,18 @@ def _flat_columns(table: pa.Table) -> dict[str, Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """True if two values are equal; not-a-number equals itself here, and 1 is not True."""
+    """True if two values are equal. NaN equals itself here, and 1 does not equal True."""
     if type(one) is not type(other):
         return False
     return bool(one == other) or (one != one and other != other)
 
 
 Answered = tuple[Example, tuple[str, ...]]
-"""An example, and its answer derived again, or why there is none."""
+"""An example, and its answer derived again or the reason why there is none."""
 
 
 def _solved(plan: Plan, examples: Iterable[Example]) -> Iterator[Answered]:
-    """Yield examples with their answers by the second solver."""
+    """Yield examples with their answers from the second solver."""
     assert plan.check is not None
     for example in examples:
         try:
@@ -701,7 +704,7 @@ def _solved(plan: Plan, examples: Iterable[Example]) -> Iterator[Answered]:
 def _answers_made(
     examples: Iterable[Example], made: pa.Table, lost: Mapping[int, str], rows: NDArray[np.int64]
 ) -> Iterator[Answered]:
-    """Yield examples with the answers of the rows made again, for tasks without a second solver."""
+    """Yield examples with the answers of the regenerated rows, for tasks without a second solver."""
     remade = iter(shards.to_examples(made))
     for index, example in zip(rows.tolist(), examples, strict=True):
         if index in lost:
@@ -715,7 +718,7 @@ def _answers_made(
 
 
 def _made_again(plan: Plan, split: str, rows: NDArray[np.int64]) -> tuple[pa.Table, dict[int, str]]:
-    """Make rows again, neighbours together; also return why some of them cannot be made."""
+    """Regenerate rows, with neighbours together. Also returns why some cannot be regenerated."""
     tables: list[pa.Table] = []
     lost: dict[int, str] = {}
     ends = np.flatnonzero(np.diff(rows) != 1) + 1

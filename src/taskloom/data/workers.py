@@ -1,12 +1,12 @@
-"""Who makes the shards of a dataset: this process, several of them, or tasks on a Ray cluster. All
-make the same bytes.
+"""Execution of `make`: in this process, in several processes, or as tasks on a Ray cluster. All of
+them make the same bytes.
 
 Worker processes never run the caller's script again, so `make` with several workers needs no
-`__main__` guard. A forked one has the plan at once, and costs milliseconds; a fresh one has to
-import the suite and to build the plan.
+`__main__` guard. A forked worker inherits the plan and starts in milliseconds; a fresh one must
+import the suite and build the plan.
 
-Ray is imported only when it is used. Its cluster is found or started here for `make --engine ray` and
-for the Ray engine of experiments.
+Ray is imported only when it is used. This module connects to a cluster or starts one, for `make
+--engine ray` and for the Ray engine of experiments.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import load_definitions
 
 FORKABLE_THREADS = ("rich.live",)
-"""Modules of threads that may run beside a fork: the one that redraws the progress bar holds no
+"""Modules of threads that may run during a fork. The one that redraws the progress bar holds no
 lock that a worker takes.
 """
 
@@ -63,8 +63,8 @@ class MainlessProcess(SpawnProcess):
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - the name that multiprocessing calls
-        # What a child imports is read off the main module when it is started; nothing that is sent
-        # to it is defined there.
+        # multiprocessing reads what a child must import from the main module when the child starts.
+        # Nothing that is sent to the child is defined there.
         with _swap:
             main = sys.modules["__main__"]
             sys.modules["__main__"] = ModuleType("__main__")
@@ -75,17 +75,17 @@ class MainlessProcess(SpawnProcess):
 
 
 class MainlessContext(SpawnContext):
-    """Where executors get such processes from."""
+    """Multiprocessing context that gives executors such processes."""
 
     Process = MainlessProcess
 
 
 def context_for(module: str) -> SpawnContext:
-    """Return how to start workers for a suite or task of this module; refuse where they would run a
-    script again.
+    """Context for workers of a suite or task from this module. Raises an error if workers would run
+    a script again.
 
-    A task that the running script itself defines is known to a worker only if it imports that
-    script, which is safe only if what the script does stands under a `__main__` guard.
+    A task defined in the running script is available to a worker only if the worker imports that
+    script, which is safe only if the script's own actions are under a `__main__` guard.
     """
     if module != "__main__":
         return MainlessContext()
@@ -101,11 +101,11 @@ def context_for(module: str) -> SpawnContext:
 
 
 def can_fork() -> bool:
-    """True if this process can be copied safely: on Linux, by its main thread, with no other
-    that might hold a lock.
+    """True if this process can be forked safely: on Linux, from its main thread, without other
+    threads that might hold a lock.
 
-    Threads of Arrow and of BLAS are no obstacle, since both see to forks. Those of torch are not
-    looked into.
+    Threads of Arrow and of BLAS are allowed, because both handle forks. Threads of torch are not
+    detected.
     """
     if (
         sys.platform != "linux"
@@ -121,8 +121,8 @@ def can_fork() -> bool:
 
 @contextmanager
 def forking() -> Iterator[None]:
-    """Silence Python's warning about forks beside native threads, which `can_fork` has thought
-    of.
+    """Silence Python's warning about forks with native threads, which `can_fork` has already
+    checked.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*use of fork\\(\\).*", DeprecationWarning)
@@ -130,8 +130,8 @@ def forking() -> Iterator[None]:
 
 
 def refuse_while_importing_main() -> None:
-    """Raise in a worker that is importing the caller's script: what it calls there, its parent is
-    doing already.
+    """Raise an error in a worker that is importing the caller's script, because its parent is
+    already executing the same call.
     """
     if getattr(current_process(), "_inheriting", False):
         raise ParameterError(
@@ -143,7 +143,7 @@ def refuse_while_importing_main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One shard to be made: rows start..stop of a split."""
+    """One shard to make: rows start..stop of a split."""
 
     split: str
     number: int
@@ -152,18 +152,18 @@ class Piece:
 
     @property
     def rows(self) -> int:
-        """Number of its rows."""
+        """Number of rows."""
         return self.stop - self.start
 
     @property
     def file(self) -> str:
-        """Its path inside the dataset's folder."""
+        """Path inside the dataset's folder."""
         return shard_file(self.split, self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Who makes the shards."""
+    """Settings for making shards: engine, workers and address."""
 
     workers: int
     engine: str
@@ -179,7 +179,7 @@ def make_shards(
     where: Where,
     report: WorkCounter,
 ) -> dict[str, shards.Stamp]:
-    """Make shards into a folder and return their stamps by file."""
+    """Make shards in a folder and return their stamps by file."""
     if where.engine == "ray":
         return _make_by_ray(recipe, seed, folder, pieces, where, report)
     if where.workers == 1 or len(pieces) < 2:
@@ -188,7 +188,7 @@ def make_shards(
 
 
 def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
-    """Return the rows start..stop of a split."""
+    """Generate rows start..stop of a split as a table."""
     table = shards.to_table(split.rows(start, stop), start, plan.traits)
     if table.num_rows != stop - start:
         raise DataError(
@@ -215,15 +215,17 @@ def _make_here(
 
 
 _worker: tuple[Recipe, int, Plan, Path] | None = None
-"""What a worker process makes shards of. Set once, when it starts."""
+"""State of a worker process: recipe, seed, plan and folder. Set once, when it starts."""
 
 
 def _join_forked(stop: Connection, recipe: Recipe, seed: int, plan: Plan, folder: Path) -> None:
-    """Take over the plan in a forked process, which must not write where its parent does."""
+    """Initialise a forked worker with the inherited plan. It must not write to the parent's
+    streams.
+    """
     global _worker
     _leave_signals_to_parent(stop)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # At its end a process flushes its streams, whose locks another thread may have held at the
+    # A process flushes its streams on exit, and another thread may have held their locks at the
     # fork.
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until this process ends
     _worker = (recipe, seed, plan, folder)
@@ -246,7 +248,7 @@ def _start_fresh(
 
 
 def _leave_signals_to_parent(stop: Connection) -> None:
-    """Ctrl-C is the parent's to handle. Without a parent, or when it says so, this process ends."""
+    """Let the parent handle Ctrl-C. This process ends when the parent ends or tells it to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(stop)
 
@@ -268,7 +270,7 @@ def _make_in_processes(
 ) -> dict[str, shards.Stamp]:
     """Make shards in several processes.
 
-    Forked processes have the plan at once. Fresh ones, where a fork would not be safe, need half a
+    Forked processes inherit the plan. Fresh ones, used if a fork would not be safe, need half a
     second to import a suite, and longer to build some plans.
     """
     own_script = recipe.suite.module == "__main__"
@@ -288,7 +290,8 @@ def _make_in_processes(
     stamps: dict[str, shards.Stamp] = {}
     try:
         with forking():
-            # Long pieces first: one that is left for the end keeps everybody waiting.
+            # Longest pieces first, because one that is started last would keep all other workers
+            # waiting.
             by_length = sorted(pieces, key=lambda piece: -piece.rows)
             futures = {pool.submit(_work, piece): piece for piece in by_length}
         for future in as_completed(futures):
@@ -323,8 +326,8 @@ def planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Plan
 def _make_by_ray(
     recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: WorkCounter
 ) -> dict[str, shards.Stamp]:
-    """Make shards by tasks on a Ray cluster; every node writes into the folder, so all of them must
-    see it.
+    """Make shards as tasks on a Ray cluster. Every node writes to the folder, so it must be visible
+    to all of them.
     """
     if not pieces:
         return {}
@@ -357,25 +360,25 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ATTEMPTS = 3
-"""Attempts at a call whose worker or node dies: one death may be chance, three are the call's
-fault.
+"""Maximum attempts at a call whose worker or node dies. One death may be chance; three are blamed
+on the call.
 """
 
 ANSWER_WITHIN = 10.0
-"""Seconds in which a cluster's head must answer; Ray itself would try for minutes."""
+"""Seconds in which a cluster's head node must answer. Ray itself would try for minutes."""
 
 
 REFRESH = 5.0
-"""Seconds between two questions about the size of the cluster, which the head answers slowly."""
+"""Seconds between queries of the cluster's size, which the head node answers slowly."""
 
 
 class Ray:
-    """A connection to a cluster; one that was there before is left as it is when this one ends.
+    """A connection to a Ray cluster. Closing it stops the cluster only if it was started here.
 
     Args:
         address: `HOST:PORT` of a cluster's head, or `auto` for the one on this machine; None starts
             one on this machine.
-        cpus: Cores of a cluster that is started; all by default.
+        cpus: Cores of a cluster that is started. Default: all.
     """
 
     def __init__(self, address: str | None = None, cpus: int | None = None) -> None:
@@ -418,8 +421,8 @@ class Ray:
         return float(self._resources().get("GPU", 0))
 
     def _resources(self) -> dict[str, float]:
-        """Return the cluster's resources, a few seconds old at most: asking the head takes longer
-        than the rest of a job.
+        """Resources of the cluster, at most a few seconds old, because asking the head node takes
+        longer than the rest of a job.
         """
         now = time.monotonic()
         if self._known is None or now - self._known[0] > REFRESH:
@@ -427,20 +430,20 @@ class Ray:
         return self._known[1]
 
     def leave(self) -> None:
-        """Close the connection; stop a cluster that was started here."""
+        """Close the connection, and stop the cluster if it was started here."""
         if self.joined:
             self.ray.shutdown()
 
     def spread(
         self, function: Callable[[T], R], items: Iterable[T], at_once: int | None = None
     ) -> Iterator[tuple[T, R]]:
-        """Call a function on every item, somewhere; results as they come. A call on a node that
-        dies goes to another.
+        """Call a function on every item somewhere in the cluster, and yield results as they arrive.
+        Calls on a node that dies are moved to another one.
 
         Args:
-            function: Called with one item; what it raises is raised here.
-            items: What to call it with.
-            at_once: The most calls at one time; twice the cores by default.
+            function: Function of one item. Its exceptions are raised here.
+            items: Items to process.
+            at_once: Maximum concurrent calls. Default: twice the number of cores.
         """
         remote = self.ray.remote(function)
         waiting = deque((item, 1) for item in items)
@@ -469,7 +472,7 @@ class Ray:
 
 
 def _reach(address: str) -> None:
-    """Check that something listens at an address, before Ray tries for minutes."""
+    """Check that an address accepts connections, because Ray would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon:
         return  # 'auto' and the like are Ray's to find

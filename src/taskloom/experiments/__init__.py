@@ -1,10 +1,10 @@
 """Experiments (recipes × learners × seeds) and the table of their runs.
 
-An experiment (`spec`) comes down to cells (`cells`), each with a digest of everything that
-determines it. What is in the run store (`store`) is never computed again; what is missing becomes
-jobs (`jobs`), is claimed (`driver`), run by an engine (`engines`, `worker`), written beside its
-place and renamed into it. Rerun the command to resume after a kill at any moment: the table is the
-same as if nothing had happened.
+An experiment (`spec`) expands to cells (`cells`), each with a digest of everything that determines
+it. Runs in the store (`store`) are never computed again. Missing ones become jobs (`jobs`), which
+are claimed (`driver`), executed by an engine (`engines`, `worker`), written to a temporary folder
+and renamed. After a kill at any moment, rerun the command to resume: the table is the same as
+without the interruption.
 """
 
 from __future__ import annotations

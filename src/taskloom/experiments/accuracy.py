@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 OVER = ("seeds+items", "seeds", "items", "seeds+tasks", "tasks")
-"""What an interval may generalize to. The first is the default if runs have scores of items."""
+"""Populations that an interval may generalize to. The first is the default if runs have scores of
+items.
+"""
 
 
 def accuracy(
@@ -58,18 +60,18 @@ def accuracy(
 ) -> ResultTable:
     """Compute mean score, interval, spread over seeds, number of items and seeds for each group.
 
-    Recipes, learners, fields and splits that differ are always kept apart; only seeds (and with
-    `over="tasks"` also recipes, which are the tasks then) are averaged.
+    Different recipes, learners, fields and splits are never averaged, only seeds are. With
+    `over="tasks"`, recipes are the tasks and are averaged too.
 
     Args:
         runs: The runs.
         by: Columns of the runs, `task`, or traits of the examples.
-        splits: Only these; all by default.
-        over: What the interval generalizes to: new `seeds`, `items`, `tasks`, `seeds+items`,
-            `seeds+tasks`. With one seed it is over the items alone. Default: `seeds+items`, or
-            `seeds` if no run has scores of items.
+        splits: Only these splits. Default: all.
+        over: Population that the interval generalizes to: new `seeds`, `items`, `tasks`,
+            `seeds+items`, `seeds+tasks`. With one seed it is over the items alone. Default:
+            `seeds+items`, or `seeds` if no run has scores of items.
         level: The confidence level.
-        threshold: Adds the column `success`: the share of seeds whose score is over it.
+        threshold: Adds the column `success`: the share of seeds with a score above it.
     """
     over = over or _default_over(runs)
     if over not in OVER:
@@ -78,12 +80,12 @@ def accuracy(
     own, traits = columns_of(runs, by)
     varying = [c for c in _apart(runs, over, splits) if c not in own]
     if "task" in traits and TASK_FIELD in varying:
-        varying.remove(TASK_FIELD)  # the examples' own task says the same
+        varying.remove(TASK_FIELD)  # Equivalent to the examples' own task.
     apart = varying + own
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level, threshold)
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
-    # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
+    # Suites score whole splits, so there are no numbers for single traits or tasks.
     suite = SuiteScores(runs, splits) if not traits and not over.endswith("tasks") else None
     forms = FormShares(runs, data) if traits else None
     rows = []
@@ -125,12 +127,12 @@ def _measured_groups(
 
 
 def split_of(row: Mapping[str, Any], splits: Sequence[str]) -> str | None:
-    """The split of a row; None if there is only one in all runs."""
+    """Split of a row; None if there is only one split in all runs."""
     return row.get("split") or (splits[0] if len(splits) == 1 else None)
 
 
 def _default_over(runs: Runs) -> str:
-    """What an interval generalizes to by default: as much as the scores of the runs allow."""
+    """Default population of the interval: as general as the scores of the runs allow."""
     return "seeds+items" if any(map(runs.keeps_item_scores, runs.names)) else "seeds"
 
 
@@ -140,8 +142,8 @@ def _two_way_estimates(
     """Estimate the groups in which all seeds answered the same items, with the mean of each seed
     and the spread of the means.
 
-    Left out are groups of runs of several kinds or with a seed twice, of one item, and of one seed
-    with partial scores.
+    Skipped are groups with runs of several kinds or a repeated seed, groups of one item, and groups
+    of one seed with partial scores.
     """
     estimates: dict[int, tuple[Estimate, Sequence[float], float]] = {}
     seeds = np.array([about["seed"] for about in data.about])
@@ -167,9 +169,7 @@ def _two_way_estimates(
 
 
 def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
-    """Return the mean score of each seed; where a seed has several runs (over tasks), each run
-    counts the same.
-    """
+    """Mean score of each seed. If a seed has several runs (over tasks), each run counts the same."""
     means: dict[int, list[float]] = {}
     for run, scores in zip(group.runs, group.scores, strict=True):
         means.setdefault(data.about[run]["seed"], []).append(float(scores.mean()))
@@ -186,11 +186,11 @@ def _measures(threshold: float | None) -> list[str]:
 
 
 class SuiteScores:
-    """The scores that suites compute of whole splits, and their means over runs.
+    """Scores that suites compute for whole splits, and their means over runs.
 
     Attributes:
-        columns: Their names, as results have them: without `score.`, but for names that results
-            have already (`score.mean`).
+        columns: Their names in results: without `score.`, unless results already have that name
+            (`score.mean`).
     """
 
     def __init__(self, runs: Runs, splits: Sequence[str]) -> None:
@@ -207,7 +207,7 @@ class SuiteScores:
         ]
 
     def of(self, runs: Sequence[str], split: str | None) -> dict[str, float | None]:
-        """Return the mean of each score over runs in a split (None: the only one)."""
+        """Mean of each score over runs in a split (None: the only split)."""
         rows = [self._rows.get((run, split or self._only), {}) for run in runs]
         means = {}
         for name, column in zip(self.columns, self._own, strict=True):
@@ -217,8 +217,8 @@ class SuiteScores:
 
 
 class FormShares:
-    """Share of a chat model's answers that are in form, for groups of examples such as those with
-    one value of a trait.
+    """Share of a chat model's answers that are in form, for groups of examples such as those with a
+    given value of a trait.
 
     Attributes:
         columns: `in_form`; empty if no run kept replies.
@@ -236,11 +236,11 @@ class FormShares:
         self.columns = ["in_form"] if self._in_form else []
 
     def of(self, group: ScoreGroup, split: str | None) -> dict[str, float | None]:
-        """The share in a group; None if its runs kept no replies.
+        """Share for a group; None if its runs kept no replies.
 
         Args:
             group: The group.
-            split: Its split; None: the only one.
+            split: Its split; None for the only one.
         """
         if not self.columns:
             return {}
@@ -254,13 +254,13 @@ class FormShares:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the measures of a group are computed from.
+    """Input of the measures of a group.
 
     Attributes:
         estimate: Its mean with the interval.
         seed_means: The mean score of each seed.
         spread: The standard deviation of these; NaN for one seed.
-        threshold: Of success.
+        threshold: Threshold of success.
     """
 
     estimate: Estimate
@@ -280,14 +280,14 @@ MEASURES: dict[str, Callable[[Measured], Any]] = {
     "seeds": lambda group: group.estimate.seeds,
     "method": lambda group: group.estimate.method,
 }
-"""The columns that every group gets (`success` where there is a threshold). se: standard error of
-the mean, over what the interval is over. sd: standard deviation over seeds. A new statistic is a
-line here, and a `Column` in `taskloom.analysis.report.run_numbers`.
+"""Columns of every group (`success` if there is a threshold). se: standard error of the mean, over
+the population of the interval. sd: standard deviation over seeds. A new statistic is a line here,
+and a `Column` in `taskloom.analysis.report.run_numbers`.
 """
 
 
 def _success(group: Measured) -> float:
-    """Return the share of seeds over the threshold."""
+    """Share of seeds over the threshold."""
     if group.threshold is None:
         return math.nan
     return sum(mean > group.threshold for mean in group.seed_means) / len(group.seed_means)
@@ -298,15 +298,15 @@ def _row(values: dict[str, Any], group: Measured) -> dict[str, Any]:
 
 
 def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
-    """Compute the requested interval, or the nearest that the group's shape allows; its `method`
-    says which.
+    """Compute the requested interval, or the nearest one that the group's shape allows. Its
+    `method` names it.
     """
     if over.endswith("tasks"):
         return _over_tasks(data, group, over, level)
     means = [float(s.mean()) for s in group.scores]
     items = len(group.scores[0])
     if len(means) == items == 1 and means[0] not in (0.0, 1.0):
-        # A part of a point. Right and wrong have Wilson's interval.
+        # Partial scores. Right or wrong answers get Wilson's interval.
         return _without_interval(means, "one example", level)
     if over == "seeds":
         return (
@@ -315,7 +315,7 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
             else over_items(group.scores[0], level)
         )
     if not (group.crossed and data.alike(group.runs)):
-        # Different items for different seeds: their luck is already in the spread of the seeds'
+        # If seeds answered different items, their variation is already in the spread of the seeds'
         # means.
         return (
             over_seeds(means, level, items)
@@ -329,7 +329,7 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
 
 
 TaskMeans = dict[tuple[int, tuple[str, str]], list[float]]
-"""The mean scores of each seed and task; a task is known by recipe and name."""
+"""Mean scores by seed and task. A task is identified by recipe and name."""
 
 
 def task_means(data: ScoredRows, group: ScoreGroup) -> TaskMeans:
@@ -345,9 +345,7 @@ def task_means(data: ScoredRows, group: ScoreGroup) -> TaskMeans:
 
 
 def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
-    """Compute the interval over tasks: every task counts the same, and its mean is taken seed by
-    seed.
-    """
+    """Interval over tasks. Every task counts the same, and its mean is taken seed by seed."""
     cells = task_means(data, group)
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
@@ -364,22 +362,22 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
 
 
 def _without_interval(means: Sequence[float], method: str, level: float) -> Estimate:
-    """Return the mean of a group of one task or example without an interval: from one, nothing is
-    known of others.
+    """Mean of a group of one task or example, without an interval, because one item shows nothing
+    about others.
     """
     mean = sum(means) / len(means)
     return Estimate(mean, math.nan, math.nan, math.nan, len(means), 1, math.nan, method, level)
 
 
 def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split what to group by into columns of the runs and traits (or the task) of the examples."""
+    """Split the grouping into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
-        # `task` is the examples' own, of runs on one task as well.
+        # `task` means the task of the examples, also for runs on a single task.
         column = runs.find_column(name) if name != "task" else None
         if column is not None and column != name and name in shown_traits(runs):
-            # `length` is the examples' own, where they have it, before it is short for
-            # `recipe.length`
+            # `length` is a trait of the examples, if they have it. Otherwise it is short for
+            # `recipe.length`.
             column = None
         if column in ("n", "score", *runs.suite_scores):
             raise RunsError(f"'{name}' is what is measured; group by another column or trait")
@@ -388,8 +386,8 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def varying(runs: Runs) -> list[str]:
-    """Return the columns of recipes, learners and fields that vary, without fields that only mirror
-    the learner (its own steps).
+    """Columns of recipes, learners and fields that vary, without fields that only mirror the
+    learner (its own steps).
     """
     table = runs.table
     columns = [c for c in ("recipe", "learner") if len(table[c].unique()) > 1]
@@ -401,8 +399,8 @@ def varying(runs: Runs) -> list[str]:
 
 
 def without_tasks(columns: Sequence[str]) -> list[str]:
-    """Return the columns that tell runs apart when tasks are averaged: recipes and their tasks are
-    the tasks then.
+    """Columns that distinguish runs when tasks are averaged. Recipes and their tasks are then the
+    tasks.
     """
     return [c for c in columns if c not in ("recipe", TASK_FIELD)]
 
@@ -436,8 +434,8 @@ def _of_scores(
 
 
 def _alone(mean: float, n: int, level: float) -> Estimate:
-    """Return the mean of one seed without an interval: with its items unseen, partial scores would
-    pass for right or wrong.
+    """Mean of one seed without an interval. Without its items, partial scores would be taken for
+    right or wrong.
     """
     return Estimate(
         mean, float("nan"), float("nan"), float("nan"), 1, n, float("nan"), "one seed", level
@@ -445,7 +443,7 @@ def _alone(mean: float, n: int, level: float) -> Estimate:
 
 
 def check_splits(runs: Runs, splits: Sequence[str]) -> None:
-    """Refuse a split that no run answered."""
+    """Raise an error for a split that no run answered."""
     for split in splits:
         if split not in runs.splits:
             raise RunsError(f"no run answered a split '{split}'; {nearest(split, runs.splits)}")
@@ -468,8 +466,8 @@ def pass_at(right: int, samples: int, k: int) -> float:
 
 
 def majority_score(predictions: Sequence[str], scores: Sequence[float]) -> float:
-    """Score of the answer that most samples give; of equally frequent ones the first. Answers that
-    differ in case, an article or a full stop alone are one.
+    """Score of the most frequent answer among the samples, or the first of equally frequent ones.
+    Answers that differ only in case, an article or a full stop are counted as one.
 
     >>> majority_score(["garden", "Kitchen.", "kitchen"], [0, 1, 1])
     1
@@ -481,12 +479,12 @@ def majority_score(predictions: Sequence[str], scores: Sequence[float]) -> float
 
 
 def samples(runs: Runs, splits: Sequence[str] = (), level: float = 0.95) -> ResultTable:
-    """Mean with its interval, mean number of distinct answers to an item, score of the majority
-    vote, and pass@k of runs that differ in the seed alone.
+    """Statistics of runs that differ in the seed alone: mean with its interval, mean number of
+    distinct answers per item, score of the majority vote, and pass@k.
 
     Args:
         runs: The runs; they must have kept their predictions.
-        splits: Only these; all by default.
+        splits: Only these splits. Default: all.
         level: The confidence level.
     """
     kinds: dict[str, list[Run]] = {}
@@ -511,7 +509,7 @@ def samples(runs: Runs, splits: Sequence[str] = (), level: float = 0.95) -> Resu
 
 
 def _sampled_row(runs: Runs, own: Sequence[Run], split: str, level: float) -> dict[str, Any] | None:
-    """The measures of the samples of one model on a split; None unless all kept their answers."""
+    """Measures of the samples of one model on a split; None unless all runs kept their answers."""
     tables = []
     for run in own:
         answers = runs.answers(run.name, ["split", "index", "prediction", "score"])
@@ -528,7 +526,7 @@ def _sampled_row(runs: Runs, own: Sequence[Run], split: str, level: float) -> di
         majority_score([t[i]["prediction"] or "" for t in tables], [t[i]["score"] for t in tables])
         for i in items
     ]
-    # One distinct answer to every item tells that the model does not sample.
+    # A single distinct answer to every item shows that the model does not sample.
     distinct = [len({bare(table[i]["prediction"] or "") for table in tables}) for i in items]
     estimate = two_way(scores, level)
     count = len(tables)

@@ -30,9 +30,9 @@ class Outcome:
     """Result of an experiment.
 
     Attributes:
-        store: Where its runs are.
+        store: Store of its runs.
         cells: All its cells.
-        state: How many were done, and the reasons of those that failed.
+        state: Number of finished cells, and why others failed.
     """
 
     store: Store
@@ -81,6 +81,10 @@ def dry_run(
     )
 
 
+def _names(tracker: str | Sequence[str]) -> list[str]:
+    return [tracker] if isinstance(tracker, str) else list(tracker)
+
+
 def fill(
     experiment: Experiment | Sequence[Experiment],
     store: str | Path | None = None,
@@ -88,7 +92,7 @@ def fill(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
-    tracker: str | None = None,
+    tracker: str | Sequence[str] = (),
     watch: Watch | None = None,
 ) -> Outcome:
     """Run what is missing of an experiment; see `run`.
@@ -101,9 +105,7 @@ def fill(
     opened = Store(store or together[0].store, create=True)
     resources = together[0].resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
-    tracked = dict.fromkeys(
-        [*(name for one in together for name in one.track), *([tracker] if tracker else [])]
-    )
+    tracked = dict.fromkeys([*(name for one in together for name in one.track), *_names(tracker)])
     engines.check_name(engine)
     trackers.check_names(tracked)
     present = set(opened.names())
@@ -129,7 +131,7 @@ def fill(
 
 
 def _price(finished: Sequence[Cell], store: Store) -> None:
-    """Write the costs of finished runs whose learners have got prices, or other ones, since."""
+    """Update the costs of finished runs whose learners' prices were added or changed later."""
     priced = [cell for cell in finished if getattr(cell.learner, "price", None) is not None]
     if priced:
         from taskloom.experiments.rescore import price_run
@@ -143,14 +145,14 @@ def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]
 
 
 def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
-    """The cells of experiments, each once."""
+    """The cells of experiments, without duplicates."""
     with sharing():
         return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
 
 
 def _defined_here(cell: Cell) -> bool:
-    """True if a cell needs a task or learner that only this process has: of a notebook or of the
-    running script.
+    """True if a cell needs a task or learner that is defined only in this process: in a notebook or
+    in the running script.
     """
     modules = {data.recipe.suite.module for data in cell.datasets} | {type(cell.learner).__module__}
     return "__main__" in modules
@@ -183,28 +185,28 @@ def run(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
-    tracker: str | None = None,
+    tracker: str | Sequence[str] = (),
     progress: Watch | bool | None = None,
     watch: Watch | bool | None = None,
     **more: Unpack[FurtherKeys],
 ) -> Runs:
-    """Run recipes x learners x seeds and return the table of the runs; runs that are in the store
-    are not repeated.
+    """Run recipes x learners x seeds and return the table of the runs. Runs that are already in the
+    store are not repeated.
 
     Args:
         experiment: A YAML file, instead of the arguments that follow.
-        recipes: Names, files, blocks, or tasks of `@tl.task`. What a notebook or the running script
-            itself defines is run in this process, one run after the other.
+        recipes: Names, files, blocks, or tasks of `@tl.task`. Tasks defined in a notebook or in the
+            running script are run in this process, one run after the other.
         learners: Names or blocks.
-        seeds: How many, or which.
-        store: The folder of the runs; `runs` by default.
+        seeds: Number of seeds, or a list of seeds.
+        store: Folder of the runs. Default: `runs`.
         engine: `local` or `ray`.
-        workers: Processes; as many as there are cores by default.
-        address: The address of a Ray cluster.
-        tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
-        progress: Whether to show how far it is: a table on a terminal, a line in a notebook or a
-            log; by default in notebooks only. Or a function that is called with the state of the
-            experiment now and then.
+        workers: Number of processes. Default: number of cores.
+        address: Address of a Ray cluster.
+        tracker: Also log finished runs to `trackio`, `wandb` or `mlflow`, or several of them.
+        progress: True to show progress: a table on a terminal, a line in a notebook or a log.
+            Default: in notebooks only. Or a function that is called regularly with the state of the
+            experiment.
         watch: The old name of `progress`; deprecated.
         **more: Further keys of an experiment: `tasks`, `best_of`, `train`, `evaluate`, `limit`,
             `grid`, `keep`, `resources`, `track`.
@@ -234,7 +236,7 @@ def run(
 
 
 def _named(recipes: Any) -> Any:
-    """Recipes as an experiment writes them: tasks by their names."""
+    """Recipes in the form that experiments use: tasks by their names."""
     if isinstance(recipes, list | tuple):
         return [task_name(one) or one for one in recipes]
     return task_name(recipes) or recipes

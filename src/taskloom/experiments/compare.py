@@ -1,7 +1,8 @@
-"""Paired comparisons on the same items: of two groups of runs, corrected for the number of tests,
-and of items with their twins.
+"""Paired comparisons on the same items: of two groups of runs, corrected for multiple tests, and of
+items with their twins.
 
-Twins show whether the answer follows an edit that changes it, and stays under one that does not.
+Twins show whether the answer changes with an edit that should change it, and stays the same with
+one that should not.
 A pair is an item and its twin. Of all pairs with a flip, *both right* is the share with two right
 answers, *right for the wrong reason* the share whose original is right and whose flip is not: the
 model did not follow the edit. Of all pairs with a keep, *swayed* is the share whose original is
@@ -55,12 +56,12 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 Selection = str | Mapping[str, Any]
-"""Which runs: a learner's or recipe's name, an inequality such as `iid > 0.5`, or columns with
-their values.
+"""Selection of runs: name of a learner or recipe, an inequality such as `iid > 0.5`, or columns
+with their values.
 """
 
 OVER = ("items", "tasks")
-"""What is paired."""
+"""Units that are paired."""
 
 TESTS = ("auto", "two-way", "mcnemar", "bootstrap", "sign-flip", "welch")
 
@@ -80,12 +81,11 @@ MEASURES = (
 
 
 class ComparedSide:
-    """The runs of one side of a comparison, read once however many other sides they are compared
-    with.
+    """Runs of one side of a comparison, read once however many sides they are compared with.
 
     Args:
         runs: All runs.
-        selection: Which of them.
+        selection: Selection of runs.
     """
 
     def __init__(self, runs: Runs, selection: Selection) -> None:
@@ -96,7 +96,7 @@ class ComparedSide:
         self._read: dict[tuple[Any, ...], tuple[ScoredRows, dict[tuple[Any, ...], ScoreGroup]]] = {}
 
     def values(self, column: str) -> set[Any]:
-        """Return the values of a column of the runs."""
+        """Values of a column of the runs."""
         if column not in self._values:
             self._values[column] = set(self.runs.table[column].to_pylist())
         return self._values[column]
@@ -104,9 +104,7 @@ class ComparedSide:
     def scored(
         self, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str], tasks: bool
     ) -> tuple[ScoredRows, dict[tuple[Any, ...], ScoreGroup]]:
-        """Return the scores row by row, and their groups by what the rows of a group have in
-        common.
-        """
+        """Scores row by row, and their groups by what the rows of a group have in common."""
         key = (tuple(apart), tuple(traits), tuple(splits), tasks)
         if key not in self._read:
             rows = ScoredRows(self.runs, apart, traits, splits, tasks=tasks)
@@ -125,20 +123,20 @@ def compare(
     level: float,
     over: str = "items",
 ) -> ResultTable:
-    """Compare b with a in each split and group: difference with its interval, p, and p corrected
-    for all rows together.
+    """Compare b with a in each split and group: difference with its interval, p-value, and p-value
+    corrected for all rows together.
 
     Args:
         runs: The runs.
         a: The runs of one side.
         b: The runs of the other.
-        splits: Only these; all that both answered by default.
-        by: Columns of the runs, `task`, or traits to tell apart.
-        test: `auto` takes the test over seeds × items where both have several seeds, McNemar's (or
-            for partial scores the paired bootstrap) where they have one, and Welch's over seeds
-            where the items differ; or one of them by name.
+        splits: Only these splits. Default: all that both sides answered.
+        by: Columns of the runs, `task`, or traits to group by.
+        test: `auto` chooses the test over seeds × items if both have several seeds, McNemar's (or
+            for partial scores the paired bootstrap) if they have one, and Welch's over seeds if the
+            items differ; or one of them by name.
         correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
-        level: Of the intervals.
+        level: Confidence level of the intervals.
         over: `items` pairs the examples; `tasks` pairs the means of the tasks, each counting the
             same.
     """
@@ -181,7 +179,7 @@ def compare_sides(
             f"{a.selection!r} and {b.selection!r} have nothing in common to compare: no split, or"
             f" no value of {', '.join(apart)}"
         )
-    # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
+    # Suites score whole splits, so there are no numbers for single traits or tasks.
     beside = _BesideScores((a, b), splits) if not traits and over == "items" else None
     forms = [FormShares(a.runs, rows_a), FormShares(b.runs, rows_b)] if traits else []
     if not all(form.columns for form in forms):
@@ -209,7 +207,7 @@ def compare_sides(
 def _grouped_by(
     runs: Runs, sides: Sequence[ComparedSide], splits: Sequence[str], by: Sequence[str], over: str
 ) -> tuple[list[str], list[str]]:
-    """Columns of the runs and traits of the examples whose values have a row each."""
+    """Columns of the runs and traits of the examples that distinguish rows."""
     own, traits = columns_of(runs, by)
     varying = [c for c in _apart(sides, over) if c not in own]
     apart = [*varying, *own]
@@ -219,9 +217,7 @@ def _grouped_by(
 
 
 class _BesideScores:
-    """Scores that the suites compute themselves, for both sides of a comparison: `a C@90`, `b
-    C@90`.
-    """
+    """Scores that the suites compute, for both sides of a comparison: `a C@90`, `b C@90`."""
 
     def __init__(self, sides: Sequence[ComparedSide], splits: Sequence[str]) -> None:
         self._scores = [SuiteScores(side.runs, splits) for side in sides]
@@ -232,7 +228,7 @@ class _BesideScores:
     def of(
         self, data: Sequence[ScoredRows], groups: Sequence[ScoreGroup], split: str | None
     ) -> dict[str, Any]:
-        """The scores of one row of the comparison, by column."""
+        """Scores of one row of the comparison, by column."""
         found = {}
         for side, scores, rows, group in zip("ab", self._scores, data, groups, strict=True):
             means = scores.of([rows.names[run] for run in group.runs], split)
@@ -247,7 +243,8 @@ def _measures(comparison: Comparison) -> dict[str, Any]:
     values = {name: getattr(comparison, name) for name in names}
     if not (min(a, b) >= 0 and max(a, b) <= 1):
         return {**values, "corrected_p": comparison.p, "effect_h": float("nan")}
-    # Differences of shares lie between -1 and 1, whatever t makes of two seeds or tasks.
+    # Differences of shares lie between -1 and 1, even if the t interval of two seeds or tasks is
+    # wider.
     ends = {
         name: min(1.0, max(-1.0, values[name]))
         for name in ("low", "high")
@@ -259,12 +256,12 @@ def _measures(comparison: Comparison) -> dict[str, Any]:
 def _over_tasks(
     data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float
 ) -> Comparison:
-    """Compare the means of the tasks that both sides have: seeds × tasks where they share several
-    seeds, else sign flips.
+    """Compare the means of tasks that both sides have: over seeds × tasks if they share several
+    seeds, otherwise by sign flips.
     """
     if test not in ("auto", "two-way", "sign-flip"):
         raise RunsError(
-            f"the test '{test}' is over examples; over tasks take 'two-way', 'sign-flip' or 'auto'"
+            f"the test '{test}' is over examples; over tasks use 'two-way', 'sign-flip' or 'auto'"
         )
     means = [task_means(one, side) for one, side in zip(data, sides, strict=True)]
     seeds = [sorted({seed for seed, _ in side}) for side in means]
@@ -294,7 +291,7 @@ def _over_tasks(
 
 
 def _mean_by_task(means: TaskMeans, tasks: Sequence[tuple[str, str]]) -> list[float]:
-    """The mean of each task over the seeds of one side, every seed with the same weight."""
+    """Mean of each task over the seeds of one side, with equal weights."""
     by_task: dict[tuple[str, str], list[Any]] = {task: [] for task in tasks}
     for (_, task), scores in means.items():
         if task in by_task:
@@ -303,9 +300,7 @@ def _mean_by_task(means: TaskMeans, tasks: Sequence[tuple[str, str]]) -> list[fl
 
 
 def _apart(sides: Sequence[ComparedSide], over: str) -> list[str]:
-    """Return the columns that vary within both sides; raise an error where one varies within one
-    side alone.
-    """
+    """Columns that vary within both sides. Raise an error if one varies within one side only."""
     columns = []
     every = ["recipe", "learner", *sides[0].runs.fields]
     for column in without_tasks(every) if over == "tasks" else every:
@@ -356,7 +351,7 @@ def _test(
 
 
 def _means(sides: Sequence[ScoreGroup]) -> tuple[list[float], list[float]]:
-    """Return the mean score of each run of both sides."""
+    """Mean score of each run of both sides."""
     first, second = ([float(scores.mean()) for scores in side.scores] for side in sides)
     return first, second
 
@@ -368,7 +363,8 @@ def _automatic(
         return "two-way"
     if len(tables[0]) == len(tables[1]) == 1 and is_binary(tables[0]) and is_binary(tables[1]):
         return "mcnemar"
-    # Several seeds without a common one, or one against several: the models as they are.
+    # Several seeds without a common one, or one against several: each trained model is taken as it
+    # is.
     return "bootstrap"
 
 
@@ -395,7 +391,7 @@ def _shared_seeds(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> li
 def _common(
     data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], values: Sequence[Any]
 ) -> tuple[Any, Any]:
-    """Return both sides' values of the seeds that both have, in one order."""
+    """Values of both sides for the seeds that they share, in the same order."""
     common = _shared_seeds(data, sides)
     if len(common) < 2:
         raise RunsError(
@@ -419,9 +415,9 @@ def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool
         return False
     if not all(one.alike(side.runs) for one, side in zip(data, sides, strict=True)):
         return False
-    # Recipes of two names may be tested on one and the same split, and equal names may hide
-    # different data: the texts decide, or where they are written differently (a layout, separators)
-    # what the runs noted of their items.
+    # Recipes with different names may be tested on the same split, and equal names may hide
+    # different data. So the texts are compared or, if they are written differently (layout,
+    # separators), the digests of items that the runs recorded.
     first, second = (one.inputs(side) for one, side in zip(data, sides, strict=True))
     if first.equals(second):
         return True
@@ -430,7 +426,7 @@ def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool
 
 
 FAULTS: dict[TwinKind, str] = {"flip": "right for the wrong reason", "keep": "swayed"}
-"""Name of the pairs whose original is right and whose twin is not."""
+"""Name of pairs whose original is right and whose twin is not, by kind of twin."""
 
 BOTH = "both right"
 
@@ -468,8 +464,9 @@ def twins(runs: Runs, by: Sequence[str], splits: Sequence[str], level: float) ->
 
     Args:
         runs: The runs.
-        by: Columns of the runs, `task`, or traits; `edit` is the twin's, others are the original's.
-        splits: Only the twins of these; all by default.
+        by: Columns of the runs, `task`, or traits. `edit` is the twin's; other traits are the
+            original's.
+        splits: Only twins of these splits. Default: all.
         level: The confidence level.
     """
     check_splits(runs, splits)
@@ -526,7 +523,7 @@ def _groups(
     traits: Sequence[str],
     about: Mapping[str, tuple[Any, ...]],
 ) -> dict[tuple[Any, ...], TwinPairs]:
-    """The pairs of a split, by the columns and traits that are asked for."""
+    """Pairs of a split, by the requested columns and traits."""
     originals = {(run, index): row for run, index, row in _scored(runs, split)}
     groups: dict[tuple[Any, ...], TwinPairs] = {}
     for run, index, (right, found) in _scored(runs, companion(split, kind)):
@@ -541,7 +538,7 @@ def _groups(
 
 
 def _scored(runs: Runs, split: str) -> Iterator[tuple[str, int, tuple[bool, dict[str, Any]]]]:
-    """Run, index, whether the answer is right, and the traits (with the task) of each answer."""
+    """Run, index, correctness and traits (with the task) of each answer."""
     wanted = ["index", "score", "task", "traits"]
     for row in runs.predictions(split, wanted).to_pylist():
         traits = {**dict(row["traits"] or ()), "task": row["task"]}

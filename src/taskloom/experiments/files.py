@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.spec.cells import Cell
 
 SCHEMA = 1
-"""Raised whenever stores written before could be misread."""
+"""Version of the format. Raised when older stores could be misread."""
 
 STORE = "store.json"
 CONFIG, SCORES, CURVES, PREDICTIONS = (
@@ -44,7 +44,7 @@ REPLIES = "replies.parquet"
 ENVIRONMENT, LOG, MODEL = "environment.json", "log.txt", "model"
 
 FLEETING = (ENVIRONMENT, LOG)
-"""Files that a power cut may take: no result depends on them."""
+"""Files that may be lost in a power cut, because no result depends on them."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
 """Names of the folders of runs."""
@@ -90,8 +90,9 @@ REPLY_COLUMNS = pa.schema(
         ("cost", pa.float64()),
     ]
 )
-"""Of replies.parquet, one row for each of predictions.parquet: what a model behind an API was sent
-(`messages`, as JSON) and sent back. `outcome` is `answered`, or why there is no answer.
+"""Columns of replies.parquet, which has one row for each of predictions.parquet: what a model
+behind an API was sent (`messages`, as JSON) and what it replied. `outcome` is `answered`, or why
+there is no answer.
 """
 
 COLUMNS = {PREDICTIONS: PREDICTION_COLUMNS, CURVES: CURVE_COLUMNS, REPLIES: REPLY_COLUMNS}
@@ -99,12 +100,12 @@ COLUMNS = {PREDICTIONS: PREDICTION_COLUMNS, CURVES: CURVE_COLUMNS, REPLIES: REPL
 
 
 class StoreError(DataError):
-    """A run store that cannot be read or written."""
+    """Raised if a run store cannot be read or written."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn the system's errors about writing into one sentence."""
+    """Turn the system's errors on writing into one sentence."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -116,23 +117,23 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def damaged(path: str | Path, why: str) -> StoreError:
-    """The error for a file of a run that cannot be read."""
+    """Error for a file of a run that cannot be read."""
     return StoreError(
         f"{path} is damaged ({why}); delete {os.path.dirname(path)} and rerun the experiment"
     )
 
 
 SMALL = 2**18
-"""Maximum size of a Parquet file that is read whole; of a larger one, only the wanted columns are
-read.
+"""Maximum bytes of a Parquet file that is read whole. From larger files, only the requested columns
+are read.
 """
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a Parquet file of a run, and check it."""
     try:
-        # Not read_table, which prepares for large files far away: 1.1 ms a small file, this 0.3,
-        # and 0.2 for bytes in memory.
+        # Not read_table, which is optimised for large remote files: it takes 1.1 ms for a small
+        # file, this 0.3, and 0.2 from memory.
         small = path.stat().st_size <= SMALL
         source = pa.BufferReader(path.read_bytes()) if small else path
         with pq.ParquetFile(source, memory_map=not small, pre_buffer=False) as file:
@@ -140,7 +141,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         if path.name == REPLIES:
             table = _with_later_columns(table, columns)
         table = table if columns is None else table.select(list(columns))
-        # Otherwise a text that is not UTF-8 would be an error only when it is looked at.
+        # Otherwise text that is not UTF-8 would raise an error only on access.
         table.validate(full=True)
         expected = COLUMNS.get(path.name)
         if expected is None:
@@ -156,7 +157,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def _with_later_columns(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
-    """Replies with empty columns for those that earlier versions did not keep."""
+    """Replies with empty columns for those that earlier versions did not store."""
     wanted = REPLY_COLUMNS.names if columns is None else columns
     for name in wanted:
         if name not in table.column_names:
@@ -204,18 +205,18 @@ def write_run(
     environment: Mapping[str, Any],
     log: bytes | Path,
 ) -> None:
-    """Write all files of a run to a folder beside its place, durably: not even a power cut leaves
-    half of it in place.
+    """Write all files of a run to a temporary folder, durably: even a power cut cannot leave half
+    of it in place.
 
     Args:
-        folder: The folder beside its place.
+        folder: The temporary folder.
         config: The experiment of this run alone.
         scores: The contents of scores.json.
         curves: The learning curves, if they are kept.
         predictions: The predictions, if they are kept.
         environment: The contents of environment.json.
-        log: What was printed, or the file that has it and is of no further use: a new file would
-            cost most of what a run of milliseconds costs.
+        log: The output, or a file with the output that may be moved: for a run of milliseconds,
+            writing a new file would take most of the time.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -240,7 +241,7 @@ def write_run(
 
 def _write_log(path: Path, log: bytes | Path) -> None:
     if isinstance(log, Path):
-        with suppress(OSError):  # the file system has no links, or nothing was printed to a file
+        with suppress(OSError):  # the file system has no links, or no output was written to a file
             os.link(log, path)
             return
         log = log.read_bytes() if log.is_file() else b""
@@ -257,14 +258,14 @@ def _flush(path: str) -> None:
 
 @cache
 def _flushers() -> ThreadPoolExecutor:
-    """Threads that flush files at the same time: the file system then does it in one step, in a
-    fifth of the time.
+    """Threads that flush files concurrently. The file system then does it in one step, in a fifth
+    of the time.
     """
     return ThreadPoolExecutor(4, "flush")
 
 
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""The C writer is ten times faster; both write the same."""
+"""The C writer is ten times faster and writes the same."""
 
 
 LIBRARIES = ("numpy", "pyarrow", "torch", "transformers", "peft", "scikit-learn", "ray")
@@ -287,7 +288,7 @@ def _machine() -> dict[str, Any]:
 
 
 def environment(cell: Cell, kind: str, together: int, seconds: float) -> dict[str, Any]:
-    """Describe machine, versions, the recipe and settings in full, and how long the run took.
+    """Machine, versions, recipe and settings in full, and the duration of the run.
 
     Args:
         cell: The run.

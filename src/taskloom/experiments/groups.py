@@ -1,8 +1,8 @@
 """Groups of scores: millions of scored rows, sorted once into a table of seeds × items per group.
 
-Groups in which every run answered the same items are cut out many at a time
-(`SortedScores.tables`): ten thousand small groups would else cost more than their million rows.
-`ScoredRows` reads the rows of runs with the columns that they are grouped by.
+Groups in which every run answered the same items are extracted many at a time
+(`SortedScores.tables`). Otherwise ten thousand small groups would cost more than their million
+rows. `ScoredRows` reads the rows of runs with the columns that they are grouped by.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 TOGETHER = 1 << 20
-"""Scores that are cut out at one time: 8 MB."""
+"""Scores that are extracted at a time: 8 MB."""
 
 FEW_CHUNKS = 16
-"""Chunks of a column that are worth a dozen calls each."""
+"""Number of chunks of a column above which combining them pays off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ScoreGroup:
     """The scores of one group.
 
     Attributes:
-        values: What the group has in common, one value per grouping column.
+        values: One value per grouping column, shared by the group.
         runs: The runs in it, as numbers in the order of their rows.
         scores: One array of scores per run.
         items: One array of item numbers per run, ascending.
@@ -64,7 +64,7 @@ class ScoreGroup:
 
 @dataclass(frozen=True, slots=True)
 class SortedScores:
-    """Scored rows in the order of their groups, in a group of their runs, in a run of their items.
+    """Scored rows sorted by group, then by run, then by item.
 
     Attributes:
         columns: The different values of each grouping column, in order.
@@ -116,7 +116,7 @@ class SortedScores:
         return tuple(reversed(shared))
 
     def runs_of(self, number: int) -> tuple[int, ...]:
-        """Return the runs of a group, as numbers in the order of their rows."""
+        """Runs of a group, as numbers in the order of their rows."""
         return tuple(self.runs[self.cuts[self.first[number] : self.first[number + 1]]].tolist())
 
     def tables(self) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
@@ -192,7 +192,7 @@ def sort_scores(
 
 
 def _encoded(key: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return a column as numbers into its values, of which null is one."""
+    """Encode a column as indices into its distinct values, of which null is one."""
     if pa.types.is_dictionary(key.type) and key.null_count:
         key = key.cast(key.type.value_type)
     whole = key.chunk(0) if key.num_chunks == 1 else key.combine_chunks()
@@ -204,8 +204,8 @@ def _encoded(key: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def _order(groups: NDArray[Any], runs: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
-    """Return the order by group, run and item; by one number where the three fit into it, which is
-    three times as fast.
+    """Order by group, run and item. If the three fit into one number, sorting by it is three times
+    as fast.
     """
     if not len(groups):
         return np.zeros(0, np.int64)
@@ -244,7 +244,7 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 
 def numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Number the values: equal ones have equal numbers, and null is a value too."""
+    """Number the distinct values. Null is a value too."""
     encoded = pa.chunked_array(
         [column.combine_chunks()] if column.num_chunks != 1 else column.chunks, column.type
     )
@@ -268,16 +268,14 @@ def trait_lists(
 
 
 def trait(traits: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Return one trait of every row; null where a row lacks it."""
+    """One trait of every row; null for rows without it."""
     if traits.num_chunks > FEW_CHUNKS:
         return pc.map_lookup(traits, strings([name])[0], "first")
     return pa.chunked_array([_trait(chunk, name) for chunk in traits.chunks], pa.string())
 
 
 def _trait(rows: pa.MapArray, name: str) -> pa.Array:
-    """Look a trait up, as `pc.map_lookup` does; that takes half a second for a million rows, and
-    this a tenth.
-    """
+    """Look up a trait, like `pc.map_lookup`, but in a tenth of its half second for a million rows."""
     wanted = strings([name])[0]
     if rows.null_count:
         return pc.map_lookup(rows, wanted, "first")
@@ -287,7 +285,7 @@ def _trait(rows: pa.MapArray, name: str) -> pa.Array:
     places = np.full(len(rows), -1)
     places[(np.searchsorted(offsets, entries, "right") - 1)[::-1]] = entries[
         ::-1
-    ]  # of several in a row, the first
+    ]  # the first of several in a row
     validity = pa.py_buffer(np.packbits(places >= 0, bitorder="little"))
     return rows.items.take(
         pa.Array.from_buffers(pa.int64(), len(places), [validity, pa.py_buffer(places)])
@@ -295,12 +293,10 @@ def _trait(rows: pa.MapArray, name: str) -> pa.Array:
 
 
 class ScoredRows:
-    """The scores of runs, row by row, ready to be grouped; only the columns that are needed are
-    read.
+    """Scores of runs, row by row, ready for grouping. Only the necessary columns are read.
 
     Attributes:
-        about: For each run, by number, its columns in the table of runs.
-        columns: What is grouped by.
+        about: Columns in the table of runs, for each run by number. columns: Grouping columns.
     """
 
     def __init__(
@@ -317,7 +313,7 @@ class ScoredRows:
         self._inputs: dict[tuple[Any, ...], pa.Table] = {}
         self._splits = list(splits) or None
         table = runs.table
-        if splits:  # runs that never answered them have nothing to say
+        if splits:  # runs that never answered these splits are irrelevant
             table = table.filter(pc.is_in(table["split"], strings(list(splits))))
         table = table.filter(numbers(whole_array(table["n"]) > 0))
         self.names = list(dict.fromkeys(table["run"].to_pylist()))
@@ -371,7 +367,7 @@ class ScoredRows:
 
     @cached_property
     def task_names(self) -> list[str]:
-        """The tasks in the order of their numbers."""
+        """Tasks in the order of their numbers."""
         return [str(name) for name in self._rows["task"].combine_chunks().unique().to_pylist()]
 
     def groups(self) -> list[ScoreGroup]:
@@ -394,15 +390,15 @@ class ScoredRows:
         return self._kinds[run]
 
     def items_noted(self, group: ScoreGroup) -> list[str | None]:
-        """Return the digests of the items of the splits that a group's first run answered; None
-        where an older run has none.
+        """Digests of the items of the splits that a group's first run answered; None if an older
+        run has none.
         """
         split = dict(zip(self.columns, group.values, strict=True)).get("split")
         answered = self._runs[self.names[group.runs[0]]].splits
         return [answered[s].items for s in ([split] if split else self._splits or sorted(answered))]
 
     def inputs(self, group: ScoreGroup) -> pa.Table:
-        """Return indices and texts of what a group's first run answered."""
+        """Indices and texts of the items that a group's first run answered."""
         if group.values not in self._inputs:
             split = dict(zip(self.columns, group.values, strict=True)).get("split")
             rows = self._runs.source.predictions(

@@ -2,10 +2,9 @@
 
 A store of 10,000 runs has 20,000 small files, and opening them takes seconds whatever is asked. The
 index holds the contents of every scores.json, and the scores and traits of the predictions. It is
-never the truth: an entry counts only as long as size, time and inode of the run's own file are
-those of the file that was read. An index that is missing, stale or damaged is made again from the
-run folders; if it cannot be written, only time is lost. It is in the cache folder
-(`TASKLOOM_CACHE`).
+only a cache: an entry is valid only while size, time and inode of the run's own file are unchanged.
+A missing, stale or damaged index is rebuilt from the run folders. If it cannot be written, only
+time is lost. It is in the cache folder (`TASKLOOM_CACHE`).
 """
 
 from __future__ import annotations
@@ -32,29 +31,29 @@ from taskloom.core.files import cache_folder, digest
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCORES
 
 SCORED = ("split", "index", "task", "score", "traits")
-"""Columns of predictions in the index: what scores are grouped by. Texts, which are most of a file,
-are not.
+"""Columns of predictions in the index: those by which scores are grouped. Texts, which are most of
+a file, are excluded.
 """
 
 SCORED_COLUMNS = pa.schema([PREDICTION_COLUMNS.field(name) for name in SCORED])
 
 FEW = 200
-"""Minimum number of runs for an index on disk. Fewer are read again in a moment."""
+"""Minimum number of runs for an index on disk. Fewer are quickly read again."""
 
 MOST_ROWS = 4_000_000
-"""Maximum number of rows in the index, about 400 MB in memory. Beyond, it is not the number of
-files that costs.
+"""Maximum rows in the index, about 400 MB in memory. With more, the number of files is no longer
+the bottleneck.
 """
 
 MOST_BYTES = 2**30
 """Maximum bytes that are copied into one array. Long traits can take more than rows usually do."""
 
 MOST_SEGMENTS = 32
-"""Segments from which on they are joined into one."""
+"""Number of segments above which they are merged into one."""
 
 TOGETHER = 1_000
-"""Number of runs whose rows are copied together as they are read, and written together: buffers of
-single files take several times the memory of their rows.
+"""Number of runs whose rows are copied and written together, because the buffers of single files
+take several times the memory of their rows.
 """
 
 VERSION = 1
@@ -70,8 +69,8 @@ class IndexedRows:
 
     Attributes:
         table: The rows.
-        marks: What each run's file looked like when it was read.
-        counts: How many rows each run has, in the table's order.
+        marks: Size, time and inode of each run's file when it was read.
+        counts: Number of rows of each run, in the table's order.
         starts: Index of the first row of each run.
     """
 
@@ -81,7 +80,7 @@ class IndexedRows:
     starts: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Once for all questions: a report asks for one run at a time, of thousands.
+        # Computed once for all queries: a report asks for one run at a time, of thousands.
         ends = accumulate(self.counts.values(), initial=0)
         self.starts = dict(zip(self.counts, ends, strict=False))
 
@@ -107,7 +106,7 @@ class IndexedRows:
         return IndexedRows(self.of(kept, SCORED), marks, counts)  # type: ignore[arg-type]
 
     def extended(self, *more: IndexedRows) -> IndexedRows:
-        """These rows and others behind them."""
+        """Append other rows to these."""
         parts = [rows for rows in (self, *more) if rows.counts]
         if len(parts) < 2:
             return parts[0] if parts else self
@@ -120,7 +119,7 @@ class IndexedRows:
 
 
 def _whole(parts: Sequence[pa.Table]) -> pa.Table:
-    """Parts as one table, in one piece unless they are too large."""
+    """Combine parts into one table, with contiguous columns unless they are too large."""
     table = pa.concat_tables(parts).unify_dictionaries()
     return table.combine_chunks() if table.nbytes <= MOST_BYTES else table
 
@@ -149,8 +148,8 @@ class Index:
         self._loaded: set[str] = set()
 
     def scores(self, runs: Sequence[str], least: int | None = None) -> list[dict[str, Any]]:
-        """Contents of scores.json of each run; what was read is saved if it is of at least so many
-        runs.
+        """Contents of scores.json of each run. Newly read ones are saved if they come from at least
+        this many runs.
         """
         self._load("scores", len(runs))
         fresh = []
@@ -166,7 +165,7 @@ class Index:
     def rows(
         self, runs: Sequence[str], columns: Sequence[str], least: int | None = None
     ) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Columns of the predictions of runs, and how many rows each run has: 0 if it kept no
+        """Columns of the predictions of runs, and the number of rows of each run: 0 if it kept no
         predictions.
         """
         marks = {run: mark for run in runs if (mark := self._mark(run, PREDICTIONS)) is not None}
@@ -193,14 +192,14 @@ class Index:
         tables = [self._read_rows(run) for run in runs]
         counts = {run: table.num_rows for run, table in zip(runs, tables, strict=True)}
         whole = _whole(tables)
-        # Arrow keeps the memory of the small buffers for itself: 200 MB for 10,000 runs.
+        # Arrow does not release the memory of the small buffers: 200 MB for 10,000 runs.
         tables.clear()
         pa.default_memory_pool().release_unused()
         return IndexedRows(whole, {run: marks[run] for run in runs}, counts)
 
     def refresh(self, runs: Sequence[str]) -> None:
-        """Bring the file up to date with these runs, however few of them are new. Damaged runs are
-        skipped: they are an error when they are asked for.
+        """Update the file with these runs, however few of them are new. Damaged runs are skipped:
+        they raise an error when they are requested.
         """
         if len(runs) < FEW:
             return
@@ -220,7 +219,7 @@ class Index:
         )
 
     def _mark(self, run: str, file: str) -> Mark | None:
-        """What a file of a run looks like; None if there is none."""
+        """Size, time and inode of a run's file; None if there is none."""
         try:
             status = os.stat(f"{self._store}/{run[:2]}/{run}/{file}")
         except OSError:
@@ -230,7 +229,7 @@ class Index:
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
     def _load(self, what: str, runs: int) -> None:
-        """Read what the file knows, once, if there are enough runs for it to be worth it."""
+        """Load the index file once, if there are enough runs for it to pay off."""
         if what in self._loaded or runs < FEW:
             return
         self._loaded.add(what)
@@ -244,7 +243,7 @@ class Index:
                     self._rows = _joined(_segments(db))
                     pa.default_memory_pool().release_unused()
         except (sqlite3.Error, pa.ArrowException, OSError, ValueError, TypeError, KeyError):
-            # Damaged: the run folders have everything.
+            # Damaged: everything is read from the run folders.
             with suppress(OSError):
                 self.file.unlink()
 
@@ -281,8 +280,8 @@ TABLES = (
         " digest BLOB)"
     ),
 )
-"""A segment has the rows of up to `TOGETHER` runs that were read at one time, so that a hundred thousand rows
-are one value.
+"""Tables of the index. A segment has the rows of up to `TOGETHER` runs that were read together, so
+that a hundred thousand rows are a single value.
 """
 
 READ_SCORES = "SELECT run, mark, scores, digest FROM scores"
@@ -292,9 +291,7 @@ ADD_SEGMENT = "INSERT INTO segments (runs, rows, digest) VALUES (?, ?, ?)"
 
 
 def _sealed(*values: str | bytes) -> tuple[str | bytes, ...]:
-    """Values with a digest of them: SQLite doesn't notice a changed byte, and Arrow may crash on
-    one.
-    """
+    """Values with their digest: SQLite does not notice a changed byte, and Arrow may crash on one."""
     seal = blake2b(digest_size=16)
     for value in values:
         seal.update(value.encode() if isinstance(value, str) else value)
@@ -302,7 +299,7 @@ def _sealed(*values: str | bytes) -> tuple[str | bytes, ...]:
 
 
 def _unsealed(row: tuple[str | bytes, ...]) -> tuple[Any, ...]:
-    """The values of a row whose digest is right."""
+    """Values of a row, after checking their digest."""
     if _sealed(*row[:-1]) != row:
         raise ValueError("the index is damaged")
     return row[:-1]
@@ -335,7 +332,9 @@ def _segments(db: sqlite3.Connection) -> Iterator[IndexedRows]:
 
 
 def _joined(segments: Iterator[IndexedRows]) -> IndexedRows:
-    """All segments as one; a run that was read again is in a later segment, too, which counts."""
+    """Merge all segments. A run that was read again is also in a later segment, which takes
+    precedence.
+    """
     newest: list[IndexedRows] = []
     seen: set[str] = set()
     for segment in reversed(list(segments)):

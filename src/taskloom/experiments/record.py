@@ -15,24 +15,24 @@ from taskloom.core.errors import TaskloomError
 from taskloom.experiments.files import SCHEMA, StoreError, damaged
 
 LAST_SEED = 2**63 - 1
-"""The greatest seed that a column of seeds holds."""
+"""Largest seed that fits a column of seeds."""
 
 BEST_OF_FIELD = "learner.best_of"
-"""The field of a run that is the best of several tries."""
+"""Field of runs that are the best of several tries."""
 
 LIMIT_FIELD = "recipe.limit"
-"""The field of a run that answers at most so many examples of each split."""
+"""Field of runs that answer at most this many examples of each split."""
 
 TASK_FIELD = "recipe.task"
-"""The field of a run on one task of a recipe of several."""
+"""Field of runs on one task of a recipe that has several."""
 
 
 UNTIL_FIELD = "recipe.until"
-"""The field of a run that was asked until its accuracy was certain."""
+"""Field of runs that were asked until their accuracy was certain."""
 
 
 class RunsError(TaskloomError):
-    """A question that the runs at hand cannot answer."""
+    """Raised if a question cannot be answered with the given runs."""
 
 
 SUITE_SCORE = "score."
@@ -50,8 +50,8 @@ KINDS: Mapping[str, type] = {
     "scorer": str,
     "splits": dict,
 }
-"""Required keys of scores.json with the types of their values; `data` is required, too, and may be
-anything.
+"""Required keys of scores.json with the types of their values. `data` is also required and may have
+any type.
 """
 
 REQUIRED_KEYS = frozenset((*KINDS, "data"))
@@ -62,7 +62,7 @@ form, mean tokens of a reply, and the cost of all replies.
 """
 
 PLAIN_KEYS = frozenset(("n", "score", "items"))
-"""Keys of a split whose values need no look inside."""
+"""Keys of a split whose values need no further checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,12 @@ class Run:
     """One run: a learner, trained with one seed and evaluated on the splits of a recipe.
 
     Attributes:
-        name: Its digest, or what stands for it if it was not made by `taskloom run`.
+        name: Its digest, or a substitute if it was not made by `taskloom run`.
         kind: What runs that differ in the seed alone have in common.
         recipe: The recipe.
         learner: The learner.
         seed: The seed.
-        fields: Settings that were made: `recipe.FIELD`, `learner.SETTING`.
+        fields: Settings that were set: `recipe.FIELD`, `learner.SETTING`.
         splits: The result on each split that was answered.
         scorer: The scorer of the examples.
         data: Digest of the dataset.
@@ -137,7 +137,7 @@ def run_record(scores: Any, name: str, path: str) -> Run:
 
     Args:
         scores: The contents.
-        name: The run that the file should be of.
+        name: Name of the run that the file should belong to.
         path: The file, for errors.
     """
     if not isinstance(scores, dict):
@@ -152,7 +152,8 @@ def run_record(scores: Any, name: str, path: str) -> Run:
             path, f"it lacks '{next(key for key in (*KINDS, 'data') if key not in scores)}'"
         )
     for key, kind in KINDS.items():
-        if type(scores[key]) is not kind:  # JSON has no subclasses, and True is not a number
+        # JSON has no subclasses, and True must not count as a number
+        if type(scores[key]) is not kind:
             raise damaged(path, f"'{key}' is {str(scores[key])[:60]!r}")
     for split, entry in scores["splits"].items():
         if problem := _split_problem(entry):
@@ -166,7 +167,7 @@ def run_record(scores: Any, name: str, path: str) -> Run:
 
 
 def record_of(scores: Mapping[str, Any]) -> Run:
-    """The record that contents of scores.json make, which have been checked."""
+    """Build the record from contents of scores.json that have been checked."""
     return Run(
         scores["run"],
         scores["kind"],
@@ -181,7 +182,7 @@ def record_of(scores: Mapping[str, Any]) -> Run:
 
 
 def _split_scores(entry: Mapping[str, Any]) -> SplitScores:
-    if entry.keys() <= PLAIN_KEYS:  # nearly all: 10,000 runs have 20,000 of them
+    if entry.keys() <= PLAIN_KEYS:  # nearly all splits; 10,000 runs have 20,000 of them
         return SplitScores(entry["n"], entry["score"], items=entry.get("items"))
     further, by_task = entry.get("scores", {}), entry.get("by_task", {})
     items, replies = entry.get("items"), entry.get("replies", {})
@@ -190,7 +191,7 @@ def _split_scores(entry: Mapping[str, Any]) -> SplitScores:
 
 
 def _split_problem(entry: Any) -> str:
-    """What is wrong with the scores of a split; empty if nothing is."""
+    """Error in the scores of a split; empty if there is none."""
     if not isinstance(entry, dict):
         return "is not a mapping"
     if "score" not in entry:
@@ -244,7 +245,7 @@ def run_table(runs: Sequence[Run], seconds: Mapping[str, Any] | None = None) -> 
 
 
 def _sorted_rows(runs: Sequence[Run], fields: Sequence[str]) -> list[tuple[Run, str]]:
-    """Every run and split, in the order of the table."""
+    """All runs and splits, in the order of the table."""
     rows = []
     for run in runs:
         values = json.dumps([run.fields.get(name) for name in fields])
@@ -255,7 +256,7 @@ def _sorted_rows(runs: Sequence[Run], fields: Sequence[str]) -> list[tuple[Run, 
 
 
 def _score_columns(scored: Sequence[SplitScores]) -> dict[str, pa.Array]:
-    """Size and mean score of every row, then the scores that suites compute."""
+    """Size and mean score of every row, then the suites' own scores."""
     columns = {
         "n": column([scores.n for scores in scored], pa.int64()),
         "score": column([scores.score for scores in scored], pa.float64()),
@@ -278,7 +279,7 @@ PLAIN: Mapping[type, pa.DataType] = {
 
 
 def _field_column(values: list[Any]) -> pa.Array:
-    """Values of one type as they are; lists, mappings and mixed types as JSON text."""
+    """Values unchanged if they have one type; lists, mappings and mixed types as JSON text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return pa.array(values, pa.float64())

@@ -1,9 +1,9 @@
-"""Rescoring: scores recomputed from stored predictions, by another scorer or the suite's own. No
-model is called.
+"""Rescoring: scores are recomputed from stored predictions, with another scorer or the suite's own.
+No model is called.
 
-What the scores were is kept beside: `scores-OLD.json` and, example by example,
-`scores-OLD.parquet`, named by the scorer. First the predictions get their new scores, then
-scores.json; rerun the command to complete a rescoring that was killed in between.
+The old scores are kept as `scores-OLD.json` and, for each example, `scores-OLD.parquet`, where OLD
+is the name of the scorer. Predictions are rescored first, then scores.json. If rescoring is killed
+in between, rerun the command to complete it.
 
 Verifying changes nothing: sizes, means and means by task are computed again from the stored scores,
 and the stored scores from the stored answers by the run's scorer. Code that a run's configuration
@@ -60,15 +60,15 @@ from taskloom.experiments.store import Store
 from taskloom.recipe.yaml_files import parse
 
 OWN = "own"
-"""The name that stands for the scorer of each run's own recipe."""
+"""Name that stands for the scorer of each run's own recipe."""
 
 _NOT_IN_NAMES = re.compile(r"[^\w.,=+-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What rescoring did to one split of a run: its mean before and after, and how many examples
-    changed.
+    """Effect of rescoring on one split of a run: its mean before and after, and the number of
+    changed examples.
     """
 
     run: str
@@ -92,15 +92,15 @@ def rescore(
 
     Args:
         path: The store.
-        name: A scorer's name, also one that the suite makes from the recipe
-            (`reference-positions`), or `own`: the scorer of each run's recipe, as the installed
-            suite has it.
-        runs: Digests; all by default.
-        finished: Called with each run that is done.
+        name: Name of a scorer, which may be one that the suite builds from the recipe
+            (`reference-positions`), or `own` for the scorer of each run's recipe in the installed
+            suite.
+        runs: Digests. Default: all.
+        finished: Called with each finished run.
     """
     store = Store(path)
     if name not in (OWN, *_plan_scorers()):
-        find_scorer(name)  # a misspelt name is an error before anything is read
+        find_scorer(name)  # raises an error for a misspelt name before anything is read
     changes: list[Change] = []
     for run in store.names() if runs is None else runs:
         changes += _one(store, run, name)
@@ -113,7 +113,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     folder, old = store.folder(run), store.scores(run)
     path = folder / run_files.PREDICTIONS
     if not path.is_file():
-        return []  # its predictions were not kept, so its scores stay as they are
+        return []  # its predictions were not kept, so its scores are unchanged
     table = run_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
     needs_recipe = name in (OWN, *_plan_scorers())
@@ -137,7 +137,8 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
                 data[split].data, [examples[i] for i in rows], [texts[i] for i in rows]
             )
         elif "scores" in entry:
-            scored["scores"] = entry["scores"]  # the suite's own, whoever scores the single answers
+            # the suite's own scores, whichever scorer judges single answers
+            scored["scores"] = entry["scores"]
         kept = {key: entry[key] for key in ("items", "replies") if key in entry}
         new["splits"][split] = {**scored, **kept}
         changed = pc.sum(pc.not_equal(pa.chunked_array([after]), before)).as_py() or 0
@@ -154,7 +155,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
 
 
 def price_run(store: Store, cell: Cell) -> None:
-    """Write the cost of each reply of a finished run by the prices that its learner now has.
+    """Write the cost of each reply of a finished run at the current prices of its learner.
 
     Args:
         store: The store.
@@ -190,7 +191,7 @@ def _plan_scorers() -> set[str]:
 
 
 def _scorer(name: str, split: EvaluatedSplit | None) -> Scorer:
-    """The scorer of that name for a split, which is given if the scorer depends on its recipe."""
+    """Scorer of that name for a split, which matters if the scorer depends on its recipe."""
     if split is None:
         return find_scorer(name)
     if name == OWN:
@@ -205,14 +206,14 @@ def _scorer(name: str, split: EvaluatedSplit | None) -> Scorer:
 
 
 def _label(old: dict[str, Any], by_split: dict[str, Scorer]) -> str:
-    """Return the name of the scorers of all splits; of an unscored run the name stays."""
+    """Names of the scorers of all splits. An unscored run keeps its name."""
     return "+".join(sorted({s.name for s in by_split.values()})) or str(old["scorer"])
 
 
 def recipe_data(config: str) -> dict[str, EvaluatedSplit]:
-    """Return the data of each split that the run of a config answered."""
-    # It is the recipe's, whichever tasks the run has; runs of older versions do not say that their
-    # tasks are mixed.
+    """Data of each split that the run of a config answered."""
+    # The data are the recipe's, whichever tasks the run has. Runs of older versions do not record
+    # that their tasks are mixed.
     plain = {**parse(config), "tasks": "mixed", "seeds": [0], "learners": ["majority"]}
     return _recipe_data(json.dumps(plain))
 
@@ -226,8 +227,8 @@ def _recipe_data(config: str) -> dict[str, EvaluatedSplit]:
 def stored_examples(
     store: Store, table: pa.Table, data: Mapping[str, EvaluatedSplit]
 ) -> list[Example]:
-    """Return the examples of stored predictions: whole where the store has their dataset, else as
-    far as they were kept.
+    """Examples of stored predictions: complete if the store has their dataset, otherwise as far as
+    they were kept.
     """
     kept = list(_examples(table))
     splits, places = table["split"].to_pylist(), table["index"].to_pylist()
@@ -243,7 +244,7 @@ def stored_examples(
 
 
 def texts_to_score(store: Store, run: str, table: pa.Table) -> list[str]:
-    """Stored predictions as they are scored; a chat model's reply without an answer is wrong."""
+    """Stored predictions as they are scored. A chat model's reply without an answer is wrong."""
     texts: list[str] = table["prediction"].to_pylist()
     is_chat = store.replies(run, ["index"]) is not None
     return list(map(answer_or_none, texts)) if is_chat else texts
@@ -256,7 +257,7 @@ def _examples(table: pa.Table) -> Iterable[Example]:
 
 
 def _value(text: str) -> Trait:
-    """Parse a stored trait: numbers and truth values are JSON, all else is text."""
+    """Parse a stored trait. Numbers and booleans are JSON; everything else is text."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -265,7 +266,7 @@ def _value(text: str) -> Trait:
 
 
 def _keep(folder: Path, scores: dict[str, Any], table: pa.Table) -> None:
-    """Keep the present scores under the name of their scorer, unless they are kept already."""
+    """Keep the current scores under the name of their scorer, unless they are kept already."""
     path = folder / f"scores-{scores['scorer']}.json"
     if path.exists():
         return
@@ -282,19 +283,19 @@ def _write(path: Path, scores: dict[str, Any]) -> None:
 
 
 ROUNDING = 1e-9
-"""Scores that differ by less are the same number, summed on another machine."""
+"""Scores that differ by less are equal up to summation on another machine."""
 
 
 @dataclass(slots=True)
 class RunVerification:
-    """What checking a store has shown.
+    """Result of checking a store.
 
     Attributes:
         runs: Runs that were checked.
         answers: Answers that were scored again.
         unscored: Runs whose answers could not be scored again, with the reason.
-        without: Runs that kept no predictions, of which nothing can be checked.
-        wrong: What does not agree, a sentence each.
+        without: Runs that kept no predictions and cannot be checked.
+        wrong: Differences, one sentence each.
     """
 
     runs: int = 0
@@ -418,7 +419,7 @@ def _short(value: Any) -> str:
 
 
 def logs_of(path: Path) -> list[Path]:
-    """The logs that a path names: itself, or those in its folder."""
+    """Logs at a path: the file itself, or those in the folder."""
     return [path] if path.is_file() and is_log(path) else find_logs(path)
 
 
@@ -428,8 +429,8 @@ def rescore_logs(path: Path, name: str, extract: str, out: Path | None = None) -
     Args:
         path: A log, or a folder of logs.
         name: A scorer's name.
-        extract: How answers are cut out of replies.
-        out: A new folder for the items with their new scores; None: nothing is written.
+        extract: How answers are extracted from replies.
+        out: New folder for the items with their new scores; None to write nothing.
     """
     scorer, extraction = find_scorer(name), Extraction.read(extract)
     if out is not None and out.exists():
@@ -473,7 +474,7 @@ def _write_log(
     scores: Sequence[float],
     metric: str,
 ) -> None:
-    # lm-evaluation-harness names the folder by the model, with __ for /.
+    # lm-evaluation-harness names the folder after the model, with __ for /.
     folder = out / _NOT_IN_NAMES.sub("-", run.model.replace("/", "__"))
     task = _NOT_IN_NAMES.sub("-", run.task)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A small table that prints itself: the answer to a question about runs."""
+"""A small table that prints itself: the result of a query about runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCORE = "score"
 """Column of a paper's table that joins `mean`, `low` and `high`."""
 
 DIGITS = 2
-"""Default digits behind the point in a paper's table."""
+"""Default number of decimals in a paper's table."""
 
 
 class ResultTable:
@@ -64,11 +64,11 @@ class ResultTable:
         return to_polars(self.table)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the values for JSON, where what is not finite is null."""
+        """Values for JSON. Numbers that are not finite are null."""
         return [{c: _plain(v) for c, v in row.items()} for row in self._rows]
 
     def shown(self) -> Table:
-        """The table as people read it: rounded numbers, one interval from `low` and `high`."""
+        """The table for display: rounded numbers, and one interval from `low` and `high`."""
         names = [c for c in self.columns if c not in ("high", "level")]
         heads = tuple(self._head(name) for name in names)
         cells = tuple(tuple(_cell(name, row) for name in names) for row in self._rows)
@@ -101,10 +101,10 @@ class ResultTable:
         """The table as LaTeX, for the `booktabs` package.
 
         Args:
-            columns: Which columns, as names or as a mapping from a name to its heading. `score` is
-                the mean with its interval. Default: all, with three digits and the interval in a
-                column of its own.
-            digits: Digits behind the point. Default: 2 if columns are chosen.
+            columns: Columns, as names or as a mapping from a name to its heading. `score` is the
+                mean with its interval. Default: all, with three digits and the interval in a column
+                of its own.
+            digits: Number of decimals. Default: 2 if columns are chosen.
         """
         chosen = columns or digits is not None
         table = self.for_paper(columns, digits or DIGITS) if chosen else self.shown()
@@ -134,12 +134,12 @@ class ResultTable:
         return SCORE not in self.columns and {"mean", "low", "high"} <= set(self.columns)
 
     def for_paper(self, columns: Columns = (), digits: int = DIGITS) -> Table:
-        """The table as a paper prints it: mean and interval in one cell, rounded.
+        """The table for a paper: mean and interval in one cell, rounded.
 
         Args:
-            columns: As `to_latex` has them. Default: what distinguishes the rows, the score, and
+            columns: As in `to_latex`. Default: the columns that distinguish rows, the score, and
                 the numbers of examples and seeds.
-            digits: Digits behind the point.
+            digits: Number of decimals.
         """
         known = [*self.columns, *([SCORE] if self._has_score else [])]
         heads = _headings(columns) or self._paper_columns()
@@ -156,7 +156,7 @@ class ResultTable:
         return Table(tuple(heads.values()), tuple(cells), tuple(numeric))
 
     def _paper_columns(self) -> dict[str, str]:
-        """Columns of a paper's table: without statistics that the interval sums up."""
+        """Columns of a paper's table, without statistics that the interval summarises."""
         if not self._has_score:
             return {name: name.replace("_", " ") for name in self.columns}
         heads = {}
@@ -168,11 +168,11 @@ class ResultTable:
         return heads
 
     def to_csv(self, columns: Columns = ()) -> str:
-        """The values as CSV, with numbers of nine digits: rounding on another machine does not
-        reach them.
+        """Values as CSV, with nine digits, so that rounding differences between machines do not
+        show.
 
         Args:
-            columns: As `select` has them. Default: all.
+            columns: As in `select`. Default: all.
         """
         if columns:
             return self.select(columns).to_csv()
@@ -192,7 +192,7 @@ def _headings(columns: Columns) -> dict[str, str]:
 
 
 def score_text(row: Mapping[str, Any], digits: int = DIGITS) -> str:
-    """A mean with half the width of its interval, or with its ends if it is lopsided.
+    """Mean with half the width of its interval, or with both ends if the interval is asymmetric.
 
     >>> score_text({"mean": 0.951, "low": 0.93, "high": 0.97})
     '0.95 ± 0.02'
@@ -234,7 +234,7 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 
 
 def probability(p: float) -> str:
-    """Format a p-value as people write it.
+    """Format a p-value.
 
     >>> probability(0.0312), probability(0.00002)
     ('0.031', '< 0.001')
@@ -243,7 +243,7 @@ def probability(p: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """Return a p-value with its name, as a sentence has it.
+    """Format a p-value with its symbol, for use in a sentence.
 
     >>> p_text(0.0312), p_text(0.00002)
     ('p = 0.031', 'p < 0.001')
@@ -252,7 +252,7 @@ def p_text(p: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Format a number; what rounds to zero has no minus.
+    """Format a number, without a minus sign if it rounds to zero.
 
     >>> _number(-0.0004), _number(-0.02)
     ('0.000', '-0.020')

@@ -50,6 +50,7 @@ from taskloom.experiments.files import (
     PREDICTION_COLUMNS,
     PREDICTIONS,
     REPLIES,
+    REPLY_COLUMNS,
     SCHEMA,
     SCORES,
     STORE,
@@ -131,9 +132,32 @@ class RunSource(ABC):
         """
         return self.rows(run, REPLIES, columns)
 
+    def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
+        """A chat model's whole replies to some items of a split; None if the run has none."""
+        table = self.replies(run, REPLY_COLUMNS.names)
+        return None if table is None else replies_among(table, split, indices)
+
     def model(self, run: str) -> Path | None:
         """The folder of the trained model that a run kept; None if it kept none."""
         return None
+
+    def log_file(self, run: str) -> Path | None:
+        """The file with what a run printed; None if the run has no folder."""
+        return None
+
+    def finished_at(self, run: str) -> float:
+        """When a run was finished, in seconds of the system's clock: when its file was written."""
+        try:
+            return self.path.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def readable(self) -> tuple[list[str], dict[str, str]]:
+        """Digests of the runs whose scores can be read, and what is wrong with the others."""
+        return self.names(), {}
+
+    def __contains__(self, run: str) -> bool:
+        return run in self.names()
 
     def config_file(self, run: str) -> Path | None:
         """The file with the experiment of this run alone; None if the run has no folder."""
@@ -235,6 +259,13 @@ class RunSource(ABC):
                 table = table.add_column(place, field.name, repeated)
             parts.append(table.cast(wanted))
         return pa.concat_tables(parts).unify_dictionaries()
+
+
+def replies_among(table: pa.Table, split: str, indices: Sequence[int]) -> pa.Table:
+    """The rows of whole replies to some items of a split."""
+    wanted = pa.array(list(indices), pa.int64())
+    mine = pc.and_(pc.equal(table["split"], split), pc.is_in(table["index"], wanted))
+    return table.filter(mine)
 
 
 OWN_COLUMNS = (

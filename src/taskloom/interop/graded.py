@@ -6,6 +6,7 @@ come from anywhere: whatever they are, they get a score from 0 to 1 and a reason
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,7 +24,14 @@ from taskloom.core.errors import (
     nearest,
 )
 from taskloom.core.example import Example
-from taskloom.core.extraction import ANSWER_FORMAT, EXTRACT, Extraction, chat_prompt
+from taskloom.core.extraction import (
+    ANSWER_FORMAT,
+    EXTRACT,
+    LONGEST_REPLY,
+    Extraction,
+    chat_prompt,
+    without_thinking,
+)
 from taskloom.core.plan import Plan, Split
 from taskloom.core.scoring import Scorer, answer_or_none
 from taskloom.core.shards import to_examples
@@ -83,6 +91,34 @@ def grade(reply: object, example: Example, scorer: Scorer, extraction: Extractio
     return Grade(score, answer, reason)
 
 
+def keeps_form(reply: object) -> bool:
+    """True if a reply ends with the line that prompts ask for, thoughts apart.
+
+    >>> keeps_form("She took it there.\\nAnswer: kitchen")
+    True
+    >>> keeps_form("Answer: kitchen, I think.\\nOr the garden.")
+    False
+    """
+    if not isinstance(reply, str):
+        return False
+    lines = without_thinking(reply[-LONGEST_REPLY:]).strip().splitlines()
+    return bool(lines) and _ASKED_LINE.match(lines[-1]) is not None
+
+
+_ASKED_LINE = re.compile(r"\W{0,4}answer\W{0,4}:\W{0,9}\w", re.IGNORECASE)
+
+
+def brevity(reply: object, most: int) -> float:
+    """1 for a reply of at most so many characters, falling to 0 at twice as many.
+
+    >>> [brevity("x" * n, 100) for n in (80, 100, 150, 300)]
+    [1.0, 1.0, 0.5, 0.0]
+    """
+    if not isinstance(reply, str):
+        return 0.0
+    return min(1.0, max(0.0, 2 - len(reply) / most))
+
+
 @dataclass(frozen=True)
 class GradedSplit:
     """The examples of a split, and the grades of predictions for them.
@@ -134,7 +170,8 @@ class GradedSplit:
     def _rows(self, block: int) -> list[Example]:
         start, stop = block * BLOCK, min((block + 1) * BLOCK, self.size)
         if self.data is not None:
-            rows = to_examples(self.data.table(self.split).slice(start, stop - start))
+            # By the examples, which keep the table: a table of its own reads the split's files again.
+            rows = to_examples(self.data[self.split].table.slice(start, stop - start))
             return list(map(self.describer.described, rows) if self.describer else rows)
         return list(to_examples(table_of(self.plan, self.plan.split(self.split), start, stop)))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,14 +25,20 @@ from typing import Any, Literal
 import yaml
 
 from taskloom.core.descriptions import Describer
-from taskloom.core.errors import DataError, ParameterError, nearest
+from taskloom.core.errors import ParameterError, nearest
 from taskloom.core.example import Example
-from taskloom.core.extraction import EXTRACT, Extraction, chat_prompt, shown_answer
-from taskloom.core.files import atomic_folder, path_of
-from taskloom.data.dataset import MANIFEST, Dataset, load
+from taskloom.core.extraction import EXTRACT, chat_prompt, shown_answer
+from taskloom.core.files import path_of
+from taskloom.data.dataset import Dataset, load
 from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
-from taskloom.interop.templates import fill
+from taskloom.interop.templates import (
+    copy_dataset,
+    dataset_values,
+    export_folder,
+    fill,
+    made_dataset,
+)
 
 Variant = Literal["choice", "generation"]
 
@@ -92,19 +97,12 @@ def export_lm_eval(
             that were not trained to chat; others: the prompt of all bridges.
         variants: `choice`, `generation` or `both`. Datasets with many answers have no choice.
     """
-    Extraction.read(extract)
     if variants not in VARIANTS:
         raise ParameterError("as", f"is '{variants}'; {nearest(variants, VARIANTS)}")
-    if not (path_of(folder) / MANIFEST).is_file():
-        raise DataError(
-            f"{folder} is not a Taskloom dataset; make one with 'taskloom make RECIPE -o {folder}'"
-        )
-    data = load(path_of(folder))
-    _ = data.recipe  # the scorer is the recipe's, so its code must be known
+    data = made_dataset(folder)
+    shared = dataset_values(data, extract)
     name = f"taskloom_{_word(data.manifest['recipe']['name'])}"
     place = path_of(out) / name
-    if place.exists():
-        raise DataError(f"{place} exists already; remove it, or name another folder")
     choices = closed_answers(data)
     if variants == "choice" and not choices:
         raise ParameterError(
@@ -123,16 +121,12 @@ def export_lm_eval(
         files |= parts.files
         groups[group] = parts.tasks
         by_trait += parts.by_trait
-    with atomic_folder(place) as beside:
-        shutil.copytree(
-            path_of(folder),
-            beside / "data",
-            ignore=shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp"),
-        )
+    with export_folder(place) as beside:
+        copy_dataset(folder, beside / "data")
         for file, content in files.items():
             text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
             (beside / f"{file}.yaml").write_text(text, encoding="utf-8")
-        values = _template_values(data, name, choices, extract)
+        values = {**shared, **_template_values(data, name, choices, extract)}
         values["tasks"] = _listed(groups)
         for variant in written:
             # No suffix .yaml: the harness would take it for a task.
@@ -203,13 +197,7 @@ def _template_values(
     line = extract == LINE
     trained = any(data.role(s) == "train" and manifest["splits"][s]["n"] for s in data.splits)
     return {
-        "name": manifest["recipe"]["name"],
         "group": name,
-        "describe": manifest["recipe"].get("describe", ""),
-        "digest": data.digest,
-        "seed": manifest["seed"],
-        "scorer": manifest.get("scorer", ""),
-        "extract": json.dumps(extract),
         "choices": json.dumps(choices, ensure_ascii=False),
         "fewshot": "fewshot_split: train" if trained else "",
         # The harness fills in the braces; a JSON string is one of YAML, too.

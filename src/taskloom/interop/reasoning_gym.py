@@ -7,23 +7,38 @@ unchanged.
     for entry in data:
         score = data.score_answer(answer=model(entry["question"]), entry=entry)
 
-Nothing of the library is needed or imported.
+Nothing of the library is needed for that. With the library, `register` makes recipes datasets of its
+factory, for composites, and `create_dataset` and `get_score_answer_fn` here take its datasets as well.
+The other way round, `library_example` makes examples of its entries, for tasks of Taskloom.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import InitVar, dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field, make_dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
-from taskloom.core.errors import InputError, ParameterError, echo
+from taskloom.core.errors import InputError, ParameterError, echo, nearest
+from taskloom.core.example import Example
 from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.scoring import scorer
+from taskloom.core.seeding import Random
+from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
-__all__ = ["GymConfig", "GymDataset", "create_dataset"]
+__all__ = [
+    "GymConfig",
+    "GymDataset",
+    "create_dataset",
+    "get_score_answer_fn",
+    "library_example",
+    "library_score",
+    "register",
+]
 
 
 @dataclass
@@ -131,16 +146,18 @@ class GymDataset:
         return self.examples.grade(answer, example).score
 
 
-def create_dataset(name: str, **config: Any) -> GymDataset:
-    """Return the dataset of a recipe; the library's function of this name does the same for its own
-    datasets.
+def create_dataset(name: str, **config: Any) -> Any:
+    """Return the dataset of a recipe; a name of the library's own, such as `composite`, is passed on
+    to it if it is imported.
 
     Args:
         name: A recipe's name or file.
         config: The other attributes of `GymConfig`: `size`, `seed`, `split`, `changes` (or `set`),
             `described`, `extract`.
     """
-    _join_the_library()
+    factory = _join_the_library()
+    if factory is not None and name in factory.DATASETS:
+        return factory.create_dataset(name, **config)
     try:
         return GymDataset(GymConfig(name, **config))
     except TypeError as error:
@@ -149,10 +166,81 @@ def create_dataset(name: str, **config: Any) -> GymDataset:
         ) from error
 
 
-def _join_the_library() -> None:
-    """Let datasets count as the library's own where it is imported: `isinstance(data,
-    ProceduralDataset)` holds.
+def get_score_answer_fn(name: str) -> Callable[..., float]:
+    """The function that scores an answer for an entry of a recipe, or of the library's dataset."""
+    factory = _join_the_library()
+    if factory is not None and name in factory.DATASETS:
+        scored: Callable[..., float] = factory.get_score_answer_fn(name)
+        return scored
+    return GymDataset(GymConfig(name, size=1)).score_answer
+
+
+def register(*recipes: str) -> None:
+    """Make recipes datasets of the library's factory, under their names, for composites.
+
+    Args:
+        recipes: Names or files of recipes; those that are registered already are left alone.
+    """
+    need("reasoning-gym", "reasoning_gym.factory", "DATASETS", "register_dataset")
+    factory = _join_the_library()
+    for recipe in recipes:
+        if recipe in factory.DATASETS:
+            continue
+        GymDataset(GymConfig(recipe, size=1)).examples  # noqa: B018 - a wrong name is refused here
+        # The library builds a configuration from settings alone, so each recipe has a class.
+        config = make_dataclass("RecipeConfig", [("recipe", str, recipe)], bases=(GymConfig,))
+        factory.register_dataset(recipe, GymDataset, config)
+
+
+def library_example(rng: Random, name: str, **config: Any) -> Example:
+    """An entry of one of the library's datasets as an example, for a task of one's own:
+
+        @tl.task("my/legs", describe="Count the legs.", scorer=library_score)
+        def legs(rng: tl.Random, max_animals: int = tl.knob(6)) -> tl.Example:
+            return library_example(rng, "leg_counting", max_animals=max_animals)
+
+    Args:
+        rng: The generator of the task.
+        name: The library's name of the dataset.
+        config: The library's settings of it.
+    """
+    where = json.dumps({"name": name, "seed": rng.randrange(2**31), **config}, sort_keys=True)
+    entry = _dataset_of(where)[0]
+    if not isinstance(entry["answer"], str):
+        raise InputError(f"{name} of reasoning-gym has entries without an answer")
+    difficulty = entry["metadata"].get("difficulty") or {}
+    traits = {key: v for key, v in difficulty.items() if isinstance(v, int | float | str)}
+    return Example(entry["question"], entry["answer"], {**traits, ENTRY: where})
+
+
+ENTRY = "library_entry"
+"""The trait from which an entry of the library is generated again: it has more than an example."""
+
+
+@scorer("reasoning-gym", describe="score_answer of the dataset of reasoning-gym.")
+def library_score(prediction: str, example: Example) -> float:
+    """The library's own score of an answer."""
+    data = _dataset_of(str(example.traits[ENTRY]))
+    return float(data.score_answer(answer=prediction, entry=data[0]))
+
+
+@lru_cache(maxsize=4096)
+def _dataset_of(where: str) -> Any:
+    """The dataset of one entry that a text in `ENTRY` names."""
+    config = json.loads(where)
+    name = config.pop("name")
+    library = need("reasoning-gym", "reasoning_gym", "create_dataset")
+    known = need("reasoning-gym", "reasoning_gym.factory", "DATASETS").DATASETS
+    if name not in known:
+        raise ParameterError("name", f"is '{name}'; {nearest(name, known)}")
+    return library.create_dataset(name, size=1, **config)
+
+
+def _join_the_library() -> Any:
+    """Let datasets count as the library's own if it is imported, and return its factory or None:
+    `isinstance(data, ProceduralDataset)` holds.
     """
     library = sys.modules.get("reasoning_gym.dataset")
     if library is not None:
         library.ProceduralDataset.register(GymDataset)
+    return sys.modules.get("reasoning_gym.factory")

@@ -5,16 +5,29 @@ is the recipe's score.
 
     environment = load_environment(recipe="my-recipe.yaml", n=1000)
 
-The taskset is `taskloom-recipes` for the tool's own commands.
+The taskset is `taskloom-recipes` for the tool's own commands. `export_verifiers` writes a dataset as
+a package of its own, which can be pushed to a hub.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
+from taskloom import __version__
+from taskloom.core.errors import DataError
 from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
+from taskloom.core.files import path_of
 from taskloom.interop import need
+from taskloom.interop.templates import (
+    copy_dataset,
+    dataset_values,
+    export_folder,
+    fill,
+    made_dataset,
+)
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 TASKSET = "taskloom-recipes"
@@ -67,27 +80,61 @@ def load_taskset(
 
 
 def load_environment(
-    recipe: str, *, agent: Mapping[str, Any] | None = None, **settings: Any
+    recipe: str, *, agent: Mapping[str, Any] | None = None, ask: bool = False, **settings: Any
 ) -> Any:
-    """Return an environment with one agent that answers the examples of a recipe in one turn,
-    without tools.
+    """Return an environment with one agent that answers the examples of a recipe without tools.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
         agent: Settings of the agent, as verifiers' `AgentConfig` takes them; by default the
             tool-less harness on this machine.
+        ask: Hide the story: the agent asks for its sentences one by one, then answers.
         settings: The other arguments of `load_taskset`.
     """
-    vf = _check()
     taskset = load_taskset(recipe, **settings)
-    defaults = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}, "max_turns": 1}
-    config = vf.SingleAgentEnvConfig(taskset=taskset.config, agent={**defaults, **(agent or {})})
-    return vf.SingleAgentEnv(config)
+    from taskloom_recipes import RecipeEnv, RecipeEnvConfig
+
+    defaults = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
+    settings_of_agent = {**defaults, **(agent or {})}
+    return RecipeEnv(RecipeEnvConfig(taskset=taskset.config, agent=settings_of_agent, ask=ask))
+
+
+def export_verifiers(
+    folder: str | PathLike[str], out: str | PathLike[str], *, extract: str = EXTRACT
+) -> str:
+    """Write a dataset as an environment package, with the rows in it, and return its name.
+
+    Args:
+        folder: A dataset that Taskloom made.
+        out: The folder of the package; it must not exist. Its name is that of the environment.
+        extract: How answers are cut out of replies.
+    """
+    place = path_of(out)
+    name = re.sub(r"[^a-z0-9]+", "-", place.name.lower()).strip("-")
+    if not name[:1].isalpha():
+        raise DataError(f"{place.name} is the environment's name, so it must begin with a letter")
+    module = name.replace("-", "_")
+    data = made_dataset(folder)
+    values = {
+        **dataset_values(data, extract),
+        "name": name,
+        "module": module,
+        "taskset": "".join(word.capitalize() for word in name.split("-")),
+        "version": __version__,
+    }
+    with export_folder(place) as beside:
+        copy_dataset(folder, beside / module / "data")
+        for file in ("pyproject.toml", "README.md"):
+            (beside / file).write_text(fill(f"verifiers/{file}.txt", values), encoding="utf-8")
+        for file in ("__init__.py", "taskset.py"):
+            text = fill(f"verifiers/{file}.txt", values)
+            (beside / module / file).write_text(text, encoding="utf-8")
+    return name
 
 
 def _check() -> Any:
     names = (
-        "SingleAgentEnv",
+        "Env",
         "SingleAgentEnvConfig",
         "Task",
         "TaskData",

@@ -1,5 +1,5 @@
-"""Baselines, as ordinary learners: what can be had without understanding, and the suite's own
-solver as the upper bound.
+"""Baselines as ordinary learners: what can be achieved without understanding, and the suite's own
+solver as an upper bound.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ MEMORY = "memory.json"
 
 
 class _Remembering:
-    """Base class of fitted baselines: no curve, no states, a memory of plain values."""
+    """Base class of fitted baselines, which have no learning curve, no states, and a memory of
+    plain values.
+    """
 
     curve: tuple[Point, ...] = ()
 
@@ -52,7 +54,7 @@ class _Remembering:
         self.memory = memory
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Refuse: a baseline has no states to show."""
+        """Raise an error: a baseline has no states."""
         raise LearnerError(
             f"the baseline '{self.learner.name}' has no states to represent inputs by"
         )
@@ -80,7 +82,7 @@ def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-    """Return the log-probabilities of a model that is sure of its answer."""
+    """Log-probabilities of a model that is certain of its answer."""
     check_candidates(answers, candidates)
     return [
         [0.0 if c == a else -math.inf for c in row]
@@ -89,7 +91,7 @@ def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> lis
 
 
 class FittedMajority(_Remembering):
-    """Says the most frequent answer, whatever the input."""
+    """Gives the most frequent answer to every input."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the same answer for every input."""
@@ -98,7 +100,7 @@ class FittedMajority(_Remembering):
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return relative frequencies in training."""
+        """Relative frequencies in training."""
         check_candidates(texts(inputs), candidates)
         total = sum(self.memory.values())
         return [
@@ -125,8 +127,8 @@ def load_majority(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class Majority(WithoutSteps[FittedMajority]):
-    """Says the answer that is acceptable most often in training; ties go to the one that comes
-    first there.
+    """Gives the answer that is acceptable most often in training. Ties go to the one that occurs
+    first.
     """
 
     name: ClassVar[str] = "majority"
@@ -143,18 +145,18 @@ class Majority(WithoutSteps[FittedMajority]):
         for acceptable in targets:
             counted.update(dict.fromkeys(acceptable, 1))  # each answer once, in order
         if not counted:
-            columns(train)  # it says that the split is empty
+            columns(train)  # raises the error about an empty split
         return FittedMajority(self, dict(counted.most_common()))
 
 
 def _features(text: str) -> Counter[str]:
-    """Return words and pairs of neighbours, so that order counts a little."""
+    """Words and pairs of neighbouring words, so that word order matters a little."""
     words = text.split()
     return Counter(words) + Counter(f"{a} {b}" for a, b in itertools.pairwise(words))
 
 
 class FittedNearest(_Remembering):
-    """Says the answer of the most similar training input."""
+    """Gives the answer of the most similar training input."""
 
     @cached_property
     def _index(
@@ -213,7 +215,7 @@ def load_nearest(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class Nearest(WithoutSteps[FittedNearest]):
-    """Similarity is the overlap of words and neighbouring pairs."""
+    """Nearest neighbour by overlap of words and pairs of neighbouring words."""
 
     name: ClassVar[str] = "nearest-neighbour"
 
@@ -236,7 +238,7 @@ class FittedBag(_Remembering):
             for word, times in Counter(text.split()).items():
                 if word in column:
                     scores[row] += times * weights[:, column[word]]
-        # Log-softmax; the largest score is taken away first, so that exp does not overflow.
+        # Log-softmax. The largest score is subtracted first, so that exp does not overflow.
         shifted = scores - scores.max(1, keepdims=True)
         logprobs: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
         return logprobs
@@ -277,8 +279,8 @@ class BagOfWords(WithoutSteps[FittedBag]):
 
     Attributes:
         strength: Inverse strength of the L2 penalty, as in scikit-learn.
-        most: Training examples that are used; more change a linear model over few words little and
-            cost much.
+        most: Maximum training examples to use. More would hardly change a linear model over few
+            words, and take long.
     """
 
     strength: float = 1.0
@@ -292,7 +294,7 @@ class BagOfWords(WithoutSteps[FittedBag]):
             raise LearnerError(f"{self.name}: strength is {self.strength}; it must be above 0")
 
     def learn(self, train: Pairs, seed: int) -> FittedBag:
-        """Fit by scikit-learn; afterwards it is not needed."""
+        """Fit with scikit-learn, which is not needed afterwards."""
         try:
             from sklearn.feature_extraction.text import CountVectorizer
             from sklearn.linear_model import LogisticRegression
@@ -308,7 +310,7 @@ class BagOfWords(WithoutSteps[FittedBag]):
         counts = counter.fit_transform(inputs)
         classes = sorted(set(targets))
         words = [str(w) for w in counter.get_feature_names_out()]
-        if len(classes) == 1:  # nothing to separate; scikit-learn would refuse
+        if len(classes) == 1:  # nothing to separate, which scikit-learn would refuse
             nothing = {"weights": [[0.0] * len(words)], "bias": [0.0]}
             return FittedBag(self, {"words": words, "classes": classes, **nothing})
         model = LogisticRegression(C=self.strength, max_iter=1000).fit(counts, targets)
@@ -325,7 +327,7 @@ class BagOfWords(WithoutSteps[FittedBag]):
 
 
 class FittedSolver(_Remembering):
-    """Asks the suite."""
+    """Asks the suite's solver."""
 
     @cached_property
     def _plan(self) -> Plan:
@@ -345,7 +347,7 @@ class FittedSolver(_Remembering):
         return plan
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Return the official answer; an empty one where the solver finds none."""
+        """Return the official answer, or an empty one if the solver finds none."""
         ask = self._plan.answer
         assert ask is not None
         answers = []
@@ -369,8 +371,8 @@ def load_solver(folder: Path) -> Fitted:
 
 
 CHECKED = 100
-"""Number of training examples that a solver must answer correctly before it is used: a wrong world
-shows at once.
+"""Number of training examples that a solver must answer correctly before it is used, which reveals
+a wrong world.
 """
 
 
@@ -379,13 +381,13 @@ shows at once.
 )
 @dataclass(frozen=True)
 class Solver(WithoutSteps[FittedSolver]):
-    """Answers by the rules; learns nothing.
+    """Answers by the suite's rules, without learning.
 
     Attributes:
-        recipe: Whose solver answers. Empty: the recipe, with its seed, that made the training
-            split; where that is not a split of a dataset, the task that the examples name.
+        recipe: Recipe whose solver answers. Empty: the recipe and seed of the training split or, if
+            that is not a split of a dataset, the task that the examples name.
         set: Overrides of the recipe, as `taskloom.make` takes them.
-        seed: Of the recipe's world, where it depends on one.
+        seed: Seed of the recipe's world, if the world depends on one.
     """
 
     recipe: str = ""
@@ -395,7 +397,7 @@ class Solver(WithoutSteps[FittedSolver]):
     name: ClassVar[str] = "solver"
 
     def learn(self, train: Pairs, seed: int) -> FittedSolver:
-        """Find the solver, and see that the training examples follow its rules."""
+        """Find the solver, and check that the training examples follow its rules."""
         check_split(train, "train")
         items = train if hasattr(train, "table") else list(train)
         recipe, memory = self.recipe, {}

@@ -1,13 +1,13 @@
 """Learners as users write them: settings (a YAML block, a mapping or flags), presets, and
-`tl.learner` for a learner of one's own in any Python file.
+`tl.learner` for your own learner in any Python file.
 
 `preset: NAME` in a learner's block stands for settings under one name, such as those of a published
-model. Settings next to it override the preset's, and runs record the settings, not the name. Presets
-come from a `presets.toml` in a folder of `taskloom.papers` or of a package that an entry point names,
-or from `register_preset` in such a package.
+model. Settings next to it override the preset's, and runs record the settings, not the name.
+Presets come from a `presets.toml` in a folder of `taskloom.papers` or of a package that an entry
+point names, or from `register_preset` in such a package.
 
-The only module of the learners that needs pydantic, and only to read a block; a GPU machine may do
-without it.
+This is the only module of the learners that needs pydantic, and only to read a block, so that a GPU
+machine can do without it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from taskloom.learners.interface import (
 )
 
 FILE = "presets.toml"
-"""Name of a file of presets. TOML, because the standard library reads it: a machine with a GPU may
-have torch and little else.
+"""File name of presets. TOML, because the standard library reads it: a GPU machine may have torch
+and little else.
 """
 
 
@@ -55,7 +55,9 @@ class Preset:
 
 
 class PresetRegistry(Registry[Preset]):
-    """Presets by name; those of a package are in files, so that finding one imports no study."""
+    """Presets by name. Those of a package are in files, so that finding one does not import the
+    package.
+    """
 
     def __init__(self) -> None:
         super().__init__("preset")
@@ -72,7 +74,9 @@ class PresetRegistry(Registry[Preset]):
                 self._known_files.add(file)
 
     def _read(self, path: Path, origin: str) -> None:
-        """Register the presets of a file; one that `extends` another changes some settings of it."""
+        """Register the presets of a file. A preset with `extends` changes some settings of another
+        one.
+        """
         for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
             describe = table.pop("describe")
             extended = table.pop("extends", None)
@@ -138,7 +142,7 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
     data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
         raise LearnerError(
-            f"{where}: say which learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}"
+            f"{where}: name a learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}"
         )
     entry = find_learner(str(data.pop("learner")))
     if data.get("preset") is not None:
@@ -172,19 +176,19 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
 
 
 SAMPLE = (40, 8)
-"""Numbers of words and answers for which a network's size is stated: those of CTL++."""
+"""Numbers of words and answers for which the size of a network is stated: those of CTL++."""
 
 
 def size(name: str) -> int | None:
     """Number of trainable parameters of a classifier for 40 words and 8 answers. None for other
     learners, or without torch.
 
-    The words come in sentences of eight, which matters to networks that have weights for the
-    positions in a sentence.
+    The words come in sentences of eight, which matters to networks with weights for positions in a
+    sentence.
     """
     learner: Any = find_learner(name)()
     if not hasattr(learner, "network_for") or not type(learner).__module__.startswith("taskloom."):
-        return None  # a person's module may be slow to build, or want other numbers of words
+        return None  # a user's module may be slow to build, or need other numbers of words
     try:
         from taskloom.learners.scratch.nets.ops import count
     except ImportError:
@@ -249,7 +253,7 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
 def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-    # Only pydantic reads this attribute; it makes a misspelt key inside a block an error as well.
+    # Only pydantic reads this attribute. It makes a misspelt key inside a block an error as well.
     settings.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     adapter: TypeAdapter[Any] = TypeAdapter(settings)
     try:
@@ -282,16 +286,15 @@ def learner(
     ids [batch, time] and lengths [batch] and returns logits [batch, answers]. All settings of
     training (`steps`, `batch`, `rate`, …), checkpoints, curves and saving come with it.
 
-    A frozen dataclass with `fit` is any other way to learn; see `taskloom.learners.Learner`.
+    A frozen dataclass with `fit` can learn in any other way; see `taskloom.learners.Learner`.
 
     Args:
-        name: What experiments and commands call it, e.g. `mine/gru`.
+        name: Name in experiments and commands, e.g. `mine/gru`.
         describe: One line for `taskloom list learners`.
-        load: For a dataclass with `fit`: from a folder to what was saved there.
-        version: Raised whenever the same settings and seed would learn something else. The code of
-            the file is part of a run's digest by itself.
-        **defaults: Settings, also of training, that differ from their defaults: `steps=2000,
-            rate=1e-3`.
+        load: For a dataclass with `fit`: function that loads the fitted learner from a folder.
+        version: Increase it when the same settings and seed would learn something else. The code of
+            the file is part of a run's digest in any case.
+        **defaults: New defaults of settings, including those of training: `steps=2000, rate=1e-3`.
     """
     if is_python(name) or "::" in name:
         raise LearnerError(f"a learner's name is a word or a path such as 'mine/gru', not '{name}'")

@@ -4,8 +4,8 @@ A learner adapts a model to a training split. The result is a `Fitted`: it answe
 log-probabilities of candidate answers and states, and is saved and loaded without pickle. Nothing
 here imports torch, so that listing learners is cheap.
 
-The data that learners take are examples, columns or texts in any accepted form; what a caller passes
-is checked here.
+Learners take examples, columns or texts in any accepted form. Arguments of callers are checked
+here.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Pairs(Protocol):
 
 
 class LearnerError(TaskloomError):
-    """A learner that cannot be built, trained or loaded as asked."""
+    """Raised if a learner cannot be built, trained or loaded as requested."""
 
 
 class TrainingError(LearnerError):
-    """A training run that had to stop; its checkpoint stays and the run can be resumed."""
+    """Raised if training had to stop. The checkpoint is kept and the run can be resumed."""
 
 
 class Paused(TrainingError):  # noqa: N818 - not an error: the time that was granted is over
-    """The time granted to a run is over; the same call resumes it."""
+    """Raised when the time limit of a run is reached. Repeating the call resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Point:
     """One measurement of a learning curve.
 
     Attributes:
-        step: After how many training steps.
-        split: What was measured; `train` is the mean over the training batches since the point
-            before.
-        score: The share of right answers.
+        step: Number of training steps so far.
+        split: Split that was measured; `train` is the mean over the training batches since the
+            previous point.
+        score: Share of right answers.
         loss: Mean cross entropy in nats.
     """
 
@@ -92,7 +92,7 @@ _answers: ContextVar[Answered | None] = ContextVar("answers", default=None)
 
 @contextmanager
 def watched(steps: Report, answers: Answered) -> Iterator[None]:
-    """Report the training steps and answers of everything that is called in the block.
+    """Report the training steps and answers of every call inside the block.
 
     For callers that do not call `fit` and `answer` themselves, such as the worker of an experiment.
     """
@@ -126,7 +126,7 @@ _notes: ContextVar[Note | None] = ContextVar("notes", default=None)
 
 @contextmanager
 def noted(report: Note) -> Iterator[None]:
-    """Report the notes of everything that is called in the block."""
+    """Report the notes of every call inside the block."""
     token = _notes.set(report)
     try:
         yield
@@ -135,10 +135,10 @@ def noted(report: Note) -> Iterator[None]:
 
 
 def noting() -> Note:
-    """The function that reports notes.
+    """Return the function that reports notes.
 
-    Call it in the thread that runs the learner and pass its result on: other threads do not inherit
-    the context. Each note is also printed on standard error, which is the log of a run.
+    Call it in the thread that runs the learner and pass its result on, because other threads do not
+    inherit the context. Each note is also printed on standard error, which is the log of a run.
     """
     report = _notes.get()
 
@@ -152,11 +152,11 @@ def noting() -> Note:
 
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that has learned."""
+    """A trained model."""
 
     @property
     def curve(self) -> Sequence[Point]:
-        """The learning curve, empty for what does not learn in steps."""
+        """Learning curve; empty for learners that do not train in steps."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input."""
@@ -190,28 +190,27 @@ class Learner(Protocol):
 
         Args:
             train: The training split.
-            evaluate: Splits whose scores the learning curve shows. Only the one called `dev` may
-                decide anything.
-            seed: Of the initial weights and of dropout.
-            folder: Where checkpoints go; a run that is found there is resumed.
-            progress: Called now and then.
+            evaluate: Splits of the learning curve. Only the one called `dev` may affect training.
+            seed: Seed of the initial weights and of dropout.
+            folder: Folder of checkpoints; a run found there is resumed.
+            progress: Called regularly with the progress.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A learner as the registry knows it.
+    """A learner in the registry.
 
     Attributes:
-        name: What recipes and commands call it.
+        name: Name in experiments and commands.
         describe: One line for `taskloom list learners`.
-        settings: The dataclass of its settings, whose instances are learners.
-        load: From a folder to a fitted learner.
+        settings: Dataclass of its settings, whose instances are learners.
+        load: Loads a fitted learner from a folder.
         defaults: Settings under this name that differ from the dataclass's.
-        version: Raised whenever the same settings and seed would learn something else; part of
-            every run's digest.
-        code: The digest of the file that defines it, part of every run's digest; empty for the
-            learners of this package, whose versions stand for their code.
+        version: Increased when the same settings and seed would learn something else; part of every
+            run's digest.
+        code: Digest of the file that defines it, which is part of every run's digest; empty for
+            learners of this package, which have versions instead.
     """
 
     name: str
@@ -223,8 +222,8 @@ class Entry:
     code: str = ""
 
     def __call__(self, **settings: Any) -> Learner:
-        """Build the learner; values are taken as they are (`taskloom.learners.config.read` checks a
-        file's).
+        """Build the learner without checking values, which `taskloom.learners.config.read` does for
+        files.
         """
         learner: Learner = self.settings(**{**self.defaults, **settings})
         return learner
@@ -255,8 +254,8 @@ F = TypeVar("F", bound=Fitted)
 
 
 class WithoutSteps(Generic[F]):
-    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress
-    to report.
+    """Base class of learners that do not train in steps: no learning curve, no resuming, no
+    progress.
     """
 
     def fit(
@@ -338,18 +337,18 @@ def _not_loaded(name: str) -> Callable[[Path], Fitted]:
 
 
 def later_setting(default: Any) -> Any:
-    """Declare a setting that was added later, with the default under which the learner behaves as
-    before.
+    """Declare a setting that was added later, with the default that preserves the earlier
+    behaviour.
 
-    Left at its default the setting is not part of a run's digest, so older runs and checkpoints
-    stay what they are.
+    If left at its default, the setting is not part of a run's digest, so that the digests of older
+    runs and checkpoints do not change.
     """
     return field(default=default, metadata={LATER: True})
 
 
 ASIDE = "aside"
-"""Marks a setting that no answer depends on, such as a price: `field(metadata={ASIDE: True})`. It is
-not part of a run's digest.
+"""Marks a setting that does not affect answers, such as a price: `field(metadata={ASIDE: True})`.
+It is not part of a run's digest.
 """
 
 
@@ -377,7 +376,7 @@ MAY_BE_ZERO = frozenset({"shots", "filters", "layers_answering", "longest_input"
 
 
 def check_settings(settings: Any) -> None:
-    """Refuse sizes below 1, dropout rates outside 0..1, and infinite or NaN values among a
+    """Raise an error for sizes below 1, dropout rates outside 0..1, and infinite or NaN values in a
     learner's settings.
     """
     for one in fields(settings):
@@ -405,7 +404,7 @@ def examples(data: Pairs, split: str = "train") -> list[Example]:
 
 
 def check_split(data: Any, split: str) -> None:
-    """Refuse a whole dataset, and anything that is not data."""
+    """Raise an error for a whole dataset, or for anything that is not data."""
     if isinstance(data, Mapping) or hasattr(data, "splits"):
         raise LearnerError(
             f"the split '{split}' is a whole dataset; give one of its splits, e.g. data['{split}']"
@@ -446,9 +445,7 @@ def _check_texts(texts: Iterable[Any], where: str) -> None:
 
 
 def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
-    """Return inputs as a list; a bare text, which would otherwise be read letter by letter, is
-    refused.
-    """
+    """Return inputs as a list. A single text is refused, because it would be read letter by letter."""
     if isinstance(inputs, str):
         raise InputError(
             f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g."
@@ -468,8 +465,8 @@ def _empty(split: str) -> LearnerError:
 
 
 def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
-    """Return inputs and official targets only, read from the split's table if it has one, which is
-    fast for large splits.
+    """Inputs and official targets only, read from the split's table if it has one, which is fast
+    for large splits.
     """
     check_split(data, split)
     table: Any = getattr(data, "table", None)
@@ -484,7 +481,7 @@ def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
 
 
 def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> None:
-    """Refuse candidates that are not one list of texts for each input."""
+    """Raise an error unless there is a list of candidate texts for each input."""
     if len(inputs) != len(candidates):
         raise InputError(
             f"there are {len(inputs)} inputs and candidates for {len(candidates)}; give each input"
@@ -495,6 +492,6 @@ def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]])
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse seeds that random generators do not accept."""
+    """Raise an error for seeds that random generators do not accept."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
         raise LearnerError(f"the seed is {seed!r}; it must be a whole number of at most 64 bits")

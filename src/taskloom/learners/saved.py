@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CARD = "learner.json"
-"""Name of the file that states which learner a folder holds, with its settings."""
+"""Name of the file with the learner and settings of a folder."""
 
 
 @contextlib.contextmanager
@@ -45,10 +45,9 @@ def saving(
     So a folder never has the card of one learner and the weights of another.
 
     Args:
-        folder: Where the learner will be.
+        folder: Folder of the learner.
         learner: Its settings.
-        curve: Its learning curve.
-        more: What else its card says.
+        curve: Its learning curve. more: Further entries of its card.
     """
     folder = Path(folder)
     card = {
@@ -70,7 +69,7 @@ def saving(
 
 @contextlib.contextmanager
 def disk_faults() -> Iterator[None]:
-    """Raise an OSError, as for a full disk, in place of safetensors' own error."""
+    """Raise an OSError, as for a full disk, instead of safetensors' own error."""
     from safetensors import SafetensorError
 
     try:
@@ -88,7 +87,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read what `write_tensors` wrote."""
+    """Read weights written by `write_tensors`."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -138,12 +137,12 @@ def read_curve(card: Mapping[str, Any]) -> tuple[Point, ...]:
 
 
 def load(folder: Path | str, learner: str | None = None) -> Fitted:
-    """Load a fitted learner from the folder that it was saved in.
+    """Load a fitted learner from its folder.
 
     Args:
-        folder: Where it is.
-        learner: For a learner from a file: `mine.py` or `mine.py::NAME`. A folder never names code
-            to be run.
+        folder: The folder.
+        learner: For a learner from a file: `mine.py` or `mine.py::NAME`. Code named in a folder is
+            never run.
     """
     folder = path_of(folder)
     name = str(read_card(folder)["learner"])
@@ -170,13 +169,12 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
 )
 @dataclass(frozen=True)
 class SavedModel(WithoutSteps[Fitted]):
-    """A learner that was fitted and saved before, for recipes that it was not trained on. It learns
-    nothing more.
+    """A saved learner, for recipes that it was not trained on. It is not trained further.
 
     Attributes:
-        folder: Where it was saved.
-        content: A digest of what the folder holds, for experiments that must not take another
-            learner's runs for its own.
+        folder: Folder of the saved learner.
+        content: Digest of the folder's content, so that experiments do not confuse it with another
+            learner.
     """
 
     folder: str = ""

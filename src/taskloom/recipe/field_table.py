@@ -1,6 +1,4 @@
-"""The fields of a recipe for people and editors: a row each with kind, default and meaning, and a
-JSON schema.
-"""
+"""Tables of recipe fields with kind, default and meaning, and JSON schemas for editors."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from pydantic_core import core_schema, to_jsonable_python
 from taskloom.recipe.fields import Described, Fields, walk
 
 SHOWN = 60
-"""Characters of a default that are shown."""
+"""Maximum characters of a default that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +24,10 @@ class FieldRow:
     """A field of a recipe.
 
     Attributes:
-        name: Dotted; `*` stands for the members of a list or a mapping.
-        kind: `world`, `draw` or `presentation`: what a change of it changes.
-        default: As a recipe would write it; None where there is none, or where the field is
-            required.
-        required: Whether a recipe must give it.
+        name: Dotted name, with `*` for the members of a list or mapping.
+        kind: `world`, `draw` or `presentation`: what changing the field affects.
+        default: Default as written in a recipe. None if there is none or the field is required.
+        required: True if a recipe must set it.
         meaning: One sentence.
     """
 
@@ -42,7 +39,7 @@ class FieldRow:
 
     @property
     def shown_default(self) -> str:
-        """The default as text, cut if it is long."""
+        """Default as text, cut if it is long."""
         if self.required:
             return "required"
         if self.default in ({}, [], "", None):
@@ -56,7 +53,7 @@ class FieldRow:
 
 
 def field_rows(model: type[BaseModel]) -> list[FieldRow]:
-    """Return a row for every field of a suite's or task's model, groups of fields entered."""
+    """One row for every field of a suite's or task's model, including the fields of nested groups."""
     return [
         FieldRow(
             path,
@@ -74,8 +71,8 @@ def _default(field: FieldInfo) -> Any:
 
 
 def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """Meaning of a field: its description, its line in the docstring of its model, or that
-    docstring's first sentence.
+    """Meaning of a field: its description, its line in the docstring of its model, or the first
+    sentence of that docstring.
     """
     if field.description:
         return field.description
@@ -87,8 +84,8 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 
 
 def _docstring(model: type[BaseModel], field: str) -> str:
-    """Return the docstring of a model or of its nearest base that has the field as well; empty
-    where none of them has one.
+    """Docstring of a model, or of its nearest base that also has the field. Empty if none of them
+    has one.
     """
     owners = (kind for kind in model.__mro__ if field in getattr(kind, "model_fields", ()))
     return next(
@@ -97,8 +94,8 @@ def _docstring(model: type[BaseModel], field: str) -> str:
 
 
 class _RecipeSchema(GenerateJsonSchema):
-    """Schemas that accept what a validator reads before pydantic does: short forms, which the
-    field's type does not tell.
+    """Schema generator that also accepts the short forms that validators convert before pydantic
+    checks types.
     """
 
     def function_before_schema(
@@ -117,17 +114,17 @@ class _RecipeSchema(GenerateJsonSchema):
 
     def _lenient(self, schema: Any, strict: dict[str, Any]) -> dict[str, Any]:
         name = getattr(schema["function"]["function"], "__name__", "")
-        # The last alternative accepts everything; editors still complete by the first.
+        # The last alternative accepts everything. Editors still complete from the first one.
         return strict if name == Fields._numbers_are_numbers.__name__ else {"anyOf": [strict, {}]}
 
 
 def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of recipe files, with which editors complete and check them.
+    """JSON schema of recipe files, which editors use for completion and checks.
 
     Args:
         kind: `suite` or `task`.
-        name: Of the suite or task.
-        model: The model of its fields.
+        name: Name of the suite or task.
+        model: Model of its fields.
     """
     schema = model.model_json_schema(schema_generator=_RecipeSchema)
     described = Described.model_json_schema()
@@ -154,7 +151,7 @@ def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any
     for row in field_rows(model):
         if row.name in properties and "." not in row.name:
             properties[row.name].setdefault("description", row.meaning)
-    # A recipe that extends another one need not say again what is required.
+    # A recipe that extends another one need not repeat required fields.
     schema.pop("required", None)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,9 +1,9 @@
 """Building blocks of recipe fields: the base model of suites' fields, sizes, ranges, `described`
 and `parts`.
 
-Every field says what it is about (its kind): the world, the draw of a split, or the presentation of
-an item. Random streams depend on the world fields alone, so that a change of the presentation shows
-the same items in another form.
+Every field has a kind: it defines the world, the draw of a split, or the presentation of an item.
+Random streams depend only on world fields, so changing the presentation gives the same items in
+another form.
 """
 
 from __future__ import annotations
@@ -53,43 +53,41 @@ _NUMBERS = (int, float, int | None, float | None)
 M = TypeVar("M", bound=BaseModel)
 
 Kind = Literal["world", "draw", "presentation"]
-"""What a field is about: what is true, which items a split has, or how an item is written."""
+"""Kind of a field: what is true, which items a split has, or how an item is written."""
 
 
 Paths = Literal["all", "marked"]
-"""Which texts of a field are paths of files: all of them, or those with a dot, a slash or `~`,
-others being names.
+"""Texts of a field that are paths of files: all of them, or only those with a dot, a slash or `~`.
+The others are names.
 """
 
 
 def world(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that says what is true; a change of it changes every item. Arguments are
-    pydantic's `Field`'s.
+    """Declare a field that defines what is true. Changing it changes every item. Takes the
+    arguments of pydantic's `Field`.
     """
     return declare("world", default, **arguments)
 
 
 def draw(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that says which items a split has; it moves no item of a split that it does
-    not name.
-    """
+    """Declare a field that selects the items of a split. Changing it affects no other split."""
     return declare("draw", default, **arguments)
 
 
 def presentation(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that says how an item is written; the items stay the same."""
+    """Declare a field that defines how items are written. Changing it keeps the items."""
     return declare("presentation", default, **arguments)
 
 
 def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **arguments: Any) -> Any:
-    """Declare a field of a kind that is known only at run time, such as a knob of a task.
+    """Declare a field whose kind is known only at run time, such as a knob of a task.
 
     Args:
-        kind: What the field is about.
+        kind: Kind of the field.
         default: Its default.
-        paths: Given where its texts are paths: `all` of them, or those that are `marked` by a dot,
-            a slash or `~`, among names.
-        arguments: Of pydantic's `Field`.
+        paths: Which of its texts are paths: `all`, or those `marked` by a dot, a slash or `~`.
+            Default: none.
+        arguments: Arguments of pydantic's `Field`.
     """
     extra: Any = {"kind": kind, **({"paths": paths} if paths else {})}
     if "default_factory" in arguments:
@@ -98,33 +96,33 @@ def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **argume
 
 
 def split_key(key: Key, split: str, own: Mapping[str, Any] | None = None) -> Key:
-    """Return the key of a split's stream: it depends on the world, the seed, the split's name and
-    its own draw fields.
+    """Return the key of a split's stream, which depends on the world, the seed, the split's name
+    and the split's own draw fields.
 
     Args:
-        key: What a suite's `weave` is given: the world fields and the seed.
+        key: The key passed to a suite's `weave`, made from the world fields and the seed.
         split: The split's name.
-        own: Draw fields of this split that change the distribution of its items. Never its size: a
-            smaller split is a prefix.
+        own: Draw fields of this split that change the distribution of its items. Never include its
+            size, so that a smaller split is a prefix of a larger one.
     """
     return key.child("split", split, json_digest(own)) if own else key.child("split", split)
 
 
 class Fields(BaseModel):
-    """What every suite's recipe fields derive from: unknown keys are errors, values are never
-    silently changed.
+    """Base class of all suites' recipe fields. Unknown keys are errors, and values are never
+    converted silently.
     """
 
     foremost: ClassVar[tuple[str, ...]] = ()
-    """The fields that a form shows first; it folds the others away while they have their default."""
+    """Fields that a form shows first. The others stay folded while they have their defaults."""
 
-    # Built when first used: most commands read the recipes of one suite, and import several.
+    # Built on first use: most commands read recipes of one suite but import several.
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
     def _numbers_are_numbers(cls, given: Any) -> Any:
-        """Refuse true and false for numbers, which pydantic takes for 1 and 0."""
+        """Reject booleans for numbers, which pydantic would take for 1 and 0."""
         for name, value in given.items() if isinstance(given, dict) else ():
             field = cls.model_fields.get(name)
             if isinstance(value, bool) and field is not None and field.annotation in _NUMBERS:
@@ -140,19 +138,19 @@ class Fields(BaseModel):
     _files: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def place_files(self, files: Mapping[str, str]) -> None:
-        """Say where files are that these fields name; no part of a digest, for the same files may
-        lie elsewhere.
+        """Set where the files named by these fields are located. Not part of any digest, because
+        the same files may be elsewhere.
         """
         self._files.update(files)
 
     def find_file(self, text: str) -> Path:
-        """Return the path that a text of a field stands for: as placed, or seen from the working
-        folder, `~` expanded.
+        """Resolve a path named by a field: its place if one was set, otherwise relative to the
+        working folder, with `~` expanded.
         """
         return path_of(self._files.get(text, text))
 
     def file_names(self) -> list[str]:
-        """Return the texts of the fields that are declared as paths."""
+        """Texts of the fields that are declared as paths."""
         names: list[str] = []
         for name, field in type(self).model_fields.items():
             extra = field.json_schema_extra
@@ -168,26 +166,24 @@ class Fields(BaseModel):
 
     @classmethod
     def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:
-        """Return the kind of every field by its dotted name; a field of a group has the group's
-        kind unless it declares its own.
+        """Kind of every field by its dotted name. A nested field has its group's kind unless it
+        declares its own.
 
         Args:
-            members: Also the fields of groups inside lists and mappings, as `groups.*.events`.
+            members: Include the fields of groups inside lists and mappings, as `groups.*.events`.
         """
         return {path: kind for path, _, _, kind in walk(cls, members=members) if kind is not None}
 
     def key_fields(self) -> dict[str, Any]:
-        """Return the fields that random streams are keyed by: those of the world; all, where a
-        suite declares no kinds.
+        """Fields that determine the random streams: the world fields, or all fields if a suite
+        declares no kinds.
         """
         values = self.model_dump(mode="json")
         kinds = self.field_kinds()
         return _world_part(values, kinds) if kinds else values
 
     def plainly(self) -> Self:
-        """Return these fields with those of presentation at their defaults: the same items, as they
-        are written by default.
-        """
+        """These fields with presentation at its defaults: the same items in their default form."""
         return _plainly(self, None)
 
 
@@ -209,7 +205,7 @@ def _plainly(model: M, within: Any) -> M:
 
 
 def is_marked(text: str) -> bool:
-    """True if a text is written as a path rather than as a name.
+    """True if a text looks like a path rather than a name.
 
     >>> is_marked("./castles"), is_marked("castles.yaml"), is_marked("castles")
     (True, True, False)
@@ -218,7 +214,7 @@ def is_marked(text: str) -> bool:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a value, of a list or of the values of a mapping."""
+    """Yield the texts in a value, a list or the values of a mapping."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -230,18 +226,17 @@ def texts(value: Any) -> Iterator[str]:
 
 
 Place = tuple[str, type[BaseModel], FieldInfo, Kind | None]
-"""A field: its dotted name, the model that has it, what pydantic knows of it, and its kind where
-one is declared.
+"""A field: its dotted name, the model that has it, pydantic's information about it, and its
+declared kind, if any.
 """
 
 
 def walk(model: type[BaseModel], *, members: bool) -> Iterator[Place]:
-    """Yield all fields of a model and of the groups in it.
+    """Yield all fields of a model and of its nested groups.
 
     Args:
         model: The model of a suite's fields.
-        members: Also enter groups inside lists and mappings, each kind of group where it comes
-            first.
+        members: Include groups inside lists and mappings, each model once.
     """
     return _walk(model, members, "", None, {model})
 
@@ -275,7 +270,7 @@ def _walk(
 
 
 def models_in(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
-    """Yield the models that a field may hold, and whether they stand inside a list or a mapping."""
+    """Yield the models that a field may hold, each with True if it is inside a list or mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, inside
         return
@@ -287,7 +282,7 @@ def models_in(annotation: Any, inside: bool = False) -> Iterator[tuple[type[Base
 def _world_part(
     values: Mapping[str, Any], kinds: Mapping[str, Kind], prefix: str = ""
 ) -> dict[str, Any]:
-    """Return the values of world fields, groups of fields entered."""
+    """Values of world fields, including those in nested groups."""
     part: dict[str, Any] = {}
     for name, value in values.items():
         path = prefix + name
@@ -303,12 +298,12 @@ def _world_part(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choices:
-    """Metadata of a field that holds names, or names with weights: the names that there are.
+    """Metadata of a field that holds names, or names with weights: the possible names.
 
-    Forms offer them. What is refused is decided by the field itself.
+    Forms list them. Validation is up to the field itself.
 
     Attributes:
-        names: Each name with what it means, in few words; empty if it explains itself.
+        names: Each name with a short explanation, or an empty text if the name explains itself.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -321,7 +316,9 @@ class Size(Fields):
 
 
 class Described(Fields):
-    """Inputs that begin with the description of their task: `described: true`, or how."""
+    """Inputs that begin with the description of their task: `described: true`, or a mapping with
+    details.
+    """
 
     level: Level = Field(
         "instruction", description="instruction: what to do; explicit: also what its words mean"
@@ -336,7 +333,7 @@ class Described(Fields):
     @field_validator("unseen", mode="wrap")
     @classmethod
     def _share_or_names(cls, value: Any, read: Callable[[Any], Any]) -> Any:
-        """Raise one sentence instead of one for each kind that it might have been."""
+        """Raise a single error instead of one for each alternative of the union."""
         try:
             if not isinstance(value, bool):
                 return read(value)
@@ -370,7 +367,7 @@ class CurriculumFields(Fields):
 
 
 class Span:
-    """A range of whole numbers, written `2..6`, or one number; both ends belong to it."""
+    """A range of integers, written `2..6`, or one integer. Both ends are included."""
 
     __slots__ = ("high", "low")
 
@@ -384,7 +381,7 @@ class Span:
 
     @classmethod
     def read(cls, value: Any) -> Span:
-        """Read `3`, `"2..6"` or another span."""
+        """Parse `3`, `"2..6"` or another span."""
         if isinstance(value, Span):
             return value
         if isinstance(value, bool):
@@ -402,7 +399,7 @@ class Span:
             ) from None
 
     def draw(self, rng: Random) -> int:
-        """Draw a number of the range uniformly."""
+        """Draw an integer from the range uniformly."""
         return self.low + int(rng.random() * (self.high - self.low + 1))
 
     def __contains__(self, value: int) -> bool:
@@ -447,7 +444,7 @@ class Span:
 
 
 Parts = Literal["both", "question", "context"]
-"""The parts that an input keeps."""
+"""Parts of an input to keep."""
 
 NOTE = (
     "inputs are the {part} alone, so that different examples may read alike: the audit counts them"
@@ -456,10 +453,10 @@ NOTE = (
 
 
 class InputParts(Fields):
-    """Fields of recipes whose inputs have two parts: a question and its context.
+    """Recipe fields for inputs with two parts: a question and its context.
 
     `parts` ablates the inputs: examples keep their answers, traits and derivations, but a model
-    reads the question alone or the context alone.
+    sees only the question or only the context.
     """
 
     parts: Annotated[Parts, LATER] = presentation(
@@ -467,7 +464,7 @@ class InputParts(Fields):
     )
 
     def divide(self, text: str, question: str) -> tuple[str, str]:
-        """Return the question and the context of an input."""
+        """Split an input into the question and the context."""
         if not question or not text.endswith(question) or text == question:
             raise RecipeError(
                 f"parts: the input {text[:60]!r} has one part only; write parts: both"
@@ -476,8 +473,8 @@ class InputParts(Fields):
 
 
 def keep_part(plan: Plan, fields: InputParts) -> Plan:
-    """Return a plan whose inputs are one of their two parts; answers can then be derived again only
-    by making them again.
+    """Return a plan with only one of the two parts in its inputs. The second solver cannot run on
+    such inputs, so answers are verified by regeneration.
     """
     if fields.parts == "both":
         return plan
@@ -502,8 +499,8 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
 
 
 def _ablated(table: pa.Table, fields: InputParts) -> pa.Table:
-    """Return the rows with one part of their inputs; the content that decided on their split stays
-    their key.
+    """Return rows with one part of their inputs. The content that decides their split remains their
+    key.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""Changing a recipe before it is checked: the base that `extends:` names, and `set`."""
+"""Changes of a recipe before it is checked: the base recipe of `extends:`, and `set`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
 Changes = Mapping[str, Any] | Iterable[str] | None
-"""Fields and their new values, `{"splits.train.n": 500}`, or the same as text,
-`["splits.train.n=500"]`; None: no changes.
+"""Fields with new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`;
+None: no changes.
 
 A value takes the place of the old one, whole; a key with dots reaches into groups of fields and
 lists. As text a value is YAML, and `@FILE` reads it from a JSON or YAML file.
@@ -26,26 +26,26 @@ lists. As text a value is YAML, and `@FILE` reads it from a JSON or YAML file.
 
 
 class ChangeError(ParameterError, RecipeError):
-    """A change of a recipe that cannot be made."""
+    """A change that cannot be applied to a recipe."""
 
     def __init__(self, change: str, problem: str) -> None:
         super().__init__("set", f"{change}: {problem}")
 
 
 def given_changes(changes: Changes, set: Changes) -> Changes:
-    """The changes that a function was given, as `changes` or, as on the command line, as `set`."""
+    """Return the changes passed to a function, as `changes` or under the command line's name `set`."""
     if _given(changes) and _given(set):
         raise ParameterError("changes", "and set are two names of one argument; give one of them")
     return changes if _given(changes) else set
 
 
 def _given(changes: Changes) -> bool:
-    # Compared and not tested for truth: 0 is a mistake that has an error of its own.
+    # Compare with None instead of testing truth: 0 is a mistake with its own error.
     return changes is not None and changes != ()
 
 
 def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """Return the base with the changes in it; groups of fields are merged key by key."""
+    """Return the base with changes applied. Groups of fields are merged key by key."""
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)
@@ -61,17 +61,17 @@ def override(
     """Set fields of a recipe's data.
 
     Args:
-        data: What the recipe gives; changed in place.
+        data: Data of the recipe, changed in place.
         changes: The fields and their values.
-        fields_model: The model of the fields: a key with dots changes a part of a group, and where
-            the recipe does not give that group, the rest of it is the model's default.
+        fields_model: Model of the fields. If a dotted key changes part of a group that the recipe
+            does not set, the rest of the group has the model's defaults.
     """
     for path, value in changed_fields(changes).items():
         _assign(data, str(path), plain(value), fields_model)
 
 
 def changed_fields(changes: Changes) -> Mapping[str, Any]:
-    """Return changes in any of their forms as fields and values."""
+    """Normalise changes in any form to fields and values."""
     if isinstance(changes, Mapping):
         return changes
     if changes is None:
@@ -82,9 +82,7 @@ def changed_fields(changes: Changes) -> Mapping[str, Any]:
 
 
 def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
-    """Return the fields and values of changes that are given as text; the last of two changes of
-    one field counts.
-    """
+    """Parse changes given as text. If a field is changed twice, the last change counts."""
     if isinstance(changes, str):
         raise ChangeError(changes, f"write a list of changes, [{changes!r}], or fields with values")
     fields: dict[str, Any] = {}
@@ -100,7 +98,7 @@ def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
 
 
 def from_file(path: Path) -> Any:
-    """Return the value that a JSON or YAML file holds."""
+    """Read a value from a JSON or YAML file."""
     if not path.exists():
         raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
     value = yaml_files.load(path, RecipeError)
@@ -110,10 +108,10 @@ def from_file(path: Path) -> Any:
 
 
 def option_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
-    """Changes of a recipe's fields by the options that suites add to `make` and `apply`.
+    """Changes of a recipe's fields from options that suites add to `make` and `apply`.
 
     Args:
-        given: The options that were typed, by name.
+        given: Options given on the command line, by name.
         command: The command.
     """
     if not given:
@@ -143,7 +141,7 @@ def _parse(text: str, change: str) -> Any:
 
 
 def _glued_key(value: Any) -> str:
-    """A key such as `n:60`, which YAML reads as a name without a value; empty if there is none."""
+    """A key such as `n:60`, which YAML reads as a name without a value. Empty if there is none."""
     if isinstance(value, list):
         return next(filter(None, map(_glued_key, value)), "")
     if not isinstance(value, dict):
@@ -182,8 +180,8 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
 
 
 def _default_group(field: FieldInfo | None) -> Any:
-    """The default of a group of fields or a list, as a recipe would write it; an empty group if
-    there is none.
+    """Default of a group of fields or a list, as written in a recipe. An empty group if there is
+    none.
     """
     default = (
         None
@@ -195,9 +193,7 @@ def _default_group(field: FieldInfo | None) -> Any:
 
 
 def _model_within(annotation: Any) -> type[BaseModel] | None:
-    """The model of a group, or of the members of a list or mapping; None if there are none or
-    several.
-    """
+    """Model of a group, or of the members of a list or mapping. None if there is no unique one."""
     waiting, models = [annotation], []
     while waiting:
         part = waiting.pop()

@@ -1,13 +1,13 @@
 """Recipes: finding, reading and checking them, and their digest.
 
 A recipe is found by its name, its file, or the Python file or folder that defines it. A name is
-`suite/recipe`, an expression of a suite whose names are a language, or a task. Python code is named
-by its path, `FILE.py` or `FOLDER`, or by `PATH::NAME` if it defines several things.
+`suite/recipe`, an expression (in suites whose recipe names are expressions), or a task. Python code
+is named by its path, `FILE.py` or `FOLDER`, or by `PATH::NAME` if it defines several recipes.
 
 A recipe is a YAML file that names a suite (or a task) and sets its fields. It is checked by the
-suite's pydantic model; the digest is taken over the checked fields with all defaults filled in, so
-that two spellings of one recipe have one digest, the suite's version and the code that a file adds
-to it, so that changed code never passes for the same data.
+suite's pydantic model. The digest covers the checked fields with all defaults filled in, so that
+equivalent recipes have the same digest. It also covers the suite's version and any code that a file
+adds to it, so that a change of the code changes the digest.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ RESERVED = ("suite", "task", "extends", "describe", "seed", "described", "twins"
 
 
 class UnknownCodeError(ParameterError, RecipeError):
-    """A recipe, read from data, whose task or suite is defined in a Python file that nobody has
-    named here.
+    """A recipe read from data whose task or suite is defined in a Python file that the user has not
+    named.
     """
 
     def __init__(self, name: str, where: str) -> None:
@@ -62,7 +62,7 @@ class UnknownCodeError(ParameterError, RecipeError):
 
 
 class MissingFileError(ParameterError, RecipeError):
-    """A recipe, read from data, that names a file which is not here."""
+    """A recipe read from data that names a missing file."""
 
     def __init__(self, file: str) -> None:
         super().__init__(
@@ -72,7 +72,7 @@ class MissingFileError(ParameterError, RecipeError):
 
 
 class ChangedCodeError(RecipeError):
-    """A recipe, read from data, whose code is no longer that which made them."""
+    """A recipe read from data whose code has changed since the data was made."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,18 @@ class Recipe:
     4
 
     Attributes:
-        name: Its path or file. Given alone, the recipe of that name is read and checked.
-        suite: The suite (or, for a task that is one function, the task) that weaves it.
+        name: Its name or file. If only the name is given, the recipe is read and checked.
+        suite: The suite, or the task if it is a single function.
         fields: The checked fields.
-        describe: One line for people; not part of the digest.
-        seed: The default seed; not part of the digest.
-        described: Whether and how inputs begin with the description of their task.
-        twins: The kinds of twins of each test split (`core/twins.py`), by its name; empty: none.
-        files: Where files are that its fields name, if not where the text says; not part of the
-            digest.
-        curriculum: How training that is rewarded begins with easy examples; not part of the digest,
-            since it changes none.
-        changes: With a name alone: fields to change, as `tl.make` takes them.
+        describe: One-line description. Not part of the digest.
+        seed: Default seed. Not part of the digest.
+        described: How inputs begin with the description of their task, if they do.
+        twins: Kinds of twins by test split (`core/twins.py`). Empty for none.
+        files: Locations of files named by its fields, if they are not where the text says. Not part
+            of the digest.
+        curriculum: Curriculum for reinforcement learning, from easy to hard examples. Not part of
+            the digest, because it does not change any example.
+        changes: Changes of fields as for `tl.make`, if only the name is given.
     """
 
     name: str
@@ -118,20 +118,20 @@ class Recipe:
             self.fields.place_files(self.files)
 
     def file_names(self) -> list[str]:
-        """Return the files that its fields name, as they name them."""
+        """Files that its fields name, as written there."""
         return self.fields.file_names() if isinstance(self.fields, Fields) else []
 
     def missing_files(self) -> list[str]:
-        """Return the files that its fields name and that are not where they should be."""
+        """Files named by its fields that do not exist."""
         return [name for name in self.file_names() if not self.find_file(name).exists()]
 
     def find_file(self, name: str) -> Path:
-        """Path of a file that its fields name."""
+        """Path of a file named by a field."""
         return self.fields.find_file(name) if isinstance(self.fields, Fields) else path_of(name)
 
     @cached_property
     def digest(self) -> str:
-        """32 hexadecimal digits for everything that determines the data, except the seed."""
+        """32 hexadecimal digits that cover everything that determines the data except the seed."""
         core = self._core()
         if self.described is not None:
             core["described"] = self.described.model_dump(mode="json")
@@ -150,7 +150,7 @@ class Recipe:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the full recipe, as the manifest keeps it and as `from_dict` reads it."""
+        """The full recipe as stored in the manifest and read by `from_dict`."""
         core = self._core()
         kind = "task" if "task" in core else "suite"
         return {
@@ -176,8 +176,8 @@ class Recipe:
         where: str = "the manifest",
         files: Mapping[str, str] | None = None,
     ) -> Recipe:
-        """Build a recipe again from what `to_dict` wrote, with the places of files that its fields
-        name.
+        """Rebuild a recipe from the output of `to_dict`, with the locations of files that its
+        fields name.
         """
         rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
         name = str(data.get("name", where))
@@ -207,8 +207,8 @@ class Recipe:
         return replace(recipe, files=files) if files else recipe
 
     def key(self, seed: int | None = None) -> Key:
-        """Return the key that random streams hang on under a seed: that of the world fields alone,
-        where kinds are declared.
+        """Key of all random streams under a seed. It depends only on world fields if the suite
+        declares kinds.
         """
         core = self._core()
         # Added functions change what is true of items, not which items a split has.
@@ -220,8 +220,8 @@ class Recipe:
     def plan(self, seed: int | None = None) -> Plan:
         """Plan what this recipe makes under a seed.
 
-        Random streams hang on its key fields, without `described`, so that descriptions come before
-        the very same examples.
+        Random streams depend only on the key fields, not on `described`, so that the same examples
+        are generated with and without descriptions.
         """
         key = self.key(seed)
         plan = self.suite.weave(self.fields, key)
@@ -241,28 +241,28 @@ class Recipe:
 
 
 def load_definitions(name: str) -> None:
-    """Import the Python file that a recipe's name refers to, so that its task or suite is known.
+    """Import the Python file that a recipe's name refers to, which registers its task or suite.
 
-    A worker process does this before it rebuilds a recipe that a person named. Never for a name
-    that only data give.
+    Worker processes call this before they rebuild a recipe that the user named. It must never be
+    called for a name that comes from data.
     """
     if is_python(name):
         find(name)
     elif is_yaml(name):
-        # It may extend a recipe of a Python file. The recipe itself is known already: its file need
-        # not be there any more.
+        # It may extend a recipe of a Python file. If the recipe itself is already known, its file
+        # need no longer exist.
         with suppress(TaskloomError):
             find(name)
 
 
 class RawRecipe(NamedTuple):
-    """The data of a recipe, unchecked.
+    """Unchecked data of a recipe.
 
     Attributes:
         data: Its keys and values.
-        where: The name or file that defines it.
-        folders: Of its file and of the files that it extends: where its relative paths are looked
-            for.
+        where: Name or file that defines it.
+        folders: Folders of its file and of the files that it extends, where relative paths are
+            resolved.
     """
 
     data: dict[str, Any]
@@ -271,7 +271,7 @@ class RawRecipe(NamedTuple):
 
 
 def find(name: str) -> RawRecipe:
-    """Return the data of a recipe, unchecked, and where it is defined."""
+    """Return the unchecked data of a recipe, and where it is defined."""
     if is_yaml(name):
         return _load_yaml(path_of(name))
     if is_python(name):
@@ -298,7 +298,7 @@ def find(name: str) -> RawRecipe:
 
 
 def is_yaml(name: str) -> bool:
-    """True if a name is that of a recipe file."""
+    """True if a name is the path of a recipe file."""
     return name.endswith((".yaml", ".yml"))
 
 
@@ -306,8 +306,8 @@ def _in_python(name: str) -> RawRecipe:
     path, _, wanted = name.partition("::")
     tasks = load_file(Path(path))
     if wanted not in tasks and SUITES.find(wanted.partition("/")[0]) is not None:
-        # The file defines a suite, or adds something to one, such as an atom, and the recipe is one
-        # of that suite.
+        # The file defines a suite, or extends one (with an atom, for example), and the recipe
+        # belongs to that suite.
         return RawRecipe(find(wanted).data, name)
     if wanted and wanted not in tasks:
         raise RecipeError(f"{path} has no task '{wanted}'; {nearest(wanted, tasks)}")
@@ -320,7 +320,7 @@ def _in_python(name: str) -> RawRecipe:
 
 
 def names() -> list[str]:
-    """Return every recipe that can be made by name."""
+    """Names of all recipes."""
     return sorted(
         [*(name for suite in SUITES for name in suite.recipe_files()), *TASKS.names()],
         key=counting_order,
@@ -328,7 +328,7 @@ def names() -> list[str]:
 
 
 def descriptions() -> list[tuple[str, str]]:
-    """Return every recipe that has a file, with the line about it; the rest of the recipe is not
+    """Names and descriptions of all recipes that have a file. The rest of each recipe is not
     checked.
     """
     files = {name: file for suite in SUITES for name, file in suite.recipe_files().items()}
@@ -341,7 +341,7 @@ def descriptions() -> list[tuple[str, str]]:
 
 
 def counting_order(name: str) -> list[tuple[int, str]]:
-    """Return a sort key under which names come as people count: 2 before 10.
+    """Sort key for natural order: 2 before 10.
 
     >>> sorted(["babi/10", "babi/2", "babi/mix"], key=counting_order)
     ['babi/2', 'babi/10', 'babi/mix']
@@ -370,8 +370,8 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
 def _extended(
     data: dict[str, Any], folder: Path, within: tuple[Path, ...]
 ) -> tuple[dict[str, Any], tuple[Path, ...]]:
-    """Return the data of a recipe on top of what it extends, and the folders of the files that it
-    extends.
+    """Merge a recipe's data with the recipe that it extends. Also returns the folders of the
+    extended files.
     """
     if "extends" not in data:
         return data, ()
@@ -388,9 +388,7 @@ def _extended(
 
 
 def from_mapping(recipe: Mapping[str, Any]) -> RawRecipe:
-    """Return the data of a recipe that is given by its keys and values, as a YAML file would have
-    them.
-    """
+    """Return the data of a recipe given as a mapping, with the keys of a YAML file."""
     for key in recipe:
         if not isinstance(key, str):
             raise RecipeError(f"a recipe's keys are names, as in {{'suite': …}}, not {echo(key)}")
@@ -399,16 +397,16 @@ def from_mapping(recipe: Mapping[str, Any]) -> RawRecipe:
 
 
 Source = str | PathLike[str] | Mapping[str, Any]
-"""What a recipe is read from: its name or file, or its keys and values."""
+"""A recipe's name or file, or its keys and values."""
 
 
 def read(source: Source | Task, changes: Changes = None, *, set: Changes = None) -> Recipe:
-    """Find and check a recipe by name or file, with changes of its fields.
+    """Find and check a recipe by name or file, with optional changes of its fields.
 
     Args:
-        source: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME`
-            where it defines several things); a mapping, `{"suite": NAME, FIELD: VALUE}`, as a YAML
-            file would have it; or a task of `@tl.task` itself.
+        source: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME` if
+            it defines several); a mapping with the keys of a YAML file, `{"suite": NAME, FIELD:
+            VALUE}`; or a task decorated with `@tl.task`.
         changes: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as
             text, `["max_length=8"]`.
         set: Another name for `changes`.
@@ -429,14 +427,14 @@ def read(source: Source | Task, changes: Changes = None, *, set: Changes = None)
     changes = changed_fields(given_changes(changes, set))
     override(data, changes, _fields_model(data))
     recipe = check(data, name, where)
-    # What a person types is seen from the working folder, what a file says from the file's own
+    # User input is relative to the working folder. Paths in a file are relative to that file's
     # folder first.
     files = located(recipe.file_names(), folders, typed=texts(plain(changes)))
     return replace(recipe, files=files) if files else recipe
 
 
 def task_name(thing: object) -> str:
-    """Return the name of a task of `@tl.task`; empty for anything else."""
+    """Name of a task of `@tl.task`. Empty for anything else."""
     name = getattr(thing, "name", None)
     return name if isinstance(name, str) and name in TASKS and TASKS.find(name) is thing else ""
 
@@ -451,7 +449,7 @@ def _path(source: object) -> str:
 
 
 def located(names: Iterable[str], folders: Iterable[Path], typed: Iterable[str]) -> dict[str, str]:
-    """Return the paths of files that lie beside a recipe, by the texts that name them there."""
+    """Paths of files next to a recipe, by the texts that name them in it."""
     folders, own = list(folders), frozenset(typed)
     places: dict[str, str] = {}
     for name in names:
@@ -462,7 +460,7 @@ def located(names: Iterable[str], folders: Iterable[Path], typed: Iterable[str])
 
 
 def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
-    """Check raw recipe data against its suite's fields."""
+    """Check a recipe's data against the fields of its suite."""
     if ("suite" in data) == ("task" in data):
         raise RecipeError(
             f"{where}: a recipe names one 'suite:' or one 'task:'; {nearest('', SUITES.names())}"
@@ -497,7 +495,7 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
 
 
 def _fields_model(data: Mapping[str, Any]) -> type[BaseModel] | None:
-    """Return the model of a recipe's fields; None for a recipe that `check` will refuse."""
+    """Model of a recipe's fields. None for a recipe that `check` will reject."""
     if "task" in data:
         task = TASKS.find(str(data["task"]))
         return task.fields() if task else None
@@ -519,7 +517,7 @@ def _described(given: Any, where: str) -> Described | None:
 
 
 def _twins(given: Any, where: str) -> dict[str, tuple[TwinKind, ...]]:
-    """Read `twins: [flip, keep]`, for all test splits, or `twins: {ood: [flip, keep]}`."""
+    """Parse `twins: [flip, keep]` for all test splits, or `twins: {ood: [flip, keep]}`."""
     if not given:
         return {}
     if isinstance(given, Mapping):
@@ -549,7 +547,7 @@ def _curriculum(given: Any, where: str) -> CurriculumFields | None:
 
 
 def task_suite(task: Task) -> Suite:
-    """Return a task that is one function as a suite of its own."""
+    """Wrap a task that is a single function in a suite of its own."""
     return FunctionSuite(
         name=task.name,
         describe=task.describe,

@@ -1,9 +1,9 @@
-"""The splits of a task that is one function: which contents each owns, which are held out, and how
-rows are drawn.
+"""Splits of a task that is a single function: which contents each split owns, which are held out,
+and how rows are drawn.
 
-Every split owns a fixed part of all contents, by its name. Sizes do not matter and other splits do
-not either, so a test split is the same beside a small and a large training set, and a smaller split
-is a prefix of a larger one.
+Every split owns a fixed part of all contents, which depends only on its name. So a test split does
+not change with the size of the training set or with other splits, and a smaller split is a prefix
+of a larger one.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from taskloom.core.example import Example
 from taskloom.core.seeding import Key, Random
 
 SLOTS = {"train": (0, 16), "ood": (16, 22), "test": (22, 25), "iid": (25, 28), "dev": (28, 30)}
-"""The part of the contents that a split of a usual name owns, in 32nds: training a half. Held-out
-examples are rare in most tasks, so `ood` has the largest part of the rest.
+"""Part of the contents that a split with a standard name owns, in 32nds. Training owns half.
+Held-out examples are rare in most tasks, so `ood` has the largest part of the rest.
 """
 
 OTHERS = (30, 32)
-"""What splits of other names share, in the order of the recipe: the first has 1/2 of it, the next
-1/6, then 1/12, and so on. There is no last one, and a split that is added at the end takes nothing
-from those before it.
+"""Part shared by splits with other names, in the order of the recipe: the first has 1/2 of it, the
+next 1/6, then 1/12, and so on without end. So adding a split at the end takes nothing from those
+before it.
 """
 
 TRIES = 10_000
-"""Draws for one example before the split counts as exhausted."""
+"""Maximum draws for one example before the split counts as exhausted."""
 
 RARE_TRIES = 100_000
-"""The same for tasks with a held-out part, where as few as `FEWEST` in `PROBES` draws may be of the
-kind that a split needs.
+"""Maximum draws for tasks with a held-out part, where as few as `FEWEST` of `PROBES` draws may be
+of the kind that a split needs.
 """
 
 PROBES, FEWEST, PROBED = 2_000, 10, 64
-"""How many examples are drawn to see what is held out: `PROBED`, and more until `FEWEST` of either
-kind are there, but no more than `PROBES`.
+"""Numbers of examples drawn to test the held-out rule: `PROBED`, and more until there are `FEWEST`
+of both kinds, but at most `PROBES`.
 """
 
 HELD_OUT = "held_out"
-"""The trait of every example of a task that declares what is held out."""
+"""Trait of every example of a task with a held-out rule."""
 
 PARTS_OF_EXAMPLE = ("example", "traits", "derivation")
-"""What a predicate may ask for by name, beside the task's knobs."""
+"""Arguments that a predicate may take by name, in addition to the task's knobs."""
 
 Owns = Callable[[str], bool]
-"""Whether a content belongs to a split."""
+"""Predicate: True if a content belongs to the split."""
 
 
 def owners(names: Iterable[str], key: Key) -> dict[str, Owns]:
-    """Build for each split the test whether a content is its own; every content is of one split at
-    most.
+    """Return one predicate per split that is true for the contents it owns. Every content belongs
+    to at most one split.
     """
     tests: dict[str, Owns] = {}
     low, high = OTHERS
@@ -75,7 +75,7 @@ def _between(key: Key, low: float, high: float, content: str) -> bool:
 
 
 def is_held_out_split(name: str) -> bool:
-    """True if a split has held-out examples only; every other split has none.
+    """True if a split has only held-out examples. Other splits have none.
 
     >>> is_held_out_split("ood"), is_held_out_split("ood-long"), is_held_out_split("iid")
     (True, True, False)
@@ -85,12 +85,12 @@ def is_held_out_split(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What makes an example of a task held out.
+    """Rule that decides which examples of a task are held out.
 
     Attributes:
         task: The task's name.
-        predicate: The function that its author gave.
-        parameters: What it takes, by name: knobs of the task, `example`, `traits` or `derivation`.
+        predicate: Function given by the task's author.
+        parameters: Names of its arguments: knobs of the task, `example`, `traits` or `derivation`.
     """
 
     task: str
@@ -99,7 +99,7 @@ class HeldOut:
 
     @classmethod
     def read(cls, task: str, predicate: object, knobs: Iterable[str]) -> HeldOut:
-        """Check a predicate against the knobs that it may ask for."""
+        """Check that a predicate takes only arguments that are available."""
         knobs = list(knobs)
         offered = [*PARTS_OF_EXAMPLE, *knobs]
         if not callable(predicate):
@@ -150,17 +150,16 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """The rows of a task's splits, under given values of its knobs.
+    """Rows of a task's splits for given values of its knobs.
 
     Attributes:
-        task: The task's name.
-        make: Makes one example from a generator and knobs.
-        knobs: Values or ranges that items are drawn with; presentation knobs have their defaults
-            here.
-        written: Values or ranges of the presentation knobs that differ from their defaults.
-        key: What all random streams hang on.
-        owns: For every split, whether a content is its own.
-        held_out: What is held out, if the task declares it.
+        task: Name of the task.
+        make: Function that makes one example from a generator and knobs.
+        knobs: Values or ranges used to draw items. Presentation knobs have their defaults here.
+        written: Values or ranges of presentation knobs that differ from their defaults.
+        key: Key of all random streams.
+        owns: For every split, the predicate for contents that it owns.
+        held_out: Held-out rule, if the task declares one.
     """
 
     task: str
@@ -199,9 +198,7 @@ class TaskRows:
         )
 
     def example(self) -> Example:
-        """Make one example of no split: what the traits are called and how they are typed is seen
-        from it.
-        """
+        """Make one example outside of any split, to find the names and types of traits."""
         item = self._item(self.key.random("probe"))[1]
         return replace(item, traits={**item.traits, HELD_OUT: False}) if self.held_out else item
 
@@ -212,8 +209,8 @@ class TaskRows:
     def _rewritten(
         self, item: Example, values: Mapping[str, Any], state: Any, split: str, index: int
     ) -> Example:
-        """Write an item as the presentation knobs say: the same draws once more, with other values
-        of those knobs.
+        """Rewrite an item with its presentation knobs: repeat the same draws with other values of
+        those knobs.
         """
         if not self.written:
             return item
@@ -240,8 +237,8 @@ class TaskRows:
         return replace(example, key=item.content)
 
     def check_held_out(self) -> None:
-        """Raise, before anything is made, if the predicate is not a rule by which these splits can
-        be filled.
+        """Check before generation that these splits can be filled under the held-out rule. Raises
+        an error if not.
         """
         if self.held_out is None:
             return
@@ -272,7 +269,7 @@ class TaskRows:
 
 
 def draw(value: Any, rng: Random) -> Any:
-    """Draw a knob's value for one example: itself, or a number from its range."""
+    """Draw a knob's value for one example: the value itself, or a number from its range."""
     return (
         rng.randint(value.low, value.high)
         if hasattr(value, "low") and hasattr(value, "high")

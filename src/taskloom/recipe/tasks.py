@@ -1,8 +1,8 @@
 """Tasks that are one Python function: the decorator, the knobs and the plan.
 
-The function receives a keyed `rng` and its knobs and returns one example. Which split an example
-belongs to is decided by the keyed hash of its content (`splits.py`), so no content is ever in
-two splits; within a split a small space may repeat itself, and `taskloom audit` counts that.
+The function receives a keyed `rng` and its knobs, and returns one example. A keyed hash of the
+example's content decides its split (`splits.py`), so no content is ever in two splits. In a small
+space, examples may repeat within a split; `taskloom audit` counts such repeats.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from taskloom.recipe import Span
 
 WEAVING = b"2"
-"""Raised whenever the same task file would give other data; part of every task's version."""
+"""Version of this module's generation, part of every task's version. Increased whenever the same
+task file would give different data.
+"""
 
 KnobKind = Literal["world", "draw", "presentation"]
 
@@ -51,19 +53,19 @@ TAKEN = frozenset(
         "twins",
     ]
 )
-"""Names that mean something else in a recipe or a manifest: a knob of that name could never be set,
-or would hide it.
+"""Names with another meaning in a recipe or manifest. A knob with such a name could never be set,
+or would hide that meaning.
 """
 
 DEFAULT_SPLITS: dict[str, int] = {"train": 10_000, "dev": 1_000, "test": 1_000}
 
 HELD_OUT_SPLITS: dict[str, int] = {"train": 10_000, "iid": 1_000, "ood": 1_000}
-"""The default splits of a task that declares what is held out."""
+"""Default splits of a task with a held-out rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A parameter of a task with its default, its range and what it is about."""
+    """A parameter of a task with its default, range and kind."""
 
     default: Any
     low: float | None = None
@@ -74,16 +76,16 @@ class Knob:
 def knob(
     default: K, low: float | None = None, high: float | None = None, kind: KnobKind = "world"
 ) -> K:
-    """Declare a parameter that recipes may set: a value within low..high, or for whole numbers a
-    range such as `2..6`.
+    """Declare a parameter that recipes may set: a value within low..high, or a range such as `2..6`
+    if it is an integer.
 
     Args:
-        default: The value unless a recipe says otherwise.
-        low: The smallest value.
-        high: The largest value.
-        kind: `world`: another value draws everything anew. `draw`: a content stays in its split
-            whatever the value, so data of two values never share content between training and test.
-            `presentation`: the items stay the same and are written otherwise.
+        default: Default value.
+        low: Minimum.
+        high: Maximum.
+        kind: `world`: changing the value redraws everything. `draw`: a content stays in its split
+            for all values, so training data for one value and test data for another never share
+            content. `presentation`: changing the value changes only how the items are written.
     """
     if kind not in get_args(KnobKind):
         raise TaskloomError(
@@ -98,14 +100,15 @@ class Task:
 
     Attributes:
         name: A path such as `words/reverse`.
-        make: The function that makes one example.
-        describe: The instruction for a person or a model.
-        scorer: How a prediction is judged.
-        solve: An independent solver from the input text to the acceptable outputs, used by `verify`
-            and `apply`.
-        knobs: The function's parameters after `rng`.
-        held_out: What makes an example held out; None: nothing is.
-        variants: Lists items that differ from a given one in one thing; None if there are none.
+        make: Function that makes one example.
+        describe: Instruction for a person or a model.
+        scorer: Scorer of predictions.
+        solve: Independent solver from input text to acceptable outputs, used by `verify` and
+            `apply`.
+        knobs: Parameters of the function after `rng`.
+        held_out: Rule for held-out examples. None if there are none.
+        variants: Function that lists items that differ from a given one in exactly one thing. None
+            if there is none.
     """
 
     name: str
@@ -118,7 +121,7 @@ class Task:
     variants: Propose | None = None
 
     def __call__(self, rng: Random, **values: Any) -> Example:
-        """Make one example; knobs that are not given have their defaults."""
+        """Make one example. Knobs that are not given have their defaults."""
         unknown = set(values) - set(self.knobs)
         if unknown:
             raise TaskloomError(
@@ -142,17 +145,15 @@ class Task:
         return replace(example, task=self.name)
 
     def version(self) -> int:
-        """Return a number that changes with the code of the task's module, and with it the digest
-        of its recipes.
+        """Number that changes with the code of the task's module, and so changes the digest of its
+        recipes.
         """
         return int.from_bytes(
             blake2b(WEAVING + source_of(self.make), digest_size=6).digest(), "little"
         )
 
     def fields(self) -> type[BaseModel]:
-        """Build the pydantic model of this task's recipe fields: its knobs and the sizes of its
-        splits.
-        """
+        """Pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
         from typing import Annotated
 
         from pydantic import AfterValidator, create_model
@@ -179,7 +180,7 @@ class Task:
             dict[str, Size],
             declare("draw", splits, description="The size of each split."),
         )
-        # A knob called `parts` is the author's own.
+        # If the author has a knob called `parts`, it takes precedence.
         base = Fields if "parts" in self.knobs else InputParts
         model: type[BaseModel] = create_model(
             f"Fields of {self.name}", __base__=base, **definitions
@@ -187,7 +188,7 @@ class Task:
         return model
 
     def weave(self, fields: Any, key: Key) -> Plan:
-        """Plan this task under checked recipe fields."""
+        """Plan this task for checked recipe fields."""
         sizes: dict[str, int] = {name: size.n for name, size in fields.splits.items()}
         rows = self._rows(fields, key, tuple(sizes))
         rows.check_held_out()
@@ -214,7 +215,7 @@ class Task:
         )
 
     def _variants(self, example: Example) -> Iterator[Variant]:
-        """The variants that the author's function gives, as this task's own examples."""
+        """Variants from the author's function, as examples of this task."""
         assert self.variants is not None
         try:
             given = list(self.variants(example))
@@ -235,7 +236,7 @@ class Task:
             _check(self.name, variant.example)
             varied = replace(variant.example, task=self.name)
             if HELD_OUT in example.traits:
-                # Whether a variant is held out depends on the knobs that would have drawn it.
+                # Whether a variant is held out depends on the knobs that would have produced it.
                 traits = {**varied.traits, HELD_OUT: example.traits[HELD_OUT]}
                 varied = replace(varied, traits=traits)
             yield replace(variant, example=varied)
@@ -280,7 +281,7 @@ class Task:
 
 
 def _check(name: str, example: object) -> None:
-    """Raise what is wrong with what a task returned, in the words of its author."""
+    """Check the value returned by a task. Errors are worded for the task's author."""
     if not isinstance(example, Example):
         raise TaskloomError(
             f"{name} returned {type(example).__name__}, not an Example: return tl.Example(input,"
@@ -314,8 +315,8 @@ def _check(name: str, example: object) -> None:
 
 
 def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
-    """Meaning of a knob by its line in the `Args` of the task's docstring, if there is one, and its
-    bounds.
+    """Description of a knob: its line in the `Args` section of the task's docstring, if there is
+    one, and its bounds.
     """
     _, _, section = (inspect.getdoc(make) or "").partition("Args:\n")
     line = re.search(rf"^    {name}: (.+(?:\n        .+)*)", section, re.MULTILINE)
@@ -330,7 +331,7 @@ def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
 
 
 def _within(low: float | None, high: float | None, span: Span) -> Span:
-    """Check that the ends of a range lie within a knob's own range."""
+    """Check that the ends of a range are within the knob's own range."""
     too_low = low is not None and span.low < low
     too_high = high is not None and span.high > high
     if too_low or too_high:
@@ -351,16 +352,17 @@ def task(
     """Register a function from `rng` and knobs to one example as a task.
 
     Args:
-        name: A path, e.g. `words/reverse`; `list`, `show`, `make`, `audit` and every learner then
-            know it.
-        describe: The instruction for a person or a model.
-        scorer: How predictions are judged; `exact` by default.
-        solve: An independent solver from input text to answer; `verify` and `apply` use it.
-        held_out: Whether an example is held out: a function of any of the knobs, `traits`,
-            `derivation` and `example`, by name (`lambda length: length > 5`). `ood` and `ood-…`
-            then have held-out examples only, every other split has none, and the default splits are
+        name: A path such as `words/reverse`, under which `list`, `show`, `make`, `audit` and all
+            learners find the task.
+        describe: Instruction for a person or a model.
+        scorer: Scorer of predictions. Default: `exact`.
+        solve: Independent solver from input text to answer, used by `verify` and `apply`.
+        held_out: Predicate for held-out examples. It may take any of the knobs, `traits`,
+            `derivation` and `example` by name (`lambda length: length > 5`). `ood` and `ood-…` then
+            have only held-out examples, all other splits have none, and the default splits are
             train, iid and ood.
-        variants: Items that differ from a given example in one thing, as a list of `tl.Variant`.
+        variants: Function that lists items that differ from a given example in exactly one thing,
+            as `tl.Variant`.
     """
 
     def record(function: Callable[..., Example]) -> Task:

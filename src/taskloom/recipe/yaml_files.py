@@ -1,9 +1,9 @@
-"""Reading YAML, for recipes, experiments, values of `set` and the configurations of runs.
+"""YAML reader for recipes, experiments, values of `set` and run configurations.
 
-Every text may come from somebody else, so its size, its nesting and its number of values are
-bounded before a reader builds anything from it. YAML's own readers let a key that is given twice
-lose its first value; here that is an error like any other, with its line. `validated` then checks
-the values against a model; whatever pydantic finds wrong becomes one sentence.
+Texts may come from untrusted sources, so their size, nesting and number of values are limited
+before any values are built. PyYAML silently drops the first value of a repeated key; here a
+repeated key is an error with its line number. `validated` checks the values against a model and
+turns pydantic's errors into one sentence.
 """
 
 from __future__ import annotations
@@ -20,32 +20,34 @@ from taskloom.core.errors import TaskloomError, echo, nearest
 from taskloom.core.files import MOST_NESTED, read_utf8
 
 READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's reader, which is five to seven times as fast as PyYAML's own, if PyYAML has it."""
+"""libyaml's loader if PyYAML has it, because it is five to seven times as fast as the one in
+Python.
+"""
 
 KEYS_OF_YAML = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
-"""`<<` and `=`: keys that YAML gives a meaning, and no value of their own."""
+"""`<<` and `=`: keys with a special meaning in YAML."""
 
 
 MOST_BYTES = 10_000_000
-"""Maximum size of a text. The largest file that comes with Taskloom has 30,000 bytes."""
+"""Maximum size of a text in bytes. The largest file that comes with Taskloom has 30,000."""
 
 MOST_VALUES = 500_000
-"""Maximum number of values, with aliases written out. They take 3 s and 0.3 GB to read; an
-alias bomb of nine lines stands for more.
+"""Maximum number of values, with aliases expanded. Reading this many takes 3 s and 0.3 GB. An alias
+bomb of nine lines expands to more.
 """
 
 MOST_DIRECTIVES = 100
-"""Maximum number of lines that begin with `%`. The time that libyaml takes for them grows with the
-square of their number.
+"""Maximum number of lines that begin with `%`, because libyaml's time grows with the square of
+their number.
 """
 
 
 class YamlError(TaskloomError):
-    """A text that is not YAML, or would lose a value. The message continues after the place: `is
-    not YAML: …`.
+    """Text that is not valid YAML, or that would lose a value. The message continues a sentence
+    that begins with the place: `is not YAML: …`.
 
     Attributes:
-        line: Where, from 1; None where that is not known.
+        line: Line number from 1, or None if unknown.
     """
 
     def __init__(self, problem: str, line: int | None = None) -> None:
@@ -54,11 +56,11 @@ class YamlError(TaskloomError):
 
 
 class RepeatedKeyError(YamlError):
-    """A key that is given twice, so that its first value would be lost."""
+    """A repeated key, whose first value would be lost."""
 
 
 def load(path: Path, error: type[TaskloomError]) -> Any:
-    """Load the value in a file; raise an `error` that names file and line of what is wrong."""
+    """Load the value in a file. Raises an `error` that names the file and the line of the problem."""
     try:
         return parse(read_utf8(path, error, most=MOST_BYTES))
     except YamlError as cause:
@@ -66,7 +68,7 @@ def load(path: Path, error: type[TaskloomError]) -> Any:
 
 
 def parse(text: str) -> Any:
-    """Parse a text, which is YAML or JSON, from any source."""
+    """Parse a YAML or JSON text from any source."""
     if len(text) > MOST_BYTES:
         raise YamlError(f"has {len(text):,} characters; at most {MOST_BYTES:,} are read")
     if text.count("\n%") > MOST_DIRECTIVES:
@@ -75,8 +77,8 @@ def parse(text: str) -> Any:
         try:
             return _read(text, READER)
         except yaml.YAMLError:
-            # libyaml refuses a few texts that PyYAML reads: pairs of surrogates, as JSON writes
-            # them, and blocks that begin with a tab.
+            # libyaml rejects a few texts that PyYAML reads: surrogate pairs, as in JSON, and blocks
+            # that begin with a tab.
             return _read(text, yaml.SafeLoader)
     except yaml.YAMLError as cause:
         mark = getattr(cause, "problem_mark", None)
@@ -105,7 +107,7 @@ def _read(text: str, reader: Any) -> Any:
         root = loader.get_single_node()
         if root is None:
             return None
-        # First, because it makes texts whole, and comparing keys constructs their values.
+        # First, because it joins surrogates in texts, and comparing keys constructs their values.
         _refuse_expansion(root)
         _refuse_keys_given_twice(root, loader)
         return loader.construct_document(root)
@@ -114,10 +116,11 @@ def _read(text: str, reader: Any) -> Any:
 
 
 def _refuse_shape(text: str, reader: Any) -> None:
-    """Refuse deep nesting and too many values, event by event.
+    """Reject deep nesting and too many values by counting parser events.
 
-    libyaml's composer recurses in C without a limit: 100,000 brackets in a row end the process with
-    SIGSEGV. Its events come one by one and need no recursion. They add a seventh to the time.
+    libyaml's composer recurses in C without a limit: 100,000 opening brackets end the process with
+    SIGSEGV. Its events arrive one by one and need no recursion. Reading them first takes a seventh
+    more time.
     """
     depth = values = 0
     for event in yaml.parse(text, Loader=reader):
@@ -135,9 +138,7 @@ def _refuse_shape(text: str, reader: Any) -> None:
 
 
 def _refuse_expansion(root: yaml.Node) -> None:
-    """Refuse aliases that stand for more values than anybody writes, before something copies or
-    prints them all.
-    """
+    """Reject aliases that expand to too many values, before anything copies or prints them."""
     sizes: dict[int, int] = {}
     waiting: list[tuple[yaml.Node, bool]] = [(root, False)]
     while waiting:
@@ -170,8 +171,8 @@ def _refuse_expansion(root: yaml.Node) -> None:
 
 
 def _whole_text(node: yaml.ScalarNode) -> str:
-    """Return a scalar with its surrogate pairs joined, as JSON writes what is beyond 16 bits;
-    refuse half of a pair.
+    """Join surrogate pairs (JSON's escape for code points above U+FFFF) in a scalar. Raises an
+    error for a lone surrogate.
     """
     text: str = node.value
     try:
@@ -187,8 +188,8 @@ def _whole_text(node: yaml.ScalarNode) -> str:
 
 
 def _refuse_keys_given_twice(root: yaml.Node, loader: Any) -> None:
-    """Refuse a key that is given twice, before values are made: merging writes keys twice into a
-    mapping, as it should.
+    """Reject repeated keys before values are constructed, because merging (`<<`) legitimately
+    repeats keys.
     """
     waiting, met = [root], {id(root)}
     while waiting:
@@ -229,20 +230,20 @@ PLAINLY = {
     "float_type": "should be a number",
     "bool_parsing": "should be true or false",
 }
-"""What we say of problems that pydantic describes in words of its own, by their types."""
+"""Our wording for some of pydantic's errors, by error type."""
 
 MOST_PROBLEMS = 4
-"""Problems that one sentence names: a file of another kind has a wrong key on every line."""
+"""Maximum number of problems in one error. A file of another kind has a wrong key on every line."""
 
 
 def validated(model: type[M], data: Any, where: str, error: type[TaskloomError]) -> M:
-    """Return the data as a model; raise one sentence where they do not fit it.
+    """Convert data to a model. Raises a one-sentence error if it does not fit.
 
     Args:
-        model: What the data should be.
+        model: Model of the data.
         data: Plain values.
-        where: The file or the thing that they come from, which the sentence names.
-        error: What is raised.
+        where: Where the data comes from, for the error.
+        error: Type of the error.
     """
     try:
         return model.model_validate(data)
@@ -255,11 +256,10 @@ def validated(model: type[M], data: Any, where: str, error: type[TaskloomError])
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """Explain what pydantic found in one sentence: place, problem, remedy."""
+    """Explain pydantic's errors in one sentence: place, problem, remedy."""
     parts: dict[str, list[str]] = {}
     for item in error.errors():
-        # Where a field takes one of several kinds, pydantic ends the place with the kind that it
-        # tried.
+        # For a union, pydantic appends the alternative that it tried to the location.
         path = tuple(
             p
             for p in item["loc"]
@@ -297,10 +297,10 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
 
 
 def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
-    """The field names at a place inside a model, as far as types tell.
+    """Field names at a location inside a model, as far as types determine them.
 
-    A place has names of fields, keys of mappings, indices of lists, and the tag of the member that
-    pydantic chose from a union.
+    A location consists of field names, mapping keys, list indices, and tags of the union member
+    that pydantic chose.
     """
     parts = [*_parts(model)]
     for step in place:
@@ -310,7 +310,7 @@ def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
                 inside += _parts(part)
             elif _is_model(part) and step in part.model_fields:
                 inside += _parts(part.model_fields[step].annotation)
-        # A key or an index leads to a part of the same types.
+        # A key or an index leads to one of the item types.
         parts = inside or parts
     names: set[str] = set()
     for part in parts:
@@ -320,7 +320,7 @@ def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
 
 
 def _parts(kind: Any) -> Iterator[Any]:
-    """A type and all types that it is made of: members of unions, items of lists and mappings."""
+    """A type and all types inside it: members of unions, items of lists and mappings."""
     yield kind
     for part in get_args(kind):
         yield from _parts(part)
@@ -331,7 +331,7 @@ def _is_model(kind: Any) -> bool:
 
 
 def _tag(kind: Any) -> str | None:
-    """The tag of a member of a union; None for other types."""
+    """Tag of a union member. None for other types."""
     for one in getattr(kind, "__metadata__", ()):
         if isinstance(one, Tag):
             return one.tag

@@ -322,7 +322,7 @@ def test_splits_that_are_guessed_differently_have_lines_of_their_own() -> None:
     apart = panels.curve_panel("p", curves, colours, {"iid": 0.30, "ood": 0.25})
     assert apart.svg.count("<title>guessing") == 2
     assert "guessing on ood: 0.250" in apart.svg
-    assert "gives 0.30 on iid, 0.25 on ood" in apart.alt
+    assert "0.30 on iid, 0.25 on ood" in apart.alt
     together = panels.curve_panel("p", curves, colours, {"iid": 0.25, "ood": 0.252})
     assert together.svg.count("<title>guessing") == 1
     assert panels.curve_panel("p", curves, colours, {}).svg.count("<title>guessing") == 0

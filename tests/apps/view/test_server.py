@@ -97,7 +97,7 @@ def test_what_is_missing_is_one_sentence(
 ) -> None:
     assert run(["view", str(tmp_path / "none"), "--list"]) == 2
     message = capsys.readouterr().err
-    assert f"there is no folder {tmp_path / 'none'}" in message
+    assert f"there is no file or folder {tmp_path / 'none'}" in message
     assert "--folder" not in message  # folders are arguments, not an option
     monkeypatch.setitem(sys.modules, "starlette", None)
     with pytest.raises(MissingExtra, match=r"pip install 'taskloom\[viewer\]'"):

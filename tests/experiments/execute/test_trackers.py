@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from taskloom.cli import run
 from taskloom.core.errors import MissingExtra, TaskloomError
 from taskloom.experiments import api
 from taskloom.experiments.execute import trackers
@@ -57,6 +58,8 @@ def test_what_a_tracker_is_told() -> None:
         "recipe": "ctl/A",
         "learner": "bilstm",
         "seed": 3,
+        "n.iid": 10,
+        "n.ood": 0,
         "learner.state": 64,
     }
     assert heard.calls == [
@@ -143,6 +146,9 @@ def test_an_experiment_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     outcome = api.fill(spec.check(experiment, "test"), tmp_path / "runs", workers=1)
     assert not outcome.state.failed
     assert sorted(c[1]["run"] for c in heard.calls if c[0] == "start") == sorted(outcome.runs)
+    told = next(c[1] for c in heard.calls if c[0] == "start")
+    assert told["data"] == outcome.store.scores(told["run"])["data"]
+    assert {"version.taskloom", "recipe.splits", "learner.learner", "n.iid"} <= set(told)
     ends = [c[1] for c in heard.calls if c[0] == "finish"]
     assert len(ends) == 8
     assert set(ends[0]) == {"iid", "ood"}
@@ -150,6 +156,19 @@ def test_an_experiment_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     again = api.fill(spec.check({**experiment, "track": []}, "test"), tmp_path / "runs", workers=1)
     assert again.runs == outcome.runs
     assert len([c for c in heard.calls if c[0] == "start"]) == 8
+
+
+def test_several_trackers_are_named_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = {"mlflow": Heard(), "wandb": Heard()}
+    for name, one in heard.items():
+        monkeypatch.setitem(trackers.TRACKERS, name, (lambda folder, one=one: one, name))
+    file = tmp_path / "one.yaml"
+    file.write_text(json.dumps(baselines(seeds=1)), encoding="utf-8")
+    both = ["--tracker", "mlflow", "--tracker", "wandb"]
+    assert run(["run", str(file), "--store", str(tmp_path / "runs"), "--workers", "1", *both]) == 0
+    assert heard["mlflow"].calls == heard["wandb"].calls != []
 
 
 def test_an_experiment_with_an_unknown_tracker() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -39,6 +40,7 @@ def write_log(
     model: str = "openai/gpt",
     zstandard: bool = False,
     finished: bool = True,
+    seed: int | None = None,
     files: dict[str, Any] | None = None,
 ) -> Path:
     """Write an archive with the members that Inspect writes, compressed as it compresses them."""
@@ -47,7 +49,7 @@ def write_log(
         "task_display_name": "follow",
         "model": model,
         "task_args": {"shots": 2},
-        "model_generate_config": {"temperature": 0.5},
+        "model_generate_config": {"temperature": 0.5, "seed": seed},
     }
     members: dict[str, Any] = {"_journal/start.json": {"version": 2, "eval": about}}
     members |= files or {}
@@ -241,12 +243,50 @@ def test_the_commands_about_runs_take_logs(
     capsys.readouterr()
 
 
+def test_half_surrogate_pairs_and_long_seeds_are_read(tmp_path: Path) -> None:
+    samples = [sample(0, input="What follows \ud83d?", metadata={"kind": "\ude00"})]
+    path = write_log(tmp_path / "a.eval", samples, seed=2**70)
+    runs = tl.runs(path)
+    assert runs.predictions()["input"].to_pylist() == ["What follows ??"]
+    assert next(iter(runs)).fields["learner.seed"] == str(2**70)
+    assert len(runs.accuracy(by=["kind"])) == 1
+
+
+def test_a_comparison_says_which_side_is_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the table alone: CSV and JSON hold nothing but rows."""
+    models = {"openai/gpt": "C", "meta/llama": "I"}
+    for number, (model, value) in enumerate(models.items()):
+        samples = [sample(n, value=value) for n in range(10)]
+        write_log(tmp_path / f"{number}.eval", samples, model=model)
+    command = ["runs", "compare", str(tmp_path), *models]
+    assert cli(command) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\ba\b.*openai/gpt.*\bb\b.*meta/llama", shown), shown
+    assert cli([*command, "--format", "csv"]) == 0
+    assert "meta/llama" not in capsys.readouterr().out
+    assert cli([*command, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["a"], row["b"]) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("a.eval", b"not a zip", "cannot be read"),
         ("a.eval", zstandard_archive({"x.json": b"{}"}), "has no header"),
         ("a.eval", zstandard_archive({"header.json": b"{"}), "header.json cannot be read"),
+        (
+            "a.eval",
+            zstandard_archive({"header.json": b'{"eval": {}}', "summaries.json": b"[1]"}),
+            "has a record that Inspect does not write",
+        ),
+        (
+            "samples_x_1.jsonl",
+            b'{"doc_id": 0, "metrics": [[]], "acc": 1}\n',
+            "has a record that lm-evaluation-harness does not write",
+        ),
         ("samples_x_1.jsonl", b"{}\n", "line 1: no 'doc_id'"),
         ("samples_x_1.jsonl", b"[\n", "line 1: not JSON"),
         ("samples_x_1.jsonl", b'{"doc_id": 0, "resps": [["a"]]}\n', "no metric"),

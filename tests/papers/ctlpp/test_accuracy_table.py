@@ -131,7 +131,7 @@ def test_runs_of_which_no_seed_is_left_have_a_page(tmp_path: Path) -> None:
         "ctlpp/table1", made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [0.4], "ood": [0.2]}))
     )
     page = write_study(study, findings, tmp_path / "t1", runs)
-    assert "No runs are left to draw." in page.read_text(encoding="utf-8")
+    assert "No runs to draw." in page.read_text(encoding="utf-8")
 
 
 def test_draws_of_other_numbers_of_processes_have_a_column_and_names_that_tell_them_apart(
@@ -170,7 +170,7 @@ def test_draws_of_other_numbers_of_processes_have_a_column_and_names_that_tell_t
     ],
 )
 def test_a_figure_without_data_says_so(draw: Callable[[ResultTable], Any]) -> None:
-    assert "No runs are left to draw." in figures.svg(draw(ResultTable(["a", "b", "c", "v"], [])))
+    assert "No runs to draw." in figures.svg(draw(ResultTable(["a", "b", "c", "v"], [])))
 
 
 def test_runs_without_s_are_answered_by_what_makes_runs_on_s(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ Answer = Callable[[Sequence[str], int], list[str]]
 """From inputs and the number of the repetition to one answer per input."""
 
 Model = str | Mapping[str, Any] | Callable[[str], str]
-"""A model as a person names it: see `open_model`."""
+"""A model as users name it; see `open_model`."""
 
 TRAINING_ROWS = 1_000
 """Maximum training rows that a learner is given to choose the examples of its prompt from."""
@@ -119,7 +119,7 @@ def open_model(
 def _fitted_answers(learner: Any, plan: Plan) -> Answer:
     """Fit a learner when it is first asked."""
     fitted: dict[int, Any] = {}
-    # An endpoint remembers its replies, so every repetition needs one that has not been asked yet.
+    # An endpoint caches its replies, so every repetition needs a new sample.
     remembers = hasattr(learner, "cache")
 
     def answer(inputs: Sequence[str], repetition: int) -> list[str]:
@@ -140,7 +140,7 @@ def _training_rows(plan: Plan) -> list[Example]:
 
 
 def _settings(model: Any, endpoint: str) -> tuple[str, dict[str, Any]]:
-    """Name and settings of the learner that a person means."""
+    """Name and settings of the learner that the user named."""
     if isinstance(model, str) and model.strip().startswith("{"):
         import yaml
 
@@ -159,7 +159,7 @@ def _settings(model: Any, endpoint: str) -> tuple[str, dict[str, Any]]:
         if endpoint:
             block["url"] = endpoint
         return str(block.get("model") or block["learner"]), block
-    if endpoint:  # asked as `taskloom run` asks it, not by the fixed prompt of profiles
+    if endpoint:  # asked with the prompt of `taskloom run`, not with the fixed prompt of profiles
         return model, {"learner": "endpoint", "url": endpoint, "model": model}
     if is_python(model.partition("::")[0]):
         return model, {"learner": model}
@@ -168,7 +168,7 @@ def _settings(model: Any, endpoint: str) -> tuple[str, dict[str, Any]]:
 
 
 def _function(model: Any) -> Callable[[str], str] | None:
-    """The function that a person means. None if the model is not a function."""
+    """The function that the user named. None if the model is not a function."""
     if callable(model):
         function: Callable[[str], str] = model
         return function
@@ -219,7 +219,7 @@ ShowCount = Callable[[str, int, int], None]
 
 @contextmanager
 def count_display(progress: bool | None, unit: str) -> Iterator[ShowCount]:
-    """Yield a function that shows progress, or does nothing if nobody wants it."""
+    """Yield a function that shows progress, or one that does nothing if progress is off."""
     began = time.monotonic()
     with shown(progress) as show:
 

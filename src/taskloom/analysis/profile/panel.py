@@ -98,14 +98,14 @@ class PanelSide(Fields):
 
 
 class PanelContrast(Fields):
-    """Two conditions that differ in one thing.
+    """Two conditions that differ in one respect.
 
     Attributes:
         axis: The dimension in which they differ.
         name: The contrast in words.
         easy: The condition that is measured against.
         hard: The other one.
-        same: True if both have the same items, so that they are compared item by item.
+        same: True if both have the same items and are therefore compared item by item.
         control: True if the answers of the hard condition cannot be known beforehand.
     """
 

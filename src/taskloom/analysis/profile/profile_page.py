@@ -391,7 +391,9 @@ def _sides(r: ContrastResult) -> Iterator[dict[str, Any]]:
 
 
 def _beside(first: ModelProfile, other: ModelProfile) -> Finding:
-    """Conditions in which two profiles differ: the interval of the difference excludes 0."""
+    """Conditions in which two profiles differ: those for which the interval of the difference
+    excludes 0.
+    """
     rows = _clear_differences(other, first)
     table = ResultTable(
         ("condition", "asked", other.name, first.name, "difference"),

@@ -1,7 +1,7 @@
-"""The examples behind the numbers: what the page's explorer shows, compressed into the page.
+"""The examples behind the numbers: data for the page's explorer, compressed into the page.
 
 Items of a split are stored once for all learners; answers are indices into a list of texts.
-The browser unpacks a split when it is opened, so a page with 100,000 examples starts at once.
+The browser unpacks a split only when it is opened, so a page with 100,000 examples loads at once.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from taskloom.experiments.groups import trait_lists
 from taskloom.experiments.table import Runs
 
 MOST_ANSWERS = 400_000
-"""Answers of the whole page, about 4 MB where 100,000 examples have texts of a line; beyond, some
-seeds are left out.
+"""Maximum answers on a page: about 4 MB if 100,000 examples have one line each. Beyond it, some
+seeds are omitted.
 """
 
 MOST_ITEMS = 100_000
-"""Examples of one split."""
+"""Maximum examples of one split."""
 
 LONGEST = 6_000
-"""Characters of an input; a passage is shorter."""
+"""Maximum characters of an input. Passages are shorter."""
 
 MOST_VALUES = 60
-"""Values of a trait that can be chosen as a filter; one with more names examples rather than kinds
-of them.
+"""Maximum values of a trait that is offered as a filter. A trait with more identifies examples
+rather than kinds of examples.
 """
 
 MOST_LIT = 10_000
-"""Maximum stories of a split whose proofs are lit; 10,000 take a third of a second."""
+"""Maximum stories of a split whose proofs are highlighted. 10,000 take a third of a second."""
 
 TRIED = 20
-"""Examples after which a split is known to hold no stories."""
+"""Examples to check before a split is treated as having no stories."""
 
 INDEX = "explorer-index"
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCell:
-    """The runs of one recipe and learner, with the names that the page gives them."""
+    """Runs of one recipe and learner, under the names used on the page."""
 
     recipe: str
     learner: str
@@ -64,7 +64,7 @@ class AnsweredCell:
 
 @dataclass(slots=True)
 class Explorer:
-    """Data of the explorer as the page's script reads them: texts by the ids of their elements."""
+    """Data of the explorer in the form that the page's script reads: texts by element id."""
 
     data: dict[str, str] = field(default_factory=dict)
 
@@ -75,10 +75,10 @@ class Explorer:
 
 
 Lit = tuple[list[tuple[int, int]], int]
-"""Where the lit sentences of a text begin and end, and where its question begins."""
+"""Start and end of each highlighted sentence of a text, and the start of its question."""
 
 Lighter = Callable[[Example], Lit | None]
-"""From an example to its lit sentences; None if it is no story."""
+"""Function that returns the highlighted sentences of an example, or None if it is no story."""
 
 
 def explorer(
@@ -154,16 +154,17 @@ def _seeds_that_fit(cells: Sequence[AnsweredCell], sizes: Mapping[str, int]) -> 
 
 
 REPLY_FACTS = ("outcome", "finish", "rule", "tokens_in", "tokens_out", "tokens_thinking", "cost")
-"""Columns of replies.parquet that stand in one line below a reply."""
+"""Columns of replies.parquet that are shown on one line below a reply."""
 
 MOST_REPLY_BYTES = 20_000_000
-"""Characters of the replies of one split; of further runs only the answers are on the page."""
+"""Maximum characters of the replies of one split. Further runs have only their answers on the page.
+"""
 
 
 def _replies(
     runs: Runs, tables: Mapping[str, pa.Table], split: str
 ) -> dict[str, list[dict[str, Any] | None]]:
-    """Prompts and whole replies of chat models, by run, in the order of its answers."""
+    """Prompts and whole replies of chat models by run, in the order of the answers."""
     found: dict[str, list[dict[str, Any] | None]] = {}
     size = 0
     columns = ["split", "index", "messages", "reply", "thinking", "seconds", *REPLY_FACTS]
@@ -180,7 +181,7 @@ def _replies(
 
 
 def _shown_reply(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page shows of a reply."""
+    """Text that the page shows for a reply."""
     try:
         messages = json.loads(row["messages"] or "[]")
     except ValueError:
@@ -198,11 +199,13 @@ def _shown_reply(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Group = tuple[str, tuple[str, ...]]
-"""A split, and a mark of its items: learners of one recipe may have answered different ones."""
+"""A split and an identifier of its items, because learners of one recipe may have answered
+different ones.
+"""
 
 
 def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Table]]:
-    """Rows of runs by split; runs that answered the same items are joined."""
+    """Rows of runs by split. Runs that answered the same items are joined."""
     columns = ["split", "index", "task", "input", "targets", "traits", "prediction", "score"]
     groups: dict[Group, dict[str, pa.Table]] = {}
     for run in names:
@@ -218,15 +221,13 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
 
 
 def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of each split by name. Rows that are contiguous, as in our own files, are not
-    copied.
-    """
+    """Yield the rows of each split by name. Contiguous rows, as in our own files, are not copied."""
     splits = table["split"].combine_chunks().dictionary_encode()
     names, codes = splits.dictionary.to_pylist(), array_of(splits.indices)
     edges = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
     for number, name in sorted(enumerate(names), key=lambda pair: str(pair[1])):
         places = [(a, b) for a, b in itertools.pairwise(edges) if b > a and codes[a] == number]
-        if not places:  # the file names the split, but it has no examples
+        if not places:  # the split is known but has no examples
             continue
         if len(places) == 1:
             start, stop = places[0]
@@ -238,7 +239,9 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 @cache
 def lighter(suite: str) -> Lighter | None:
-    """The function that lights the stories of a suite; None if it has no stories or is unknown."""
+    """Function that highlights the stories of a suite; None if the suite has no stories or is
+    unknown.
+    """
     known = SUITES.find(suite)
     draw = None if known is None else known.story
     if draw is None:
@@ -247,16 +250,17 @@ def lighter(suite: str) -> Lighter | None:
     def light(example: Example) -> Lit | None:
         try:
             return lit_places(example.input, draw(example))
-        except TaskloomError:  # drawing it needs more than predictions keep, such as its task
+        # drawing it needs fields that predictions do not keep, such as its task
+        except TaskloomError:
             return None
 
     return light
 
 
 def lit_places(text: str, picture: Picture | None) -> Lit | None:
-    """Places in a text of the sentences that the proof of a story uses, and of its question.
+    """Positions in a text of the sentences that the proof of a story uses, and of its question.
 
-    None if the picture is no story, or if the text is laid out in another way.
+    None if the picture is no story, or if the text has a different layout.
 
     >>> from taskloom.core.pictures import ProofStep
     >>> story = StoryPicture(("Ann sat.", "Bob ran."), "Who ran?", "Bob", (ProofStep("", "", (1,)),))
@@ -280,7 +284,7 @@ def lit_places(text: str, picture: Picture | None) -> Lit | None:
 
 
 def _lit_items(table: pa.Table) -> list[Lit | None]:
-    """Lit sentences of each item; empty if the first items are no stories."""
+    """Highlighted sentences of each item. Empty if the first items are no stories."""
     light = lighter(str(table["task"][0]).partition("/")[0])
     if light is None:
         return []
@@ -296,7 +300,7 @@ def _lit_items(table: pa.Table) -> list[Lit | None]:
 def _split_data(
     tables: Mapping[str, pa.Table], replies: Mapping[str, list[dict[str, Any] | None]]
 ) -> dict[str, Any]:
-    """Items of a split and the answers of each run to them."""
+    """Items of a split and each run's answers to them."""
     first = next(iter(tables.values()))
     texts = _joined(tables, "prediction")
     if texts.null_count:
@@ -326,7 +330,7 @@ def _joined(tables: Mapping[str, pa.Table], column: str) -> pa.ChunkedArray:
 
 
 def _scores(column: pa.ChunkedArray) -> list[float]:
-    """Scores to three digits; 0 and 1 as whole numbers, which are shorter."""
+    """Scores with three digits. 0 and 1 are integers, which are shorter."""
     values = np.round(np.nan_to_num(whole_array(column).astype(float)), 3)
     if np.isin(values, (0.0, 1.0)).all():
         return list(values.astype(int).tolist())
@@ -334,9 +338,7 @@ def _scores(column: pa.ChunkedArray) -> list[float]:
 
 
 def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[str, Any]]:
-    """Traits by which examples can be filtered: their values, and the index of each example's
-    value.
-    """
+    """Traits by which examples can be filtered: the values, and the index of each example's value."""
     columns: dict[str, dict[str, Any]] = {}
     for name, each in trait_lists(rows).items():
         values = list(dict.fromkeys(each))
@@ -347,7 +349,7 @@ def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[
 
 
 def _pack(value: Any) -> str:
-    """A value compressed, as text without characters that have a meaning in HTML."""
+    """Compress a value to text without characters that are special in HTML."""
     return base64.b64encode(
         zlib.compress(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"), 6)
     ).decode()

@@ -24,22 +24,24 @@ if TYPE_CHECKING:
     from taskloom.analysis.traits import ScoredItems
 
 ALPHA = 0.05
-"""Significance level, after correction."""
+"""Significance level, after correction for multiple tests."""
 
 CONSTANT = frozenset({"majority"})
-"""Learners that give every input the same answer. Their scores say how often that answer is right,
-and nothing about what was learned.
+"""Learners that give the same answer to every input. Their score is the frequency of that answer
+and shows nothing about learning.
 """
 
 SMALLEST = 0.1
-"""Minimum size of an effect in the headline. A smaller one may be real and is in the findings."""
+"""Minimum size of an effect in the headline. Smaller ones may be real and are listed in the
+findings.
+"""
 
 SIMPLER = 0.85
 """A trait with fewer values is preferred if its effect is at least this share of the largest."""
 
 
 def is_constant(learner: str) -> bool:
-    """True if a learner, by its label, gives every input the same answer."""
+    """True if the learner with this label gives the same answer to every input."""
     return learner.partition(" ")[0] in CONSTANT
 
 
@@ -118,7 +120,7 @@ def trait_effects(
         recipe: named_by(runs, recipe, [name for names in own.values() for name in names])
         for recipe, own in cells.items()
     }
-    named: dict[tuple[str, str], TraitName] = {}  # an unknown suite is looked for on disk
+    named: dict[tuple[str, str], TraitName] = {}  # an unknown suite is looked up on disk
     corrected = correct([measured["p"] for _, _, measured in found], "holm")
     effects = []
     for (group, trait, measured), p in zip(found, corrected, strict=True):
@@ -147,8 +149,8 @@ def trait_effects(
 
 
 def named_by(runs: Runs, recipe: str, own: Sequence[str]) -> str:
-    """Whose suite names the traits of a recipe: the recipe, or the task of its examples if it is a
-    file of somebody's own.
+    """Owner of the suite that names a recipe's traits: the recipe, or the task of its examples if
+    the recipe is a user's file.
 
     Args:
         runs: The runs of the page.
@@ -162,10 +164,10 @@ def named_by(runs: Runs, recipe: str, own: Sequence[str]) -> str:
 
 
 def strongest_trait(effects: Sequence[TraitEffect]) -> TraitEffect | None:
-    """The largest effect of a trait that is larger than chance; None if there is none.
+    """The largest effect of a trait that is larger than chance, or None.
 
-    Traits overlap: a composition determines the number of facts. Of traits with about the same
-    effect on the same answers, the one with the fewest values is the finding.
+    Traits overlap: a composition determines the number of facts. Among traits with about the same
+    effect on the same answers, the one with the fewest values is chosen.
     """
     for largest in effects:
         if not confirmed(largest, len(effects)):
@@ -181,11 +183,11 @@ def strongest_trait(effects: Sequence[TraitEffect]) -> TraitEffect | None:
 
 
 def confirmed(effect: TraitEffect, tests: int) -> bool:
-    """True if a permutation test, corrected for all tests, shows the effect as well.
+    """True if a permutation test, corrected for all tests, confirms the effect.
 
     Args:
         effect: The effect.
-        tests: Number of effects that were looked at.
+        tests: Number of effects that were tested.
     """
     if not effect.shown:
         return False
@@ -198,14 +200,14 @@ def confirmed(effect: TraitEffect, tests: int) -> bool:
 
 
 def rank(recipe: str, trait: str) -> tuple[int, str]:
-    """Sort key of traits that say the same: in the order in which their suite names them."""
+    """Sort key of equivalent traits: the order in which their suite names them."""
     suite = recipe.split("/")[0]
     named = list(SUITES.get(suite).trait_names) if suite in SUITES.names() else []
     return (named.index(trait) if trait in named else len(named), trait)
 
 
 def by_size(effects: Iterable[TraitEffect]) -> dict[str, TraitEffect]:
-    """Largest effect of each trait, those that are larger than chance first."""
+    """Largest effect of each trait, with those that are larger than chance first."""
     largest: dict[str, TraitEffect] = {}
     for effect in sorted(effects, key=lambda effect: (not effect.shown, -effect.size)):
         largest.setdefault(effect.trait, effect)

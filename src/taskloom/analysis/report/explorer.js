@@ -27,6 +27,7 @@
 (() => {
   const NARROW = matchMedia("(max-width: 46rem)").matches;
   const PAGE = NARROW ? 3 : 10;
+  const BRIEF = 60; // characters of an input that fits beside its answers
   const root = document.getElementById("explorer");
   const index = document.getElementById("explorer-index");
   if (!root || !index) return;
@@ -155,9 +156,10 @@
   }
 
   function item(data, i, chosen) {
-    const node = element("div", undefined, "item");
-    const lit = (data.lit || [])[i];
-    node.append(element("div", `${state.split} ${data.index[i]}`, "traits"), lit ? story(data.inputs[i], lit) : element("pre", data.inputs[i]));
+    const lit = (data.lit || [])[i], text = data.inputs[i];
+    // A short input fits beside its answers.
+    const node = element("div", undefined, !lit && text.length <= BRIEF && !text.includes("\n") ? "item brief" : "item");
+    node.append(element("div", `${state.split} ${data.index[i]}`, "traits"), lit ? story(text, lit) : element("pre", text));
     const row = element("div", undefined, "answers");
     const expected = element("div");
     expected.append(element("b", "expected"), element("div", data.targets[i].join(" | ")));

@@ -1,5 +1,5 @@
-"""One HTML file that needs nothing from outside, from the sections of a report; and sentences from
-Jinja templates: code chooses the numbers, the words are in a file beside it.
+"""One self-contained HTML file from the sections of a report, and sentences from Jinja templates:
+code selects the numbers, and the wording is in a separate file.
 """
 
 from __future__ import annotations
@@ -34,21 +34,20 @@ class Section:
     Attributes:
         title: Its heading.
         text: A paragraph; empty for none.
-        on_screen: The end of the paragraph, on what can be opened or chosen; it is not printed.
+        on_screen: End of the paragraph, about interactive elements. It is omitted in print.
         table: The table; one without rows is not shown.
         figure: SVG text.
         caption: Caption below the figure.
-        lists: Lines below the table, one group after the other, each with the words that lead to
-            it; empty for none.
+        lists: Groups of lines below the table, each with its introduction; empty for none.
         blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
-        folded: The line that unfolds the table; empty for a table that is always shown.
+        folded: Label that unfolds the table; empty for a table that is always shown.
         sentences: Findings, one line each.
         panels: Figures side by side, which reflow on a narrow screen.
         legend: The colours of the panels' series, as numbers.
-        guessed: True if the panels have a line for guessing.
-        explorer: True if the examples behind the numbers are opened here.
-        first: The explorer's query for the examples that it opens with.
-        inside: Sections behind a line to unfold each.
+        guessed: True if the panels have a line for chance.
+        explorer: True if the section contains the explorer of examples.
+        first: The explorer's initial query.
+        inside: Folded sections.
     """
 
     title: str
@@ -70,12 +69,12 @@ class Section:
 
     @property
     def rows(self) -> str:
-        """The rows of the table that are shown, as HTML; empty without rows."""
+        """The rows of the table that are shown, as HTML; empty if there are none."""
         return self.table.first(MOST_ROWS).html(classes=True) if self.table else ""
 
     @property
     def cut(self) -> str:
-        """A note on rows that are left out; empty if all are shown."""
+        """Note on rows that are left out; empty if all are shown."""
         rows = max(len(self.table), self.table.total) if self.table else 0
         return f"The first {MOST_ROWS} of {rows:,} rows." if rows > MOST_ROWS else ""
 
@@ -93,7 +92,7 @@ class Marked(str):
 
 
 class Opened(str):
-    """A cell that opens the examples behind it: those that the explorer's query selects."""
+    """A table cell that opens the examples behind it: those that match the explorer's query."""
 
     query: Mapping[str, str]
 
@@ -128,9 +127,8 @@ def write(
         title: Its heading.
         lead: The paragraph below it.
         sections: Its parts.
-        headline: The one finding that a reader should take along.
-        data: What the explorer of examples shows, by the ids of its elements; without it the page
-            has no script.
+        headline: The most important finding.
+        data: Data of the explorer by element id. Without it the page has no script.
     """
     try:
         from jinja2 import Environment
@@ -163,10 +161,10 @@ class FigureFiles:
     """Files for the figures of a page.
 
     Attributes:
-        folder: Where they are written.
-        formats: Endings: `pdf`, `svg`, `png`.
+        folder: Folder to write to.
+        formats: Formats: `pdf`, `svg`, `png`.
         inches: Width of each figure; None for panels of 5 inches.
-        panels: Parts of the titles of the panels that are drawn; all by default.
+        panels: Substrings of the titles of the panels to draw. Default: all.
     """
 
     folder: Path
@@ -181,7 +179,7 @@ class FigureFiles:
                 raise ParameterError("format", f"cannot be '{form}'; {known}")
 
     def chosen(self, section: Section) -> list[Panel]:
-        """Panels of a section that are drawn."""
+        """Panels of a section to draw."""
         if not self.panels:
             return list(section.panels)
         return [p for p in section.panels if any(part in p.title for part in self.panels)]
@@ -212,14 +210,14 @@ def write_figures(files: FigureFiles, sections: Sequence[Section]) -> list[Path]
 
 
 FILE = "sentences.j2"
-"""The file of macros, one for each sentence."""
+"""File of macros, one per sentence."""
 
 
 class Sentences:
     """The sentences of a package.
 
     Args:
-        package: Where `sentences.j2` lies: `taskloom.analysis.report`.
+        package: Package that has `sentences.j2`, such as `taskloom.analysis.report`.
         **filters: Functions that the templates use to format values.
     """
 
@@ -231,8 +229,8 @@ class Sentences:
         """Write a sentence.
 
         Args:
-            macro: Its name in the file.
-            **facts: What it says.
+            macro: Name of its macro.
+            **facts: Arguments of the macro.
         """
         template = _template(self._package, tuple(self._filters.items()))
         return str(getattr(template, macro)(**facts))

@@ -42,7 +42,7 @@ def _fixed(name: str) -> Any:
 
 
 def _opening(name: str, sign: str = "") -> Any:
-    """A cell that opens the examples behind it, if the row has a query for them."""
+    """Cell that opens the examples behind it, if the row has a query for them."""
     return lambda row: (
         Opened(f"{row[name]:{sign}.3f}", row["opens"])
         if row.get("opens")
@@ -56,7 +56,7 @@ def share(row: Row) -> str:
 
 
 def known(name: str) -> Any:
-    """A cell with a measure; empty if it is unknown."""
+    """Cell with a measure, or empty if it is unknown."""
     return lambda row: "" if row[name] is None or math.isnan(row[name]) else f"{row[name]:.3f}"
 
 
@@ -95,7 +95,7 @@ ASKED = (
     Column("tokens", lambda row: _tokens(row), number=True),
     Column("US dollars", lambda row: f"{row['cost']:.4f}" if "cost" in row else "", number=True),
 )
-"""Columns of splits that were asked until certain."""
+"""Columns for splits that were asked until their accuracy was certain."""
 
 
 def _tokens(row: Row) -> str:
@@ -157,8 +157,8 @@ COMPARISONS = (
 
 
 def in_form_columns(rows: Iterable[Row], *sides: str) -> tuple[Column, ...]:
-    """The share of a chat model's answers in form, for rows that have it. The tokens and the cost
-    are in the table of replies.
+    """Column with the share of a chat model's answers in the requested form, for rows that have it.
+    Tokens and cost are in the table of replies.
 
     Args:
         rows: Rows of scores or of comparisons.
@@ -190,7 +190,7 @@ REPLIES = (
     Column("seconds a reply", itemgetter("seconds"), number=True),
     Column("cost", itemgetter("cost"), number=True),
 )
-"""Of the replies of chat models."""
+"""Columns for the replies of chat models."""
 
 FOLDERS = (
     *CELL,
@@ -217,8 +217,8 @@ class PairedTests:
 
     Attributes:
         rows: One for each recipe, pair and split, with p-values corrected for all of them together.
-        pairs: How many pairs there are; only the first `MOST_PAIRS` are compared.
-        left_out: What could not be compared, and why.
+        pairs: Number of pairs. Only the first `MOST_PAIRS` are compared.
+        left_out: Pairs that could not be compared, with the reason.
     """
 
     rows: tuple[Row, ...] = ()
@@ -227,15 +227,15 @@ class PairedTests:
 
 
 LEARNERS, SETTINGS = "learners", "settings"
-"""What a comparison is between."""
+"""Kinds of comparisons."""
 
 
 class Contrast(NamedTuple):
-    """Groups of runs that differ in one thing.
+    """Groups of runs that differ in one respect.
 
     Attributes:
         kind: `LEARNERS`, or `SETTINGS` for values of a recipe's field.
-        title: What they share, as the page names it.
+        title: What they have in common, as on the page.
         runs: Runs of each group, by its label.
         pairs: Labels of the pairs that are compared.
     """
@@ -293,7 +293,7 @@ class RunNumbers:
         self.scored = all(map(table.keeps_item_scores, table.names))
 
     def label(self, row: Row) -> Row:
-        """Name recipe and learner as the page does: each with the fields that differ."""
+        """Names of recipe and learner on the page, each with the fields that differ."""
         labels = {}
         for kind, fields in self._named_by.items():
             own = [f for f in fields if row.get(f) is not None]
@@ -322,7 +322,7 @@ class RunNumbers:
 
     @cached_property
     def means(self) -> list[Row]:
-        """Mean of every recipe, learner and split with its interval and the score of guessing."""
+        """Mean of every recipe, learner and split with its interval and the chance score."""
         rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
         guesses = self.guesses
         return [
@@ -332,7 +332,7 @@ class RunNumbers:
 
     @cached_property
     def seed_scores(self) -> dict[tuple[str, str, str], list[float]]:
-        """Score of every seed, by recipe, learner and split."""
+        """Score of every seed by recipe, learner and split."""
         scores: dict[tuple[str, str, str], list[float]] = {}
         for row in self.runs.table.to_pylist():
             labels = self.label(row)
@@ -349,7 +349,7 @@ class RunNumbers:
 
     @cached_property
     def guesses(self) -> dict[tuple[str, str], float]:
-        """Share of the most frequent answer, by recipe and split."""
+        """Share of the most frequent answer by recipe and split."""
         if not self.predicted:
             return {}
         guesses: dict[tuple[str, str], float] = {}
@@ -370,7 +370,7 @@ class RunNumbers:
         return guesses
 
     def guesses_of(self, recipe: str) -> dict[str, float]:
-        """Score of guessing on each split of a recipe."""
+        """Chance score on each split of a recipe."""
         return {split: guess for (name, split), guess in self.guesses.items() if name == recipe}
 
     @cached_property
@@ -454,7 +454,7 @@ class RunNumbers:
         }
 
     def task_traits(self) -> list[str]:
-        """Traits that are kinds of tasks: one value for each task, and fewer values than tasks."""
+        """Traits that group tasks: one value per task, and fewer values than tasks."""
         values: dict[str, dict[str, set[str]]] = {}
         # One run of each cell: other seeds answered the same tasks.
         firsts = [runs[0] for own in self.cells.values() for runs in own.values()]
@@ -470,7 +470,7 @@ class RunNumbers:
 
 
 def reply_rows(runs: Runs, names: Sequence[str]) -> list[Row]:
-    """How chat models replied on each split, over some runs: numbers, outcomes, tokens, cost."""
+    """Replies of chat models on each split: numbers, outcomes, tokens and cost over some runs."""
     columns = ["split", "outcome", "in_form", *REPLY_MEANS, "cost"]
     replies: dict[str, list[Row]] = {}
     for run in names:

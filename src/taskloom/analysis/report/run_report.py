@@ -1,5 +1,5 @@
-"""`taskloom runs report runs/`: what was run, how well it did and how certain that is, on one page
-to send to a colleague.
+"""`taskloom runs report runs/`: one page to send to a colleague, with what was run, how well it did
+and how certain that is.
 
 Datasets may be shown on the same page: their sizes and digests, one example of each, and the
 results of an audit.
@@ -34,7 +34,7 @@ from taskloom.experiments.table import Runs
 if TYPE_CHECKING:
     _Path = Path
 else:
-    _Path = type(Path())  # before Python 3.12 `Path` itself cannot be extended
+    _Path = type(Path())  # `Path` itself cannot be subclassed before Python 3.12
 
 
 def report(
@@ -63,11 +63,11 @@ def report(
         figures: A folder for the page's figures: `learning-curves.svg`, `learning-curves.pdf`.
         formats: Formats of the figures: `pdf`, `svg`, `png`.
         width: Width of the figures: `column` or `page` of a paper, or inches.
-        panels: Only these panels in the figures: a part of each title.
+        panels: Only panels whose title contains one of these.
         names: Other names for recipes and learners, on the page and in figures.
-        where: Only these runs: selections of `Runs.where`, such as `iid > 0.5`.
-        threshold: Adds the share of seeds whose score is over it to the table of scores.
-        title: The heading; the recipes and learners by default.
+        where: Only runs that match these selections of `Runs.where`, such as `iid > 0.5`.
+        threshold: Adds the share of seeds with a score above it to the table of scores.
+        title: Heading. Default: the recipes and learners.
     """
     table = (store if isinstance(store, Runs) else open_runs(store)).where(*where)
     failed = table.failures()
@@ -110,10 +110,10 @@ def plot(
 
     Args:
         runs: Runs, their folder, or a file that `tl.runs` reads.
-        by: `split` has a line for each learner and a colour for each split. `step` draws learning
-            curves. Any trait of the examples has a line or bars for each learner.
+        by: `split` draws a row for each learner and a colour for each split; `step` draws learning
+            curves; a trait of the examples draws a line or bars for each learner.
         split: Only these splits.
-        panels: Only these panels: a part of each title.
+        panels: Only panels whose title contains one of these.
         names: Other names for recipes and learners.
         width: `column` or `page` of a paper, or inches. Default: panels of 5 inches.
         level: Confidence level of the intervals.
@@ -136,11 +136,11 @@ LARGEST_INLINE = 8_000_000
 
 
 class ReportFile(_Path):
-    """The path of a page, which a notebook shows as the page itself."""
+    """Path of a page, which a notebook displays as the page itself."""
 
     def _repr_html_(self) -> str:
         if self.stat().st_size > LARGEST_INLINE:
-            return paragraph(f"The report is in {self}, too large to be shown here.")
+            return paragraph(f"The report is in {self}, too large to show here.")
         text = escape(self.read_text(encoding="utf-8"))
         return (
             f'<iframe srcdoc="{text}" title="report" sandbox="allow-scripts"'
@@ -217,7 +217,7 @@ AUDITS = (
 
 
 def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
-    """Build the sections about datasets; empty if there is no folder.
+    """Sections about datasets; empty if there is no folder.
 
     Args:
         folders: Datasets, or folders of datasets.

@@ -1,5 +1,5 @@
-"""The sections of a report on runs: findings in sentences, each number with its interval, then
-figures, tables, examples.
+"""Sections of a report on runs: findings in sentences with their intervals, then figures, tables
+and examples.
 """
 
 from __future__ import annotations
@@ -67,37 +67,37 @@ from taskloom.experiments.groups import known_traits
 from taskloom.experiments.record import REPLY_MEASURES, RunsError
 
 SUCCESS = 0.95
-"""The score that counts as having learned a task, unless the reader names another."""
+"""Default score that counts as having learned a task."""
 
 MOST_PANELS = 12
-"""Panels of one figure: four rows of three, about two screens."""
+"""Maximum panels of one figure: four rows of three, about two screens."""
 
 MOST_TRAITS = 4
-"""Maximum traits with a section of their own. The others are behind a line to unfold."""
+"""Maximum traits with their own section. The others are folded."""
 
 FEWEST_TRAITS = 2
-"""Traits with a section of their own if no effect is shown."""
+"""Number of traits with their own section if no effect is shown."""
 
 FEWEST_ITEMS = 2
-"""Minimum examples of a value that a figure shows; the interval of one is most of the axis."""
-
-MOST_VALUES = 20
-"""Values of a trait that a figure has room for; the numbers of a trait with more stand in a table
-alone.
+"""Minimum examples of a value that a figure shows. The interval of a single example covers most of
+the axis.
 """
 
+MOST_VALUES = 20
+"""Maximum values of a trait in a figure. A trait with more is shown only as a table."""
+
 MOST_LISTED = 200
-"""Values of a trait that has a table; one with more, or with fewer than two examples of each, is a
-name and not a condition.
+"""Maximum values of a trait in a table. A trait with more, or with fewer than two examples of each,
+identifies examples and is not a condition.
 """
 
 
 class Machine(NamedTuple):
-    """What the page tells of where a run was made.
+    """Where and when a run was made, as stated on the page.
 
     Attributes:
-        day: When it was finished.
-        seconds: How long it took; NaN if that was not recorded.
+        day: Date on which it finished.
+        seconds: Duration; NaN if it was not recorded.
         versions: Names and versions of libraries.
     """
 
@@ -120,7 +120,7 @@ class RunSections:
         self.predicted = numbers.predicted
 
     def name(self) -> str:
-        """A title that names what was run."""
+        """Title with the recipes and learners that were run."""
         recipes, learners = (
             list(dict.fromkeys(row[k] for row in self.numbers.rows)) for k in ("learner", "recipe")
         )
@@ -132,7 +132,7 @@ class RunSections:
 
     @cached_property
     def _machines(self) -> dict[str, Machine]:
-        """What the page tells of the machine of each run."""
+        """Machine and date of each run."""
         found: dict[str, Machine] = {}
         texts: dict[str, str] = {}  # thousands of runs share one text
         for run in self.runs.names:
@@ -146,12 +146,12 @@ class RunSections:
         return found
 
     def headline(self) -> str:
-        """The one finding that a reader should remember."""
+        """The most important finding."""
         numbers = self.numbers
         return headline(numbers.means, numbers.comparisons.rows, numbers.trait_effects)
 
     def findings(self, failed: Collection[str]) -> Section:
-        """Say in sentences what came out."""
+        """The findings in sentences."""
         threshold = SUCCESS if self.threshold is None else self.threshold
         sentences = score_sentences(
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
@@ -182,7 +182,7 @@ class RunSections:
         return explorer(self.runs, cells, paired)
 
     def figure(self, by: str, splits: Sequence[str]) -> Section:
-        """The section whose panels show the scores by something.
+        """Section with panels that show the scores by something.
 
         Args:
             by: `split`, `step`, or a trait of the examples.
@@ -213,7 +213,9 @@ class RunSections:
         return section
 
     def asked(self) -> Section | None:
-        """Show how many items were asked until the accuracy was certain; None if none were."""
+        """Number of items that were asked until the accuracy was certain; None if there are no such
+        splits.
+        """
         rows = []
         for row in self.numbers.rows:
             run = self.runs[row["run"]]
@@ -225,7 +227,7 @@ class RunSections:
         return Section("Asked until certain", say("asked"), table_of(ASKED, rows))
 
     def overview(self) -> Section:
-        """Show recipes, learners, seeds and data."""
+        """Recipes, learners, seeds and data."""
         cells: dict[tuple[str, str, str], Row] = {}
         versions: set[str] = set()
         for row in self.numbers.rows:
@@ -250,7 +252,7 @@ class RunSections:
         return Section("What was run", text, table, folded="Seeds, data and time")
 
     def twins(self) -> Section | None:
-        """Show how often answers follow the edits of twins; None if no run answered twins."""
+        """How often answers follow the edits of twins; None if no run answered twins."""
         splits = self.runs.splits
         answered = [s for s in splits for kind in TWIN_KINDS if companion(s, kind) in splits]
         if not answered or not self.predicted:
@@ -264,7 +266,7 @@ class RunSections:
         return Section("Twins", text, shares.shown())
 
     def scores(self, splits: Sequence[str] = ()) -> Section:
-        """Show the mean of every cell with its interval.
+        """Mean of every cell with its interval.
 
         Args:
             splits: Only these; all by default.
@@ -311,9 +313,7 @@ class RunSections:
         return [column for column in columns if any(column.value(row) != "" for row in rows)]
 
     def replies(self) -> Section | None:
-        """Show how chat models replied: the share in form, replies without an answer, tokens and
-        cost.
-        """
+        """How chat models replied: the share in form, replies without an answer, tokens and cost."""
         rows: list[Row] = []
         for recipe, own in self.numbers.cells.items():
             for learner, names in own.items():
@@ -326,8 +326,8 @@ class RunSections:
         return Section("Replies", say("replies"), table_of(REPLIES, rows))
 
     def by_task(self) -> Iterator[Section]:
-        """Yield the scores of single tasks, and their mean and standard error over all tasks and
-        over those of each kind.
+        """Yield the scores of single tasks, then means and standard errors over all tasks and over
+        those of each kind.
         """
         tasks = self.numbers.accuracy([*GROUPED, "task"], "seeds+items") if self.predicted else []
         per_recipe = Counter(
@@ -372,9 +372,7 @@ class RunSections:
         yield Section("Scores by task", "", table_of(TASKS, mine), folded="The tasks")
 
     def learning(self) -> Section | None:
-        """Show learning curves: the mean over seeds, each seed faintly behind it, and the score of
-        guessing.
-        """
+        """Learning curves: the mean over seeds, each seed faintly behind it, and chance."""
         rows = {row["run"]: row for row in self.numbers.rows}
         panels: dict[str, dict[str, dict[str, list[tuple[int, float]]]]] = {}
         recipes: dict[str, str] = {}
@@ -386,7 +384,7 @@ class RunSections:
             panel.setdefault(point["split"], {}).setdefault(point["run"], []).append(
                 (point["step"], point["score"])
             )
-        # One point is no curve: its scores are in the table already.
+        # A single point is no curve, and its score is in the table already.
         panels = {title: splits for title, splits in panels.items() if _has_curve(splits)}
         if not panels:
             return None
@@ -408,7 +406,7 @@ class RunSections:
         return Section("Learning curves", text, panels=drawn, legend=colours, guessed=guessed)
 
     def by_trait(self) -> Iterator[Section]:
-        """Yield a section for each of the traits that explain most, and one with all others.
+        """Yield a section for each of the traits that explain most, and one for all others.
 
         Traits that divide the examples in the same way, such as a composition and its list of
         concepts, share a section.
@@ -424,7 +422,9 @@ class RunSections:
             yield Section("Other traits", "Traits that explain less.", inside=others)
 
     def _trait_sections(self) -> Iterator[Section]:
-        """Yield a section for each trait that several examples share, by how much it explains."""
+        """Yield a section for each trait that several examples share, ordered by how much it
+        explains.
+        """
         alike: dict[tuple[Any, ...], list[tuple[str, list[Row]]]] = {}
         for name, rows in self._trait_rows().items():
             groups = sorted(
@@ -453,14 +453,14 @@ class RunSections:
                 rows = self.numbers.accuracy(["recipe", "learner", "split", name], "seeds+items")
             except RunsError:
                 continue
-            # Recipes that lack the trait say nothing about it.
+            # Recipes that lack the trait are skipped.
             rows = [row for row in rows if row[name] is not None]
             if self._is_condition(name, rows):
                 found[name] = rows
         return found
 
     def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
-        """True if a trait is a condition that several examples share, not the name of one."""
+        """True if a trait is a condition that several examples share, rather than an identifier."""
         values = {row[name] for row in rows}
         if len(values) < 2 or max(row["n"] for row in rows) < 2:
             return False
@@ -469,7 +469,7 @@ class RunSections:
         items: Counter[str] = Counter()
         for row in rows:
             items[row["split"]] += row["n"]
-        # Each value needs two items on average: names of single examples have one.
+        # Values need two items on average: identifiers have one.
         return len(values) <= MOST_LISTED and len(values) <= max(items.values()) / 2
 
     def _trait(
@@ -479,7 +479,7 @@ class RunSections:
         effect: TraitEffect | None,
         alike: Sequence[str],
     ) -> Section:
-        """The section of one trait.
+        """Section of one trait.
 
         Args:
             name: The trait.
@@ -496,7 +496,7 @@ class RunSections:
             mark = _mark(row, row["learner"], str(row[name]))
             by_split.setdefault((row["recipe"], row["split"]), []).append(mark)
         kept = {k: v for k, v in by_split.items() if 1 < len({m.place for m in v}) <= MOST_VALUES}
-        # A split on which every value has about the same score says nothing about the trait.
+        # A split on which every value has about the same score is not informative about the trait.
         kept = {k: v for k, v in kept.items() if _differ(v)} or kept
         colours = colour_of([m.series for marks in kept.values() for m in marks])
         numeric = all(is_number(row[name]) for row in rows)
@@ -534,7 +534,7 @@ class RunSections:
         )
 
     def comparisons(self) -> Section | None:
-        """Show the comparisons of all pairs of learners, corrected for all of them together."""
+        """Comparisons of all pairs of learners, corrected for all of them together."""
         tests = self.numbers.comparisons
         rows, left_out = tests.rows, tests.left_out
         if not rows:
@@ -548,7 +548,7 @@ class RunSections:
             settings=settings,
         )
         blocks = ("not compared:\n" + "\n".join(left_out),) if left_out else ()
-        # The p-value of a single comparison needs no correction.
+        # A single comparison needs no correction.
         columns = [c for c in COMPARISONS if len(rows) > 1 or c.head != "corrected p"]
         return Section(
             "Comparisons",
@@ -560,9 +560,7 @@ class RunSections:
         )
 
     def examples(self) -> Section | None:
-        """Show right and wrong answers of each recipe and learner, from the split with the lowest
-        score.
-        """
+        """Right and wrong answers of each recipe and learner, from the split with the lowest score."""
         if not self.predicted:
             return None
         cells = [
@@ -582,7 +580,7 @@ class RunSections:
         )
 
     def _worst(self) -> dict[str, str]:
-        """The explorer's query for the lowest score of a learner that looks at the input."""
+        """The explorer's query for the lowest score of a learner that reads the input."""
         rows = self.numbers.means
         looking = [row for row in rows if not is_constant(row["learner"])] or rows
         return self.numbers.opens(min(looking, key=lambda row: row["mean"]))
@@ -598,7 +596,7 @@ class RunSections:
         rows = self.runs.predictions(
             split, ["index", "input", "targets", "prediction", "score"], runs=[run]
         )
-        points = whole_array(rows["score"])  # a number that Arrow compares with would import pandas
+        points = whole_array(rows["score"])  # comparing a number with Arrow would import pandas
         for kind, mask in (("right", numbers(points >= 1)), ("wrong", numbers(points < 1))):
             for row in rows.filter(mask).slice(0, 2).to_pylist():
                 expected = (
@@ -611,14 +609,14 @@ class RunSections:
                 yield page.Marked(f"{text}answered: {row['prediction'][:300]}{expected}", kind)
 
     def reproduction(self) -> Section | None:
-        """Show how to run any of it again; None where the runs are another program's."""
+        """How to run the experiment again; None if the runs come from another program."""
         first = self.runs.names[0]
         config = self.runs.config_file(first)
         if config is None:
             return None
         text = (
-            "Every run's folder holds the experiment that makes it again; runs that are in the"
-            " store are not repeated. For the first run:"
+            "Every run's folder has the experiment that reproduces it. Runs that are already in "
+            "the store are not repeated. For the first run:"
         )
         command = f"taskloom run {config} --store again"
         experiment = Section("The experiment", blocks=(self.runs.config(first),))
@@ -633,7 +631,7 @@ class RunSections:
 
 
 def _differ(marks: Sequence[Mark]) -> bool:
-    """True if the means of a learner differ between values by more than a reader can see."""
+    """True if the means of a learner differ visibly between values."""
     means: dict[str, list[float]] = {}
     for mark in marks:
         means.setdefault(mark.series, []).append(mark.mean)
@@ -645,7 +643,7 @@ VISIBLE = 0.02
 
 
 def _competence(scores: Sequence[float]) -> dict[str, float]:
-    """Compute C@T of some tasks' mean scores."""
+    """C@T for some tasks' mean scores."""
     return {f"C@{t}": competence_at(scores, t) for t in THRESHOLDS}
 
 
@@ -655,7 +653,7 @@ def _has_curve(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> bool:
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:
-    """Join a few names as people do."""
+    """Join names as an enumeration."""
     shown = list(names[:most]) + ([f"{len(names) - most} more"] if len(names) > most else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
@@ -671,8 +669,8 @@ def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[C
                 yield Curve(
                     split, tuple(s for s, _ in ordered), tuple(v for _, v in ordered), faint=True
                 )
-        # Where seeds stopped early the mean would jump to the survivors; it ends with the first
-        # that stops.
+        # If seeds stopped early, the mean would jump to those that remain, so it ends where the
+        # first seed stops.
         steps = [step for step, scores in sorted(by_step.items()) if len(scores) == len(seeds)]
         yield Curve(split, tuple(steps), tuple(sum(by_step[s]) / len(seeds) for s in steps))
 

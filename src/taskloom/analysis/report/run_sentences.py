@@ -1,4 +1,4 @@
-"""Sentences of a report; their words are in sentences.j2."""
+"""Sentences of a report. Their wording is in sentences.j2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from taskloom.analysis.report.run_numbers import Row
 from taskloom.experiments.result_table import p_text, probability
 
 MOST = 24
-"""Maximum sentences of one kind; the tables have the rest."""
+"""Maximum sentences of one kind. The tables have the rest."""
 
 MOST_SPLITS = 4
 """Maximum splits in a sentence."""
@@ -30,7 +30,7 @@ MOST_TRAIT_SENTENCES = 4
 """Maximum findings about traits."""
 
 FEW_VALUES = 4
-"""Maximum values of a trait that a sentence lists; of more it has the best and the worst."""
+"""Maximum values of a trait that a sentence lists. With more, it has the best and the worst."""
 
 
 def mean_with_interval(row: Row) -> str:
@@ -46,9 +46,10 @@ def mean_with_interval(row: Row) -> str:
 
 
 def values_with_means(effect: TraitEffect) -> str:
-    """Mean scores by the value of a trait: all of a few values, else the best and the worst.
+    """Mean scores by the value of a trait: all values if there are few, otherwise the best and the
+    worst.
 
-    Values that are numbers keep their order. Names come best first.
+    Numeric values keep their order. Names are sorted by score, best first.
     """
     means = effect.means
     numeric = all(is_number(value) for value in means)
@@ -86,13 +87,13 @@ def score_sentences(
     guesses: Mapping[tuple[str, str], float],
     threshold: float,
 ) -> list[str]:
-    """Say how each learner did on each recipe, the lowest split first: that is where generalization
-    breaks.
+    """State how each learner did on each recipe, with the lowest split first, because that is where
+    generalization breaks.
 
     Args:
         rows: Means with intervals by recipe, learner and split.
         seed_scores: The score of every seed, by recipe, learner and split.
-        guesses: The score of guessing, by recipe and split.
+        guesses: Chance score by recipe and split.
         threshold: The score that counts as success.
     """
     cells: dict[tuple[str, str], list[Row]] = {}
@@ -121,7 +122,7 @@ def score_sentences(
 def _part(
     row: Row, seeds: Sequence[float], guess: float | None, threshold: float
 ) -> dict[str, Any]:
-    """The facts on one split; a score of guessing that the interval excludes is left out."""
+    """Facts about one split. Chance is omitted if the interval excludes it."""
     known = guess is not None and not math.isnan(row["low"])
     if not known or guess is None or not row["low"] <= guess <= row["high"]:
         guess = None
@@ -130,7 +131,7 @@ def _part(
 
 
 def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[TraitEffect]) -> str:
-    """The strongest effect that is larger than chance; or that none is.
+    """The strongest effect that is larger than chance, or a sentence that there is none.
 
     Args:
         rows: Means with intervals by recipe, learner and split.
@@ -151,12 +152,12 @@ def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[Trai
         effects.append((max(falls), gap_sentence(rows)))
     loose = _loose(rows)
     if loose:
-        # As much of the score may be lost to answers out of form.
+        # The score may be lower by this much because of answers out of form.
         worst = min(loose, key=lambda row: row["in_form"])
         effects.append((1 - worst["in_form"], say("form", row=worst)))
     effects = [effect for effect in effects if effect[0] >= SMALLEST]
     if effects:
-        # Of equal effects the first counts: a trait says most about what is hard.
+        # Ties go to the first: a trait is most informative about what is hard.
         return max(effects, key=lambda effect: effect[0])[1]
     tests = len(traits) + len(compared)
     if pairs or not tests:
@@ -169,7 +170,7 @@ def _has_constant(row: Row) -> bool:
 
 
 def trait_sentences(effects: Sequence[TraitEffect]) -> list[str]:
-    """The traits that explain most, one sentence for each recipe, learner and split."""
+    """Traits that explain most, one sentence for each recipe, learner and split."""
     best: dict[tuple[str, str, str], list[TraitEffect]] = {}
     for effect in effects:
         if effect.shown:
@@ -184,11 +185,11 @@ def trait_sentences(effects: Sequence[TraitEffect]) -> list[str]:
 
 
 LOOSE = 0.9
-"""Share of answers in form below which a score may measure the form."""
+"""Minimum share of answers in form. Below it, a score may measure the form."""
 
 
 def form_sentences(rows: Sequence[Row]) -> list[str]:
-    """Warn of scores of chat models that may be a matter of form."""
+    """Warn about chat models whose score may depend on the form of their answers."""
     return [say("form", row=row) for row in _loose(rows)[:MOST]]
 
 
@@ -199,11 +200,10 @@ def _loose(rows: Sequence[Row]) -> list[Row]:
 
 
 def gap_sentence(rows: Sequence[Row]) -> str:
-    """The largest fall from iid to ood that the intervals show, or that they show
-    none.
+    """The largest drop from iid to ood that the intervals show, or a sentence that there is none.
 
-    A constant answer cannot generalize, so such learners are not looked at. Without both kinds of
-    splits it is the best score.
+    A constant answer cannot generalize, so learners that give one are skipped. Without both kinds
+    of splits, the result is the best score.
     """
     pairs = _iid_ood_pairs(rows)
     if not pairs:
@@ -222,8 +222,8 @@ def gap_sentence(rows: Sequence[Row]) -> str:
 
 
 def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Pair the score on iid with that on every split of held-out items, for learners that look at
-    the input.
+    """Pairs of the score on iid and the score on each held-out split, for learners that read the
+    input.
     """
     reference = {(r["recipe"], r["learner"]): r for r in rows if r["split"] == "iid"}
     pairs = []
@@ -236,7 +236,7 @@ def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def comparison_sentences(rows: Iterable[Row]) -> list[str]:
-    """Which learner is better, and the pairs whose difference is inconclusive."""
+    """State which learner is better, and which pairs are inconclusive."""
     ordered = sorted(rows, key=lambda row: row["corrected_p"])
     shown = [_better(row) for row in ordered if row["corrected_p"] < ALPHA][:MOST]
     undecided = [row for row in ordered if not row["corrected_p"] < ALPHA]

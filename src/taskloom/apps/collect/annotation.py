@@ -1,9 +1,10 @@
-"""Items and their answers: who gets which item, and the final answer from what annotators answered.
+"""Items and their answers: assigning items to annotators, and deriving the final answer from
+theirs.
 
-Section 4.4 of the paper defines final answers. Yes/no: the majority. Spans: "the answer that was the
-subset of the other answers, preferring shorter responses over longer responses". The paper does not
-say what happens if no answer is a subset of the others, nor with n/a. Here an answer counts if more
-than half of the annotators support it, and everything else goes to an adjudicator.
+Section 4.4 of the paper defines final answers. Yes/no: the majority. Spans: "the answer that was
+the subset of the other answers, preferring shorter responses over longer responses". The paper does
+not say what happens if no answer is a subset of the others, nor with n/a. Here an answer counts if
+more than half of the annotators support it. Everything else goes to an adjudicator.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from taskloom.suites.zest.task_files import parse_structure
 
 
 def resolve(values: Sequence[str], format: AnswerFormat) -> str | None:
-    """Return the final answer, or None where an adjudicator must decide.
+    """Return the final answer, or None if an adjudicator must decide.
 
     >>> resolve(["yes", "no", "yes"], "yes/no")
     'yes'
@@ -64,15 +65,15 @@ def _majority(values: Sequence[str]) -> str | None:
 
 
 def span_words(value: str) -> frozenset[str]:
-    """Return the normalised words of an answer's spans."""
+    """Normalised words of an answer's spans."""
     return frozenset(word for part in value.split("|") for word in normalise(part).split())
 
 
 def _shortest_subset(values: Sequence[str]) -> str | None:
-    """Return the shortest answer whose words are contained in more than half of the answers, its
-    own included.
+    """Return the shortest answer whose words are contained in more than half of the answers,
+    including itself.
 
-    An answer of articles and punctuation alone has no words in the evaluation's sense; only the
+    An answer of only articles and punctuation has no words in the evaluation's sense, so only the
     same text supports it.
     """
     bags = [(v, span_words(v)) for v in values if v != NA]
@@ -88,11 +89,11 @@ def _shortest_subset(values: Sequence[str]) -> str | None:
 
 
 def _structure(values: Sequence[str]) -> str | None:
-    """Return the objects that more than half of the annotators name, if everybody's attributes can
-    be settled for them.
+    """Return the objects that more than half of the annotators name, if all their attributes can be
+    settled.
 
-    The main objects must be the same for more than half of the annotators; each value is then
-    settled among those like a span.
+    The main objects must be the same for more than half of the annotators. Each value is then
+    settled among these annotators like a span.
     """
     parsed = [rows for v in values if v != NA and (rows := parse_structure(v))]
     by_objects: dict[frozenset[str], list[list[dict[str, str]]]] = {}
@@ -114,7 +115,7 @@ def _structure(values: Sequence[str]) -> str | None:
 
 
 def _object_name(row: dict[str, str]) -> str:
-    """The normalised main object of a row, which is its first value."""
+    """Normalised main object of a row, which is its first value."""
     return normalise(next(iter(row.values())))
 
 
@@ -128,25 +129,21 @@ def _settled(values: Sequence[str]) -> str | None:
 
 
 LEASE = 900.0
-"""Seconds for which an item that somebody has open counts as answered, so that not all get the same
-item.
-"""
+"""Seconds for which an open item counts as answered, so that not everyone gets the same item."""
 
 LONGEST_TIME = 3_600.0
-"""Seconds that count at most for one item: a page that was left open over lunch is no
-measurement.
-"""
+"""Maximum seconds that count for one item. A page left open over lunch is not a measurement."""
 
 RIGHT = 0.8
-"""The score from which an answer to a qualification item is right: spans may differ by a word."""
+"""Minimum score of a right answer to a qualification item. Spans may differ by a word."""
 
 BATCH = 40
-"""Candidates that are looked at in one query for the next item: 50 people at once hold 17 items of
-three answers each.
+"""Candidates read in one query for the next item. 50 concurrent people hold 17 items of three
+answers each.
 """
 
 MOST_SPANS = 50
-"""Spans in one answer."""
+"""Maximum spans in one answer."""
 
 
 # Passages.
@@ -155,9 +152,9 @@ MOST_SPANS = 50
 def gather_passages(
     c: Collection, who: str, progress: Callable[[int, int], None] | None = None
 ) -> list[str]:
-    """Choose passages for every approved task that has none; return what a person should know.
+    """Choose passages for every approved task that has none, and return notes for the owner.
 
-    Base tasks come first, since a paraphrase has the passages of its base task.
+    Base tasks come first, since a paraphrase uses the passages of its base task.
     """
     notes: list[str] = []
     order = {"normal": 0}
@@ -205,7 +202,7 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
             c.store.count(Item, parent=task.id)
             or c.store.need(CollectedTask, task.id).value.state != "approved"
         ):
-            return ""  # somebody else gathered them, or removed the task, a moment ago
+            return ""  # another request gathered them or removed the task a moment ago
         for number, choice in enumerate(choices):
             id = f"{task.id[:16]}-{number:04d}"
             change.put(
@@ -217,8 +214,8 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
 
 
 def entity_counts(c: Collection, domain: str) -> Counter[str]:
-    """Count a domain's passages by entity; the passages of paraphrases are those of their base
-    tasks and count once.
+    """Count a domain's passages by entity. Paraphrases share the passages of their base tasks,
+    which count once.
     """
     entities = {d.id: d.entity for d in c.store.each(Document, parent=domain)}
     tasks = {
@@ -229,12 +226,12 @@ def entity_counts(c: Collection, domain: str) -> Counter[str]:
     return Counter(entities.get(i.document, "") for i in c.store.each(Item) if i.task in tasks)
 
 
-# Who gets which item.
+# Assignment of items.
 
 
 class Leases:
-    """The items that people have open. Kept in memory: losing them costs at worst one answer more
-    than needed.
+    """Items that people have open. Kept in memory: losing them costs at most one superfluous
+    answer.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -243,9 +240,7 @@ class Leases:
         self._lock = threading.Lock()
 
     def take(self, item: str, person: str, free: int) -> bool:
-        """Lease an item to a person unless `free` others have it; return whether it was
-        possible.
-        """
+        """Lease an item to a person unless `free` others have it. True if it succeeded."""
         with self._lock:
             now = self._clock()
             holders = {p: t for p, t in self._until.get(item, {}).items() if t > now}
@@ -256,7 +251,7 @@ class Leases:
             return possible
 
     def holders(self, item: str) -> int:
-        """Count the people who have an item open."""
+        """Number of people who have an item open."""
         with self._lock:
             now = self._clock()
             return sum(t > now for t in self._until.get(item, {}).values())
@@ -271,10 +266,10 @@ class Leases:
 
 
 def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
-    """Return the item that an annotator should answer next, None when all is done.
+    """Return the next item for an annotator, or None if everything is done.
 
-    Qualification items come first. An item goes to as many people as the project wants answers,
-    counting those who have it open.
+    Qualification items come first. An item is given to as many people as the project requires
+    answers, including those who have it open.
     """
     require(person, "annotator")
     if not person.qualified:
@@ -288,8 +283,8 @@ def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
         for item in candidates:
             if not leases.take(item.id, person.id, c.file.annotators - item.answered):
                 continue
-            # Somebody may have answered it since it was read; a lease is dropped only after its
-            # answer is saved.
+            # It may have been answered since it was read. A lease is dropped only after its answer
+            # is saved.
             current = c.store.get(Item, item.id)
             if (
                 current is not None
@@ -306,13 +301,13 @@ def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
 
 @dataclass(frozen=True, slots=True)
 class EnteredAnswer:
-    """An answer as a form brings it.
+    """An answer as entered in a form.
 
     Attributes:
-        na: Whether the passage does not answer the question.
+        na: True if the passage does not answer the question.
         choice: yes or no.
-        spans: Where the selected spans begin and end in the passage.
-        objects: The rows of a structure.
+        spans: Start and end of each selected span in the passage.
+        objects: Rows of a structure.
     """
 
     na: bool = False
@@ -322,14 +317,14 @@ class EnteredAnswer:
 
 
 def format_of(c: Collection, item: Item) -> AnswerFormat:
-    """Return how an item is answered."""
+    """Answer format of an item."""
     if item.known is not None:
         return "span" if item.known["format"] == "span" else "yes/no"
     return c.store.need(CollectedTask, item.task).value.format
 
 
 def value_of(c: Collection, item: Item, entered: EnteredAnswer) -> str:
-    """Check an entered answer and return it as ZEST's files write it."""
+    """Check an entered answer and return it in the format of ZEST's files."""
     if entered.na:
         return NA
     format = format_of(c, item)
@@ -368,11 +363,10 @@ def _spans(passage: str, spans: Sequence[tuple[int, int]]) -> str:
 def save_answer(
     c: Collection, person: Person, id: str, entered: EnteredAnswer, seconds: float, version: int
 ) -> GivenAnswer:
-    """Save what an annotator answered; with the last answer that was wanted, the item is agreed or
+    """Save an annotator's answer. With the last required answer, the item becomes agreed or
     disputed.
 
-    The same answer sent twice is saved once. Another answer than the saved one needs the version of
-    the saved one.
+    The same answer sent twice is saved once. Changing a saved answer requires its version.
     """
     require(person, "annotator")
     item = c.store.need(Item, id).value
@@ -389,7 +383,7 @@ def save_answer(
         if before is not None and (item.state == "decided" or item.known is not None):
             raise ConflictError(phrase("item_decided"))
         if before is None and item.state not in ("open", "qualification"):
-            # The page was open while others gave the last answers; one more could unsettle what is
+            # The page was open while others gave the last answers. Another one could change what is
             # settled or exported.
             raise ConflictError(phrase("item_complete"))
         check_qualified(c, person.id, item)
@@ -402,8 +396,8 @@ def save_answer(
 
 
 def check_qualified(c: Collection, person: str, item: Item) -> None:
-    """Raise `ForbiddenError` for work by somebody who has not qualified, where the project has
-    qualification items.
+    """Raise `ForbiddenError` if the project has qualification items and the person has not
+    qualified.
     """
     qualified = c.store.need(Person, person).value.qualified
     if qualified == "failed":
@@ -422,7 +416,7 @@ def _qualify(c: Collection, change: Transaction, person: Person) -> None:
     """Decide whether an annotator qualifies, once all qualification items are answered."""
     items = {i.id for i in c.store.each(Item, stage="qualification")}
     wanted = len(items)
-    # Answers to items that were taken out of the project file since do not count.
+    # Answers to items that were removed from the project file do not count.
     given = {
         a.id: a
         for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification")
@@ -440,8 +434,8 @@ def _qualify(c: Collection, change: Transaction, person: Person) -> None:
 
 
 def settle_answered(c: Collection) -> int:
-    """Settle open items that have enough answers, since the project file asks for fewer now; return
-    how many there were.
+    """Settle open items that have enough answers because the project file now requires fewer.
+    Returns their number.
     """
     items = c.store.answered_enough(c.file.annotators)
     with c.store.change(
@@ -453,7 +447,7 @@ def settle_answered(c: Collection) -> int:
 
 
 def settle(c: Collection, change: Transaction, item: Item) -> None:
-    """Bring an item up to its answers: count them, and resolve them when there are enough."""
+    """Update an item: count its answers, and resolve them if there are enough."""
     answers = {a.id: a for a in c.store.each(GivenAnswer, parent=item.id)}
     for kind, id in list(change.changes):
         if kind == GivenAnswer.kind and id.startswith(f"{item.id}/"):
@@ -485,11 +479,11 @@ def adjudicate(
 
     Args:
         c: The project.
-        reviewer: Who decides; nobody who answered the item.
+        reviewer: Person who decides, and who must not have answered the item.
         id: The item.
         version: The version of the item that the reviewer saw.
-        entered: The answer; None where one of the annotators' is taken.
-        take: The id of the answer that is taken as it is.
+        entered: The answer; None to take one of the annotators'.
+        take: Id of the annotators' answer to take.
     """
     require(reviewer, "reviewer")
     item = c.store.need(Item, id).value

@@ -1,6 +1,4 @@
-"""A project at work: its folder, its store, its project file, and what the server keeps in
-memory.
-"""
+"""A running project: its folder, its store, its project file, and the server's state in memory."""
 
 from __future__ import annotations
 
@@ -23,29 +21,29 @@ from taskloom.core.errors import nearest
 from taskloom.core.files import atomic, digest, json_digest
 
 SECRET = ".secret"  # noqa: S105 - the name of a file
-"""The file with the key of signatures. It is made after the database."""
+"""File with the signing key. It is created after the database."""
 
 SYSTEM = "system"
-"""Who acts when the server itself does, at its start."""
+"""Actor of events by the server itself, at its start."""
 
 UNSEEN = "\u00ad\u034f\u115f\u1160\u200c\u200d\u3164\uffa0"
-"""Soft hyphens, joiners and Hangul fillers: they have a place in texts, and in a name only hide or
-imitate one.
+"""Soft hyphens, joiners and Hangul fillers. They are legitimate in texts, but in a name they only
+hide or imitate another one.
 """
 
 MOST_DOCUMENTS = 1_000
-"""Documents in one event: an event is kept in one row, which should not grow with the corpus."""
+"""Maximum documents in one event. An event is one row, which should not grow with the corpus."""
 
 
 class Collection:
-    """A collection project: opened once by a server, used by all of its threads.
+    """A collection project, opened once by a server and used by all its threads.
 
     Attributes:
         folder: The project's folder.
         file: The checked project file.
         store: The log and the records.
-        notes: What was left out of the corpus at the last reading, and why.
-        secret: The key of signatures, made with the project and never shown.
+        notes: Documents that were skipped at the last reading, and why. secret: Signing key,
+            created with the project and never shown.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -62,8 +60,8 @@ class Collection:
             self._read_file()
         except BaseException as error:
             self.store.close()
-            # SQLite finds most damage when it opens a database; that inside a text shows only when
-            # the text is read.
+            # SQLite detects most damage when it opens a database. Damage inside a text only shows
+            # when the text is read.
             if isinstance(error, sqlite3.DatabaseError | json.JSONDecodeError):
                 raise self.store.damaged(error) from error
             raise
@@ -84,11 +82,11 @@ class Collection:
 
     @property
     def setup(self) -> Setup:
-        """Return the record of the project file and the owners' switches."""
+        """Record of the project file and of the owners' settings."""
         return self.store.need(Setup, "project").value
 
     def _read_file(self) -> None:
-        """Bring the store up to the project file: settings, qualification items, documents."""
+        """Update the store from the project file: settings, qualification items, documents."""
         content = self.file.model_dump(mode="json")
         known = self.store.get(Setup, "project")
         if known is None or known.value.file != content:
@@ -105,8 +103,8 @@ class Collection:
         self.read_corpus()
 
     def read_corpus(self) -> None:
-        """Read documents that are new since the last time; what was read once stays, since passages
-        are cut from it.
+        """Read documents that are new since the last time. Documents are never read again, since
+        passages are cut from them.
         """
         sources = digest(
             "\n".join(fingerprint(self.folder / d.documents) for d in self.file.domains)
@@ -135,7 +133,7 @@ class Collection:
         self._entities.clear()
 
     def index(self, domain: str) -> PassageIndex:
-        """Return the search index of a domain, built at its first use."""
+        """Search index of a domain, built on first use."""
         with self._indexing:
             if domain not in self._indexes:
                 rows = [
@@ -147,8 +145,8 @@ class Collection:
             return self._indexes[domain]
 
     def entities(self, domain: str) -> list[str]:
-        """Return the names of a domain's entities; kept, since every form check needs them and a
-        corpus may have 100,000.
+        """Names of a domain's entities. Cached, since every form check needs them and a corpus may
+        have 100,000.
         """
         if domain not in self._entities:
             self._entities[domain] = sorted(
@@ -157,14 +155,14 @@ class Collection:
         return self._entities[domain]
 
     def passage(self, item: Item) -> str:
-        """Return the text of an item's passage."""
+        """Text of an item's passage."""
         if item.known is not None:
             return str(item.known["passage"])
         document = self.store.need(Document, item.document).value
         return self.store.text(document.digest)[item.start : item.end]
 
     def question(self, item: Item) -> str:
-        """Return the question of an item."""
+        """Question of an item."""
         if item.known is not None:
             return str(item.known["question"])
         return self.store.need(CollectedTask, item.task).value.question
@@ -172,12 +170,12 @@ class Collection:
     # People.
 
     def add_person(self, by: str, name: str, roles: list[str]) -> Person:
-        """Add somebody.
+        """Add a person.
 
         Args:
-            by: The id of the owner who does it.
-            name: What the others call the person.
-            roles: What the person may do.
+            by: Id of the owner who adds the person.
+            name: Name shown to others.
+            roles: Roles of the person.
         """
         name = clean_line(name)
         if not 1 <= len(name) <= 60:
@@ -192,7 +190,7 @@ class Collection:
         return person
 
     def change_roles(self, by: str, id: str, roles: list[str], version: int) -> None:
-        """Give a person other roles; the last owner stays one."""
+        """Change a person's roles. The last owner remains one."""
         with self.store.change(by, "roles") as change:
             person = self.store.need(Person, id).value
             new = replace(person, roles=check_roles(roles))
@@ -203,7 +201,7 @@ class Collection:
             change.put(new, version)
 
     def renew_link(self, by: str, id: str) -> Person:
-        """Make a person's links and sessions invalid, so that a new link is needed."""
+        """Invalidate a person's links and sessions, so that a new link is needed."""
         with self.store.change(by, "link", "older links of this person are invalid") as change:
             person = self.store.need(Person, id).value
             person = replace(person, link=person.link + 1)
@@ -211,16 +209,16 @@ class Collection:
         return person
 
     def requalify(self, by: str, id: str) -> None:
-        """Let an annotator who did not qualify work all the same."""
+        """Let an annotator work without having qualified."""
         with self.store.change(by, "qualification", "let in by an owner") as change:
             change.put(replace(self.store.need(Person, id).value, qualified="passed"))
 
     def people(self) -> list[Person]:
-        """Return everybody, by name."""
+        """All people, by name."""
         return sorted(self.store.each(Person), key=lambda p: p.name.casefold())
 
     def first_owner(self, name: str = "Owner") -> Person:
-        """Return an owner; a project without one gets its first."""
+        """Return an owner. A project without one gets its first."""
         owner = next((p for p in self.people() if "owner" in p.roles), None)
         return owner or self.add_person(SYSTEM, name, ["owner"])
 
@@ -235,7 +233,7 @@ class Collection:
 
 
 def _folded(name: str) -> str:
-    """Return a name without what makes it only look different: case, width, joiners."""
+    """Normalise a name to detect look-alikes: case, width and joiners are removed."""
     seen = "".join(ch for ch in name if ch not in UNSEEN)
     return "".join(unicodedata.normalize("NFKC", seen).casefold().split())
 
@@ -247,7 +245,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def check_roles(roles: list[str]) -> tuple[Role, ...]:
-    """Check the names of roles; return them in their usual order, each once."""
+    """Check the names of roles, and return them in their usual order without duplicates."""
     for role in roles:
         if role not in ROLES:
             raise CollectError(phrase("unknown_role", role=role[:40], nearest=nearest(role, ROLES)))
@@ -257,7 +255,7 @@ def check_roles(roles: list[str]) -> tuple[Role, ...]:
 
 
 def require(person: Person, *roles: Role) -> None:
-    """Raise `ForbiddenError` for a person who has none of some roles."""
+    """Raise `ForbiddenError` for a person who has none of the given roles."""
     if not set(roles) & set(person.roles):
         raise ForbiddenError(
             phrase("other_role", wanted=" or ".join(roles), roles=", ".join(person.roles))

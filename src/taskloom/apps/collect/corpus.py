@@ -1,7 +1,7 @@
-"""The documents of a project: folders of text and Markdown, JSON lines and Parquet.
+"""Documents of a project: folders of text and Markdown, JSON lines and Parquet.
 
-A file that cannot be read is left out with a sentence, because one broken file among thousands must
-not stop a project; only a domain without any document does.
+An unreadable file is skipped with a note, because one broken file among thousands must not stop a
+project. Only a domain without any document is an error.
 
 Text from outside, in files and in forms, is cleaned of characters that confuse or deceive a reader.
 """
@@ -20,20 +20,20 @@ from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.core.files import digest
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters but tab and line ends, and halves of surrogate pairs, which no file can
-hold.
+"""Control characters except tab and line ends, and lone surrogates, which cannot be written to
+files.
 """
 
 _INVISIBLE = re.compile(
     "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
 )
-"""Marks that reverse the order of what is seen, and characters without a width. Joiners stay: some
-scripts need them.
+"""Marks that reverse the displayed order, and characters without a width. Joiners stay, because
+some scripts need them.
 """
 
 
 def clean(text: str) -> str:
-    """Return a text in composed form, with plain line ends and without control and direction marks.
+    """Normalise a text to composed form with plain line ends, without control and direction marks.
 
     >>> clean("a\\x00b\\r\\nc\\u202ed")
     'ab\\ncd'
@@ -45,7 +45,7 @@ def clean(text: str) -> str:
 
 
 def clean_line(text: str) -> str:
-    """Return a text on one line, without double blanks.
+    """Normalise a text to one line, without repeated spaces.
 
     >>> clean_line(" Is it\\n open? ")
     'Is it open?'
@@ -56,30 +56,30 @@ def clean_line(text: str) -> str:
 SUFFIXES = (".txt", ".text", ".md", ".markdown", ".jsonl", ".parquet")
 
 LARGEST = 50_000_000
-"""Bytes of a text file: a larger one is a dump of many documents, which JSON lines or Parquet hold
-better.
+"""Maximum bytes of a text file. Larger files are dumps of many documents, which should be JSON
+lines or Parquet.
 """
 
 SHORTEST = 20
-"""Characters below which a text is no document."""
+"""Minimum characters of a document."""
 
 MOST_NOTES = 20
-"""Sentences about files that were left out; the rest is counted."""
+"""Maximum notes about skipped files. The rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document as it was read: the entity that it is about, and its text."""
+    """A document from a file: its entity, and its text."""
 
     entity: str
     text: str
 
 
 def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
-    """Read the documents of a folder or a file, and what was left out and why.
+    """Read the documents of a folder or a file. Returns notes on what was skipped, too.
 
     Raises:
-        CollectError: Where there is nothing to read.
+        CollectError: If there is nothing to read.
     """
     if not path.exists():
         raise CollectError(phrase("no_documents_path", path=path))
@@ -117,8 +117,8 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a digest of the names, sizes and times of the files of a corpus: another one means
-    that it must be read again.
+    """Digest of the names, sizes and times of a corpus's files. If it changes, the corpus must be
+    read again.
     """
     lines = []
     for file in _files(path):
@@ -128,8 +128,8 @@ def fingerprint(path: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of a folder and its subfolders, sorted; a file itself; none if there is nothing at
-    the path.
+    """Files of a folder and its subfolders, sorted. A file's path gives the file itself; a missing
+    path gives none.
     """
     if path.is_dir():
         return sorted(p for p in path.rglob("*") if p.is_file())
@@ -155,7 +155,7 @@ def _read(file: Path) -> Iterator[tuple[str, str]]:
         yield from _json_lines(file, text)
     else:
         title = _title(text) if suffix in (".md", ".markdown") else ""
-        # The title of a Markdown file is the entity's name and no part of a passage.
+        # The title of a Markdown file is the name of the entity and not part of a passage.
         yield (title, text.replace(f"# {title}", "", 1)) if title else (file.stem, text)
 
 

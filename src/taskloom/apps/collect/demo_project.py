@@ -1,6 +1,4 @@
-"""The demonstration project: documents of the package's own, people of all roles, a round that is
-half-way through.
-"""
+"""The demonstration project: packaged documents, people of all roles, and a half-finished round."""
 
 from __future__ import annotations
 
@@ -139,21 +137,19 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "What is the oldest thing in this museum?": ("oldest was made in 1540|ship of oak", ""),
     "Is there a restaurant in this museum?": ("restaurant|canteen", ""),
 }
-"""What in a passage answers each question of the demonstration by yes or by words, and what answers
-it by no.
+"""Patterns that find the answer to each question of the demonstration in a passage, and patterns
+that show that the answer is no.
 """
 
 CARELESS = 0.15
-"""How often the demonstration's annotators overlook or confuse something, so that there are
-disputes to settle.
-"""
+"""Error rate of the demonstration's annotators, so that there are disputes to settle."""
 
 SHARE = 0.55
-"""The part of the items that the demonstration's annotators have answered."""
+"""Share of items that the demonstration's annotators have answered."""
 
 
 def fill_demo(folder: Path) -> None:
-    """Fill a new folder with the demonstration project; leave one that is there as it is."""
+    """Fill a new folder with the demonstration project. An existing one is left unchanged."""
     if (folder / FILE).exists():
         return
     if folder.exists() and any(folder.iterdir()):
@@ -251,7 +247,7 @@ def _vary(c: Collection, people: dict[str, Person], bases: Sequence[CollectedTas
 
 
 def _annotate(c: Collection, people: Sequence[Person]) -> None:
-    """Have the annotators qualify and answer a part of the items, not always alike."""
+    """Have the annotators qualify and answer some of the items, not always in agreement."""
     leases, key = Leases(), Key("collect", "demo")
     quota = round(SHARE * c.store.count(Item, stage="open"))
     for person in people:
@@ -267,7 +263,7 @@ def _annotate(c: Collection, people: Sequence[Person]) -> None:
 
 
 def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswer:
-    """Answer as a person would who reads well, and is sometimes careless."""
+    """Answer like a person who reads well but is sometimes careless."""
     if item.known is not None:
         return _known_answer(str(item.known["passage"]), str(item.known["answer"]))
     rng = key.random(item.id, person.name)
@@ -276,8 +272,8 @@ def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswe
     yes, no = ANSWERS[task.question]
     hit = re.search(yes, text)
     refusal = re.search(no, text) if no else None
-    # On the best passage of every yes/no question all three differ, so that there is something to
-    # settle.
+    # All three annotators differ on the best passage of every yes/no question, so that there are
+    # disputes to settle.
     contested = task.format == "yes/no" and item.id.endswith("0000")
     careless = rng.random() < CARELESS or (contested and person.name.startswith("Ada"))
     if (hit is None and refusal is None) or careless:
@@ -298,14 +294,14 @@ def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswe
 
 
 def _known_answer(passage: str, answer: str) -> EnteredAnswer:
-    """The right answer to a qualifying item, whose answer is part of the project."""
+    """Right answer to a qualification item, which is part of the project."""
     start = passage.find(answer)
     spans = ((start, start + len(answer)),) if start >= 0 else ()
     return EnteredAnswer(answer == "n/a", answer, spans)
 
 
 def _animal_row(animal: str, text: str) -> dict[str, str]:
-    """The one object of the demo's structure task, read from a passage."""
+    """The single object of the demo's structure task, read from a passage."""
     season = re.search("January|June|winter|summer", text)
     nests = re.search("nest|breed", text)
     return {

@@ -1,6 +1,6 @@
 """Errors of a collection project by HTTP status, and the sentences of errors and pages.
 
-All sentences are in one file, phrases.yaml beside this module.
+All sentences are in phrases.yaml, next to this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from taskloom.core.errors import TaskloomError
 
 
 class CollectError(TaskloomError):
-    """A request that cannot be done as it stands: a form with a mistake, a project file with one.
+    """A request that cannot be carried out: a form or a project file with a mistake.
 
     Attributes:
         status: The HTTP status under which the server reports it.
@@ -25,25 +25,25 @@ class CollectError(TaskloomError):
 
 
 class ConflictError(CollectError):
-    """Somebody else saved the same thing in the meantime."""
+    """Someone else saved the same thing in the meantime."""
 
     status = 409
 
 
 class ForbiddenError(CollectError):
-    """A page or an action of another role."""
+    """A page or an action that needs another role."""
 
     status = 403
 
 
 class UnknownError(CollectError):
-    """A task, an item or a person that is not there."""
+    """A task, an item or a person that does not exist."""
 
     status = 404
 
 
 class DiskError(CollectError):
-    """A database that cannot be written: nothing of the request was saved."""
+    """A database that cannot be written. Nothing of the request was saved."""
 
     status = 507
 
@@ -57,12 +57,12 @@ def _sections() -> dict[str, dict[str, Any]]:
 
 
 def page_phrases() -> dict[str, Any]:
-    """Return the words of the templates by name."""
+    """Texts of the templates by name."""
     return _sections()["pages"]
 
 
 def phrase(rule: str, /, **values: object) -> str:
-    """Return a sentence of a rule with its values filled in.
+    """Text of a rule with its values filled in.
 
     >>> phrase("question_length", fewest=4, most=40, count=3)
     'A question has 4 to 40 words; this one has 3.'

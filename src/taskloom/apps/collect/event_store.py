@@ -1,9 +1,9 @@
-"""The database of a project: an append-only log of events, and the records that follow from it.
+"""The database of a project: an append-only log of events, and the records derived from it.
 
 Every change is one event (who, when, what) with the rows that it changed, before and after. The
-tables hold the fold of the log; `check` folds it again and compares. An event is acknowledged after
-SQLite has committed it with `synchronous=FULL`, so what a person was told is saved survives a kill
-and a power cut.
+tables hold the result of replaying the log; `check` replays it and compares. An event is
+acknowledged after SQLite has committed it with `synchronous=FULL`, so whatever was reported as
+saved survives a kill and a power cut.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from taskloom.apps.collect.records import RECORD_TYPES, Filed, Item, from_json, 
 from taskloom.core.files import digest
 
 FORMAT = 1
-"""The layout of the database; a later one must be able to read it."""
+"""Version of the database layout. Later versions must be able to read it."""
 
 PATIENCE = 20.0
-"""Seconds that a write waits for another process that holds the database (an export from the
-command line, say).
+"""Seconds that a write waits for another process that holds the database, such as an export from
+the command line.
 """
 
 SCHEMA = """
@@ -60,8 +60,8 @@ CREATE TABLE texts (digest TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 SESSIONS = """
 CREATE TABLE IF NOT EXISTS ended_sessions (seal TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID
 """
-"""Sessions that people ended by signing out. Not part of the log: they are forgotten once they would
-have expired. Databases of version 0.2.0 and before lack the table.
+"""Sessions that were ended by signing out. They are not part of the log and are deleted once they
+would have expired. Databases of version 0.2.0 and before lack the table.
 """
 
 EVENT_COLUMNS = "number, at, who, what, note, changes, undoes"
@@ -71,7 +71,7 @@ T = TypeVar("T", bound=Filed)
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[T]):
-    """A record with its version: what a form shows, and must bring back to be saved."""
+    """A record with its version. A form shows the version and must send it back to save."""
 
     value: T
     version: int
@@ -79,7 +79,7 @@ class Stored(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One record before and after an event; None where it did not exist."""
+    """One record before and after an event; None if it did not exist."""
 
     kind: str
     id: str
@@ -89,7 +89,7 @@ class RowChange:
     new: dict[str, Any] | None
 
     def to_json(self) -> list[Any]:
-        """Return it as the log keeps it."""
+        """JSON value for the log."""
         return [self.kind, self.id, self.old_version, self.old, self.version, self.new]
 
 
@@ -106,7 +106,7 @@ class LogEvent:
     undoes: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for the exported log."""
+        """JSON value for the exported log."""
         changes = [
             {"kind": c.kind, "id": c.id, "version": c.version, "before": c.old, "after": c.new}
             for c in self.changes
@@ -122,7 +122,7 @@ class LogEvent:
 
 
 class Transaction:
-    """One event in the making: reads see the state before it and what it changed so far."""
+    """An event in progress. Reads see the previous state with the changes so far."""
 
     def __init__(self, store: EventStore, connection: sqlite3.Connection) -> None:
         self._store, self._connection = store, connection
@@ -143,8 +143,8 @@ class Transaction:
 
         Args:
             record: Its new value.
-            version: The version that the writer saw (0: none); `ConflictError` where it is another
-                by now. None: whatever it is.
+            version: Version that the writer saw (0: none). Raises `ConflictError` if it has
+                changed. None: any version.
         """
         before = self._before(record.kind, record.id)
         if version is not None and version != before[0]:
@@ -156,7 +156,7 @@ class Transaction:
         self._note(cls.kind, id, self._before(cls.kind, id), None)
 
     def put_text(self, text: str) -> str:
-        """Keep a text and return its digest."""
+        """Store a text and return its digest."""
         key = digest(text)
         self.texts[key] = text
         return key
@@ -187,7 +187,7 @@ class Transaction:
 
 
 class _Connection(sqlite3.Connection):
-    """A thread's connection, which is closed with its thread: a server's threads come and go."""
+    """A thread's connection, closed with its thread, because a server's threads come and go."""
 
     def __del__(self) -> None:
         with suppress(sqlite3.Error):
@@ -223,13 +223,15 @@ class EventStore:
             raise CollectError(phrase("database_unopened", path=self.path, reason=error)) from error
 
     def _refuse_damage(self) -> None:
-        """Raise if pages of the database are damaged. It reads the whole file, at about 1 GB/s."""
+        """Raise an error if pages of the database are damaged. This reads the whole file, at about
+        1 GB/s.
+        """
         found = self._connection().execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise self.damaged(found)
 
     def damaged(self, reason: object) -> CollectError:
-        """Return the error about a damaged database, with the remedy."""
+        """Error about a damaged database, with the remedy."""
         lines = str(reason).strip().splitlines()
         return CollectError(
             phrase(
@@ -241,8 +243,8 @@ class EventStore:
         )
 
     def parsed(self, text: str) -> dict[str, Any]:
-        """Read the body of a record. Pages can be damaged in the middle of a text, which SQLite
-        cannot see.
+        """Parse the body of a record. Pages can be damaged in the middle of a text, which SQLite
+        does not notice.
         """
         try:
             body: dict[str, Any] = json.loads(text)
@@ -254,7 +256,7 @@ class EventStore:
         """Build a record from its body."""
         try:
             return from_json(cls.kind, self.parsed(text))  # type: ignore[return-value]
-        except (TypeError, AttributeError) as error:  # keys of other names, or no object at all
+        except (TypeError, AttributeError) as error:  # unexpected keys, or not an object
             raise self.damaged(error) from error
 
     def _create(self) -> None:
@@ -305,11 +307,11 @@ class EventStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let everything that the block reads in this thread be of one moment, whatever others save
+        """Make all reads of this thread inside the block see one state, whatever others save
         meanwhile.
         """
         connection = self._connection()
-        if connection.in_transaction:  # inside another snapshot, or a change
+        if connection.in_transaction:  # inside another snapshot or a change
             yield
             return
         connection.execute("BEGIN")
@@ -330,7 +332,7 @@ class EventStore:
         return Stored(self.record(cls, row[1]), row[0]) if row else None
 
     def need(self, cls: type[T], id: str) -> Stored[T]:
-        """Return a record; raise `UnknownError` where there is none."""
+        """Return a record. Raises `UnknownError` if there is none."""
         stored = self.get(cls, id)
         if stored is None:
             raise UnknownError(phrase("unknown_record", kind=cls.kind, id=id[:80]))
@@ -346,7 +348,7 @@ class EventStore:
         after: str = "",
         limit: int = -1,
     ) -> Iterator[T]:
-        """Yield records in the order of their ids, those that have the given parent, stage and
+        """Yield records in the order of their ids, optionally with the given parent, stage and
         owner.
         """
         condition, values = _condition(cls.kind, parent, stage, owner)
@@ -367,7 +369,7 @@ class EventStore:
         stage: str | None = None,
         owner: str | None = None,
     ) -> int:
-        """Count records that have the given parent, stage and owner."""
+        """Number of records, optionally with the given parent, stage and owner."""
         condition, values = _condition(cls.kind, parent, stage, owner)
         row = (
             self._connection()
@@ -377,7 +379,7 @@ class EventStore:
         return int(row[0])
 
     def stages(self, cls: type[Filed], parent: str | None = None) -> dict[str, int]:
-        """Count records by stage."""
+        """Number of records by stage."""
         condition, values = _condition(cls.kind, parent, None, None)
         rows = self._connection().execute(
             f"SELECT stage, count(*) FROM records WHERE {condition} GROUP BY stage",  # noqa: S608
@@ -386,7 +388,7 @@ class EventStore:
         return {str(stage): int(n) for stage, n in rows}
 
     def owners(self, cls: type[Filed], stage: str) -> dict[str, int]:
-        """Count the records of a stage by owner."""
+        """Number of records of a stage by owner."""
         rows = self._connection().execute(
             "SELECT owner, count(*) FROM records WHERE kind = ? AND stage = ? GROUP BY owner",
             (cls.kind, stage),
@@ -394,7 +396,7 @@ class EventStore:
         return {str(owner): int(n) for owner, n in rows}
 
     def unanswered(self, person: str, stage: str, after: str = "", limit: int = -1) -> list[Item]:
-        """Return items of a stage that a person has not answered, in the order of their ids."""
+        """Items of a stage that a person has not answered, in the order of their ids."""
         rows = self._connection().execute(
             "SELECT body FROM records AS item WHERE kind = 'item' AND stage = ? AND id > ? AND NOT"
             " EXISTS (SELECT 1 FROM records AS answer WHERE answer.kind = 'answer' AND answer.id ="
@@ -404,7 +406,7 @@ class EventStore:
         return [Item(**self.parsed(row[0])) for row in rows.fetchall()]
 
     def answered_enough(self, count: int) -> list[Item]:
-        """Return open items that have at least so many answers."""
+        """Open items that have at least this many answers."""
         rows = self._connection().execute(
             "SELECT body FROM records WHERE kind = 'item' AND stage = 'open' AND json_extract(body,"
             " '$.answered') >= ?",
@@ -413,7 +415,7 @@ class EventStore:
         return [Item(**self.parsed(row[0])) for row in rows.fetchall()]
 
     def text(self, key: str) -> str:
-        """Return the text that has a digest."""
+        """Text with a digest."""
         row = (
             self._connection().execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
         )
@@ -427,13 +429,13 @@ class EventStore:
     def change(
         self, who: str, what: str, note: str = "", undoes: int | None = None
     ) -> Iterator[Transaction]:
-        """Make one event of the changes in the block; nothing is changed where the block raises.
+        """Record the changes inside the block as one event. If the block raises, nothing changes.
 
         Args:
             who: The id of the person.
-            what: The kind of event, a few words.
-            note: What a person should know of it.
-            undoes: The number of the event that this one undoes.
+            what: Kind of event, in a few words.
+            note: Note for readers of the log.
+            undoes: Number of the event that this one undoes.
         """
         with self._writing:
             connection = self._connection()
@@ -492,7 +494,7 @@ class EventStore:
         return row is not None
 
     def end_session(self, seal: str, until: int, now: int) -> None:
-        """Note that a session has ended; forget those that have expired by now."""
+        """Record that a session has ended, and delete those that have expired."""
         with self._writing:
             connection = self._connection()
             try:
@@ -514,14 +516,14 @@ class EventStore:
         oldest_first: bool = False,
         with_changes: bool = True,
     ) -> Iterator[LogEvent]:
-        """Yield events, newest first by default, those before a number and after another.
+        """Yield events before one number and after another, newest first by default.
 
-        Without their changes, which may be thousands, they are read fast.
+        Reading is fast without their changes, of which there may be thousands.
         """
         order = "ASC" if oldest_first else "DESC"
         columns = EVENT_COLUMNS if with_changes else EVENT_COLUMNS.replace("changes", "'[]'")
         rows = self._connection().execute(
-            # `order` is one of two words.
+            # `order` is one of two keywords.
             f"SELECT {columns} FROM events"  # noqa: S608
             f" WHERE number < ? AND number > ? ORDER BY number {order} LIMIT ?",
             (before if before is not None else 2**62, after, limit),
@@ -545,7 +547,7 @@ class EventStore:
         return parse_event(row)
 
     def undone(self, number: int) -> int | None:
-        """Return the number of the event that undid one, if one did and was not undone itself."""
+        """Number of the event that undid this one, unless that was undone itself."""
         rows = self._connection().execute(
             "SELECT number FROM events WHERE undoes = ? ORDER BY number DESC", (number,)
         )
@@ -555,16 +557,15 @@ class EventStore:
         return None
 
     def undo(self, who: str, number: int, check: Callable[[], None] = lambda: None) -> None:
-        """Take an event back by an event that restores what was there before it.
+        """Undo an event with a new event that restores the previous values.
 
         Args:
             who: The id of the person.
             number: The event.
-            check: Called before anything is restored; raises where it must not be.
+            check: Called before anything is restored. Raises if undoing is not allowed.
 
         Raises:
-            ConflictError: Where it is undone already, or one of its records is no longer as the
-                event left it.
+            ConflictError: If it is already undone, or one of its records has changed since.
         """
         event = self.event(number)
         with self.change(
@@ -590,7 +591,7 @@ class EventStore:
             )
             .fetchone()
         )
-        # By content: a later event that was undone itself has left everything as it was.
+        # Compared by content, because a later event that was undone has left everything unchanged.
         if (self.parsed(row[1]) if row else None) != change.new:
             later = phrase("event_number", number=row[0]) if row else phrase("later_event")
             raise ConflictError(
@@ -598,7 +599,7 @@ class EventStore:
             )
 
     def write_log(self, path: Path) -> int:
-        """Write the log as JSON lines, oldest event first; return how many events there are."""
+        """Write the log as JSON lines, oldest event first, and return the number of events."""
         from taskloom.core.files import atomic
 
         number = 0
@@ -626,8 +627,8 @@ class EventStore:
             connection.execute("COMMIT")
 
     def check(self) -> list[str]:
-        """Fold the log again and list every record that differs from the table: an empty list is
-        what it should be.
+        """Replay the log and list every record that differs from the table. The list should be
+        empty.
         """
         with self.snapshot():
             return self._differences()
@@ -659,15 +660,17 @@ class EventStore:
 
 
 def is_damage(error: BaseException) -> bool:
-    """True if an error means that the content of a database is damaged, rather than busy or full."""
-    if isinstance(error, UnicodeDecodeError):  # raised for a damaged error message
+    """True if an error means that the content of a database is damaged, rather than the database
+    busy or full.
+    """
+    if isinstance(error, UnicodeDecodeError):  # raised if the error message itself is damaged
         return True
     code = getattr(error, "sqlite_errorcode", None)
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script; a trigger's body has semicolons of its own."""
+    """Yield the statements of a script. Triggers contain semicolons of their own."""
     statement = ""
     for part in script.strip().split("\n"):
         statement += part + "\n"
@@ -708,6 +711,6 @@ def _apply(connection: sqlite3.Connection, change: RowChange, number: int) -> No
 
 
 def parse_event(row: tuple[Any, ...]) -> LogEvent:
-    """Return an event from its columns."""
+    """Build an event from its columns."""
     changes = tuple(RowChange(*change) for change in json.loads(row[5]))
     return LogEvent(row[0], row[1], row[2], row[3], row[4], changes, row[6])

@@ -40,8 +40,8 @@ from taskloom.suites.zest.task_files import PAPER, Instance, Statistics, ZestTas
 SPLITS = ("train", "dev", "test")
 
 MOST_YES, FEWEST_ANSWERS = 0.8, 10
-"""The share of yes among yes and no from which a split is called biased, and the answers from which
-a share means anything.
+"""Share of yes among yes and no above which a split is called biased, and the minimum number of
+answers for a share to be meaningful.
 """
 
 
@@ -56,14 +56,13 @@ class FinishedTask:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What would be exported: tasks by split, and what stands against it.
+    """Contents of an export: tasks by split, and objections to exporting.
 
     Attributes:
         splits: The finished tasks of each split that has any.
-        leaks: What gives a test away; an export with leaks must be confirmed.
-        remarks: What a person should know: unfinished items, shares that differ from the wanted
-            ones.
-        audit: The audit of the dataset, None where there is nothing to audit.
+        leaks: Leaks of test items. An export with leaks must be confirmed.
+        remarks: Remarks for the owner: unfinished items, shares that differ from the intended ones.
+        audit: The audit of the dataset; None if there is nothing to audit.
     """
 
     splits: Mapping[str, tuple[FinishedTask, ...]]
@@ -73,10 +72,10 @@ class Release:
 
 
 def finished_tasks(c: Collection) -> tuple[dict[str, list[FinishedTask]], list[str]]:
-    """Return the approved tasks that can be exported by split, and remarks on what is left out.
+    """Approved tasks that can be exported, by split, and remarks on the others.
 
-    A task is exported with its items that have a final answer; one that derives from a task without
-    any is left out, because the evaluation needs both.
+    A task is exported with its items that have a final answer. A variant of a task without such
+    items is left out, because the evaluation needs both.
     """
     values: dict[str, tuple[str, ...]] = {
         row.item.id: tuple(row.answers[p] for p in sorted(row.answers))
@@ -133,12 +132,12 @@ def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Release:
-    """Write a release into a new folder, whole or not at all.
+    """Write a release into a new folder, completely or not at all.
 
     Args:
         c: The project.
-        folder: Where to; it must not exist.
-        despite_leaks: Export although the audit lists leaks.
+        folder: New folder.
+        despite_leaks: Export even if the audit finds leaks.
     """
     if folder.exists():
         raise CollectError(phrase("release_exists", folder=folder))
@@ -152,7 +151,7 @@ def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Relea
 
 
 def _write(c: Collection, folder: Path, despite_leaks: bool) -> Release:
-    with c.store.snapshot():  # people may work on while it is written
+    with c.store.snapshot():  # others may continue to work while it is written
         return _write_snapshot(c, folder, despite_leaks)
 
 
@@ -188,7 +187,8 @@ def prepare(c: Collection, folder: Path) -> Release:
     )
     files = "".join(f"  {name}: zest/{name}.jsonl\n" for name in splits)
     (folder / "recipe.yaml").write_text(f"suite: zest\nfiles:\n{files}", encoding="utf-8")
-    # By the project's name: the folder has a temporary one until the release is whole.
+    # Named after the project, because the folder has a temporary name until the release is
+    # complete.
     recipe = replace(read(folder / "recipe.yaml"), name=recipe_name(c.file.name))
     data = make(recipe, folder / "dataset")
     report = audit(data)
@@ -203,7 +203,7 @@ def prepare(c: Collection, folder: Path) -> Release:
 
 
 def recipe_name(project: str) -> str:
-    """Return the name of a project's recipe in manifests and audits.
+    """Name of a project's recipe in manifests and audits.
 
     >>> recipe_name("Parks of our county")
     'Parks-of-our-county'
@@ -223,8 +223,8 @@ def _audit_leaks(report: Audit) -> list[str]:
 
 
 def _near_remarks(report: Audit) -> list[str]:
-    """Report inputs that are nearly in training: mostly another question about the same passage, as
-    in ZEST itself.
+    """Remarks on inputs that are nearly in training: mostly another question about the same
+    passage, as in ZEST itself.
     """
     return [
         phrase("remark_near", count=o.near, split=o.split, other=o.other)
@@ -234,8 +234,8 @@ def _near_remarks(report: Audit) -> list[str]:
 
 
 def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
-    """List what only the tasks show: a question in two splits, a variant in another split than its
-    base task.
+    """Leaks that only the tasks show: a question in two splits, or a variant in another split than
+    its base task.
     """
     leaks = []
     where: dict[str, str] = {}
@@ -258,7 +258,7 @@ def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
 
 
 def share_remarks(c: Collection) -> list[str]:
-    """List the entities that have more than their share of a domain's passages."""
+    """Remarks on entities that have more than their share of a domain's passages."""
     remarks = []
     for domain in c.file.domains:
         counts = entity_counts(c, domain.name)
@@ -274,14 +274,14 @@ def share_remarks(c: Collection) -> list[str]:
 
 
 def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
-    """Report splits whose yes/no tasks are nearly always answered by yes, which a model could learn
-    instead of the tasks.
+    """Remarks on splits whose yes/no tasks are nearly always answered by yes, which a model could
+    learn instead of the tasks.
     """
     remarks = []
     for name, tasks in splits.items():
         yes_no = [f for f in tasks if f.task.format == "yes/no"]
         items = [item for f in yes_no for item in f.items]
-        answers = [item.answer for item in items if item.answer in ("yes", "no")]  # without n/a
+        answers = [item.answer for item in items if item.answer in ("yes", "no")]  # excluding n/a
         share = answers.count("yes") / len(answers) if answers else 0.0
         if len(answers) >= FEWEST_ANSWERS and share > MOST_YES:
             remarks.append(phrase("remark_yes", split=name, share=f"{share:.0%}"))
@@ -289,7 +289,7 @@ def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
 
 
 def agreement_report(c: Collection) -> dict[str, Any]:
-    """Compute alpha by answer format, how many items were agreed on, and Table 10."""
+    """Alpha by answer format, the number of items that were agreed on, and Table 10."""
     rows = annotated_items(c)
     stages = c.store.stages(Item)
     return {
@@ -330,11 +330,11 @@ TABLE2 = (
     ("NA percent", "na", "{:.2f}"),
     ("Classification percent", "classification", "{:.2f}"),
 )
-"""The rows of the paper's Table 2."""
+"""Rows of the paper's Table 2."""
 
 
 def table2(tables: Mapping[str, Statistics]) -> list[tuple[str, list[str], list[str]]]:
-    """Return Table 2: for each row its name, the values of our splits, and the paper's for the same
+    """Table 2: for each row its name, the values of our splits, and the paper's values for the same
     splits.
     """
     return [
@@ -348,7 +348,7 @@ def table2(tables: Mapping[str, Statistics]) -> list[tuple[str, list[str], list[
 
 
 def card(c: Collection, tables: Mapping[str, Statistics], release: Release) -> str:
-    """Write the card of a release."""
+    """Card of a release."""
     head = f"| | {' | '.join(tables)} |\n| --- |{' ---: |' * len(tables)}\n"
     rows = "".join(f"| {name} | {' | '.join(ours)} |\n" for name, ours, _ in table2(tables))
     people = c.file.annotators

@@ -1,4 +1,4 @@
-"""Personal links, sessions and form tokens: signed texts that nobody can forge and that expire."""
+"""Personal links, sessions and form tokens: signed texts that cannot be forged and that expire."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.records import Person
 
 LINK_DAYS = 30
-"""How long a personal link works: a round of collection takes weeks, and an owner can send a new
-one at any time.
+"""Days for which a personal link works. A round of collection takes weeks, and an owner can send a
+new link at any time.
 """
 
 SESSION_DAYS = 14
@@ -27,7 +27,7 @@ Purpose = Literal["link", "session"]
 
 
 class SignInError(CollectError):
-    """A link or a session that is not valid, or no longer."""
+    """A link or a session that is invalid or has expired."""
 
     status = 401
 
@@ -43,7 +43,7 @@ class Signer:
         return base64.urlsafe_b64encode(mac).decode()
 
     def token(self, person: Person, purpose: Purpose) -> str:
-        """Return a signed text that stands for a person until it expires."""
+        """Signed text that identifies a person until it expires."""
         days = LINK_DAYS if purpose == "link" else SESSION_DAYS
         text = f"{purpose}.{person.id}.{person.link}.{int(self._clock()) + days * DAY}"
         if purpose == "session":
@@ -52,7 +52,7 @@ class Signer:
         return f"{text}.{self._seal(text)}"
 
     def person(self, token: str, purpose: Purpose) -> Person:
-        """Return the person that a signed text stands for."""
+        """Person identified by a signed text."""
         text, _, seal = token.rpartition(".")
         if not hmac.compare_digest(seal.encode("utf-8", "replace"), self._seal_any(text).encode()):
             raise SignInError(phrase("link_invalid"))
@@ -67,7 +67,7 @@ class Signer:
         return stored.value
 
     def end_session(self, token: str) -> None:
-        """Make a session invalid, so that a copy of its cookie is of no use."""
+        """Invalidate a session, so that a copy of its cookie is useless."""
         self.person(token, "session")
         text, _, seal = token.rpartition(".")
         until = int(text.split(".")[3])
@@ -77,17 +77,17 @@ class Signer:
         return self._seal(text.encode("utf-8", "replace").decode())
 
     def form_token(self, session: str) -> str:
-        """Return the token that forms of a session carry, so that no other site can send them."""
+        """Token in the forms of a session, so that no other site can send them."""
         return self._seal(f"form.{session}")
 
     def notice_seal(self, session: str, text: str) -> str:
-        """Return the seal of a notice in an address, so that no link of somebody else puts words
-        into our pages.
+        """Signature of a notice in an address, so that links from elsewhere cannot put words into
+        our pages.
         """
         return self._seal(f"notice.{session}.{text}")
 
     def is_notice(self, session: str, text: str, seal: str) -> bool:
-        """Return whether a notice was sealed for this session."""
+        """True if a notice was signed for this session."""
         return hmac.compare_digest(
             seal.encode("utf-8", "replace"), self.notice_seal(session, text).encode()
         )

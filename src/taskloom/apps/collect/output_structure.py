@@ -1,5 +1,5 @@
-"""Output structures: what an answer is made of, compiled to the JSON form that annotators fill in
-and models write.
+"""Output structures: the parts of an answer, compiled to the JSON form that annotators fill in and
+models write.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from taskloom.apps.collect.errors import CollectError, phrase
 from taskloom.apps.collect.records import NA
 
 MOST_WORDS = 4
-"""Words of a name, as in ZEST's form."""
+"""Maximum words of a name, as in ZEST's form."""
 
 MOST_ATTRIBUTES = 3
 
 MOST_OBJECTS = 30
-"""Objects in one answer: more than a passage of 300 words lists."""
+"""Maximum objects in one answer, which is more than a passage of 300 words lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class StructureAttribute:
-    """One attribute: its name, the values that it may have, and whether no others are possible."""
+    """One attribute: its name, its possible values, and whether no others are possible."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -33,20 +33,20 @@ class StructureAttribute:
 
 @dataclass(frozen=True, slots=True)
 class OutputStructure:
-    """The main object of an answer and the attributes that are asked for."""
+    """The main object of an answer and the requested attributes."""
 
     main: str
     attributes: tuple[StructureAttribute, ...]
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the keys of an answer's objects in order: the official evaluation compares keys by
+        """Keys of an answer's objects in order, because the official evaluation compares keys by
         position.
         """
         return (self.main, *(a.name for a in self.attributes))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form that the task keeps."""
+        """JSON form that the task stores."""
         rows = [
             {"name": a.name, "values": list(a.values), "complete": a.complete}
             for a in self.attributes
@@ -54,7 +54,7 @@ class OutputStructure:
         return {"main": self.main, "attributes": rows}
 
     def preview(self) -> str:
-        """Return the form of an answer, as writers see it while they edit."""
+        """Preview of an answer's form, shown to writers while they edit."""
         example = {self.main: "…"} | {a.name: " or ".join(a.values) or "…" for a in self.attributes}
         return json.dumps([example], ensure_ascii=False)
 
@@ -71,7 +71,7 @@ def from_form(form: Mapping[str, Any]) -> OutputStructure:
 def compile_structure(
     main: str, rows: Sequence[tuple[str, str, bool]], entity: str
 ) -> OutputStructure:
-    """Check and compile what a writer entered.
+    """Check and compile a writer's input.
 
     Args:
         main: The name of the main object.
@@ -122,11 +122,11 @@ def _plain(text: str, what: str) -> str:
 def compile_answer(
     structure: OutputStructure, objects: Sequence[Mapping[str, str]], passage: str
 ) -> str:
-    """Check the objects that an annotator entered and return them as ZEST's files write them: JSON
-    text, or n/a.
+    """Check the objects that an annotator entered, and return them in the format of ZEST's files:
+    JSON text, or n/a.
 
-    Values are quotations of the passage, several parts joined by a bar, or one of the listed
-    values; empty ones become n/a.
+    Values are quotations of the passage (several parts are joined by a bar) or one of the listed
+    values. Empty values become n/a.
     """
     rows: list[dict[str, str]] = []
     for entered in objects[:MOST_OBJECTS]:

@@ -42,7 +42,7 @@ class _Strict(BaseModel):
 
 
 class DomainEntry(_Strict):
-    """One domain: what the documents are about."""
+    """One domain: the subject of the documents."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,40}$", description="in the exported files"
@@ -93,14 +93,14 @@ class QualificationEntry(_Strict):
 
 
 class QualificationRules(_Strict):
-    """What an annotator must show before any work counts."""
+    """Requirements on an annotator before any work counts."""
 
     share: float = Field(0.8, ge=0, le=1)
     items: list[QualificationEntry] = Field(default_factory=list, max_length=200)
 
 
 class SplitPercent(_Strict):
-    """Base tasks of each split in every hundred."""
+    """Percentage of base tasks in each split."""
 
     train: int = Field(40, ge=0, le=100)
     dev: int = Field(10, ge=0, le=100)
@@ -116,8 +116,8 @@ class SplitPercent(_Strict):
 
 
 class ModelEntry(_Strict):
-    """A model that may suggest, where an owner switches it on: behind an OpenAI-compatible
-    endpoint, or on this machine.
+    """A model that may suggest texts if an owner enables it, behind an OpenAI-compatible endpoint
+    or on this machine.
     """
 
     url: str | None = Field(
@@ -178,7 +178,7 @@ class ProjectFile(_Strict):
         return self
 
     def domain(self, name: str) -> DomainEntry:
-        """Return a domain by its name."""
+        """Domain by name."""
         for entry in self.domains:
             if entry.name == name:
                 return entry
@@ -203,7 +203,7 @@ def read_project(folder: Path) -> ProjectFile:
 
 
 def write_template(folder: Path) -> Path:
-    """Write a project file to edit; never over one that is there."""
+    """Write a project file to edit, but never over an existing one."""
     path = folder / FILE
     if path.exists():
         raise CollectError(f"{path} is there already; edit it, or choose another folder")

@@ -1,10 +1,9 @@
-"""Quality of the answers that people gave: human performance on the tasks, and agreement of the
-annotators.
+"""Quality of people's answers: human performance on the tasks, and agreement of the annotators.
 
 Human performance is a leave-one-out estimate with the official evaluation, like the paper's Table
 10. Each annotator is scored like a model, against the answers that the others give without this
-one. If the others do not settle an item, the answer of the adjudicator is used, who has seen all of
-them; an item with neither is left out.
+one. If the others' answers do not settle an item, the adjudicator's answer is used, who has seen
+all of them. An item with neither is left out.
 
 Agreement is Krippendorff's alpha:
 
@@ -42,8 +41,8 @@ PUBLISHED: dict[str, tuple[int, int, int]] = {
 """Table 10: mean, C@75 and C@90 of one author on 55 test tasks."""
 
 MOST_DIFFERENT = 300
-"""Different values beyond which the expected difference is estimated from so many of them: its cost
-grows with their square.
+"""Maximum distinct values for the exact expected difference. With more, it is estimated from this
+many, because its cost grows with their square.
 """
 
 V = TypeVar("V", bound=Hashable)
@@ -51,9 +50,7 @@ V = TypeVar("V", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class HumanRow:
-    """One row of Table 10: the means over annotators, weighted by the number of tasks that each
-    did.
-    """
+    """One row of Table 10: means over annotators, weighted by the number of tasks of each."""
 
     name: str
     tasks: int
@@ -64,7 +61,7 @@ class HumanRow:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedItem:
-    """An item with its task and what each person answered."""
+    """An item with its task and each person's answer."""
 
     task: CollectedTask
     item: Item
@@ -72,7 +69,7 @@ class AnnotatedItem:
 
 
 def annotated_items(c: Collection) -> list[AnnotatedItem]:
-    """Return the items of approved tasks that have answers, in the order of their ids."""
+    """Items of approved tasks that have answers, in the order of their ids."""
     tasks = {t.id: t for t in c.store.each(CollectedTask, stage="approved")}
     answers: dict[str, dict[str, str]] = {}
     for answer in c.store.each(GivenAnswer, stage="work"):
@@ -95,7 +92,7 @@ def human_performance(rows: Sequence[AnnotatedItem]) -> list[HumanRow]:
             sums.setdefault(kind, []).append((count, row["mean"], row["75"], row["90"]))
     table = [_row(PAPER_NAMES[kind], sums[kind]) for kind in PAPER_NAMES if kind in sums]
     if table:
-        # As the public script does: the unweighted mean over the types that are there.
+        # As in the public script: the unweighted mean over the types that occur.
         means = [
             fsum(values) / len(table)
             for values in zip(*((r.mean, r.c75, r.c90) for r in table), strict=True)
@@ -111,8 +108,8 @@ def _row(name: str, parts: Sequence[tuple[int, float, float, float]]) -> HumanRo
 
 
 def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask], list[str]]:
-    """Build gold tasks from the others' answers and predictions from a person's, where base tasks
-    are there too.
+    """Gold tasks from the others' answers, and predictions from one person's, for tasks whose base
+    tasks are present.
     """
     instances: dict[str, list[tuple[Instance, str]]] = {}
     tasks: dict[str, CollectedTask] = {}
@@ -148,15 +145,13 @@ def alpha(
     """Compute Krippendorff's alpha.
 
     Args:
-        units: The values that each unit got; units with fewer than two say nothing and are left
-            out.
-        difference: The squared difference of two values; by default 0 for equal ones and 1 for
-            others (nominal data).
+        units: Values of each unit. Units with fewer than two are ignored.
+        difference: Squared difference of two values. Default: 0 for equal values and 1 for others
+            (nominal data).
 
     Returns:
-        1 for full agreement, 0 for what chance gives, negative below; None where nothing can be
-            said, because no unit has two
-        values or all values are the same.
+        1 for full agreement, 0 for agreement by chance, negative below chance; None if it is
+            undefined, because no unit has two values or all values are the same.
     """
     differ = difference or (lambda a, b: float(a != b))
     pairable = [list(unit) for unit in units if len(unit) >= 2]
@@ -189,11 +184,11 @@ def _sample(totals: Counter[V]) -> Counter[V]:
 
 
 def span_difference(first: str, second: str) -> float:
-    """Return 1 minus the word overlap F1 of two answers; n/a differs from every span altogether."""
+    """1 minus the word-overlap F1 of two answers. n/a differs completely from every span."""
     if first == second:
         return 0.0
     if NA in (first, second):
         return 1.0
     one, other = first.split("|"), second.split("|")
-    # The evaluation's F1 is not symmetric: it demands the numbers of its first argument.
+    # The evaluation's F1 is not symmetric: it requires the numbers of its first argument.
     return 1.0 - (list_f1(one, other) + list_f1(other, one)) / 2

@@ -25,27 +25,25 @@ from taskloom.suites.zest.task_files import (
 )
 
 FEWEST_WORDS, MOST_WORDS = 4, 40
-"""Words of a question: ZEST's have about 12; fewer than four cannot name an entity and ask
-something of it.
+"""Minimum and maximum words of a question. ZEST's have about 12; fewer than four cannot name an
+entity and ask about it.
 """
 
 ALIKE = 0.75
-"""Similarity from which two questions of one domain are probably one question: one word in four
-differs.
-"""
+"""Minimum similarity of probable duplicates in one domain: one word in four differs."""
 
 FLIPPED_WORDS = 4
-"""Words that a semantic flip changes at most without a warning: the paper asks for as few as
+"""Maximum words that a semantic flip changes without a warning. The paper asks for as few as
 possible.
 """
 
 CANDIDATES = 10
-"""Questions that BM25 proposes as duplicates; those are compared word by word."""
+"""Number of possible duplicates that BM25 proposes. These are compared word by word."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormFinding:
-    """One thing that is wrong with a question's form, or probably wrong."""
+    """A certain or probable problem with a question's form."""
 
     level: Literal["error", "warning"]
     text: str
@@ -61,7 +59,7 @@ def words_of(text: str) -> list[str]:
 
 
 def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the fewest insertions, deletions and substitutions that turn one sequence into the
+    """Minimum number of insertions, deletions and substitutions that turn one sequence into the
     other.
 
     >>> edit_distance("a b c".split(), "a x c d".split())
@@ -76,7 +74,7 @@ def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def likeness(first: str, second: str) -> float:
-    """Return 1 for two questions of the same words, 0 for two without a common one.
+    """Similarity of two questions: 1 if they have the same words, 0 if they share none.
 
     >>> likeness("Can I camp here?", "can I camp here")
     1.0
@@ -95,12 +93,12 @@ def check_question(
     entities: Iterable[str],
     bases: Sequence[CollectedTask] = (),
 ) -> list[FormFinding]:
-    """List what is wrong with a question.
+    """List the problems of a question.
 
     Args:
-        question: As its writer entered it, on one line.
-        format: How it is to be answered.
-        variant: Its generalization type.
+        question: The question as entered, on one line.
+        format: Answer format.
+        variant: Generalization type.
         domain: Its domain.
         others: The other tasks of the domain.
         entities: The names of the domain's entities.
@@ -139,9 +137,7 @@ def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[Form
 
 
 def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
-    """Check the first word: the public evaluation knows no others, and stops at one that it does
-    not know.
-    """
+    """Check the first word. The public evaluation knows no others, and fails on an unknown one."""
     first = first_word(question)
     if first not in CLASSIFICATION_WORDS | EXTRACTION_WORDS:
         return [FormFinding("error", phrase("question_word", word=first[:30]))]
@@ -158,7 +154,7 @@ def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
 
 
 def _entities(question: str, domain: DomainEntry, entities: Iterable[str]) -> list[FormFinding]:
-    """Refuse the names of entities: a question about one of them is no task for the others."""
+    """Refuse names of entities: a question about a single entity is no task for the others."""
     words = f" {' '.join(words_of(question))} "
     placeholder = set(words_of(domain.entity))
     for name in entities:
@@ -186,8 +182,8 @@ def _flip(question: str, base: CollectedTask) -> list[FormFinding]:
 
 
 def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[FormFinding]:
-    """Compare with the questions that BM25 finds nearest: equal words are an error, like ones a
-    warning.
+    """Compare with the questions that BM25 finds nearest. The same words are an error, similar ones
+    a warning.
     """
     if not others:
         return []

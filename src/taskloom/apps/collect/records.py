@@ -1,8 +1,8 @@
-"""The records of a collection project. Each is a frozen value; the store keeps its versions and who
-changed it.
+"""Records of a collection project. Each is an immutable value; the store keeps its versions and
+their authors.
 
-A record names its parent (what it belongs to), its state and its owner, by which the store finds it
-fast.
+A record has a parent (what it belongs to), a stage and an owner, by which the store can find it
+quickly.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ROLES: tuple[Role, ...] = ("writer", "annotator", "reviewer", "owner")
 AnswerFormat = Literal["yes/no", "span", "structure"]
 
 NA = "n/a"
-"""The answer to a question that the passage does not answer, as ZEST's files write it."""
+"""Answer to a question that the passage does not answer, in the format of ZEST's files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """What all records have: an id, and the three things that they are looked up by."""
+    """Base class of records: an id, and the three keys for lookups."""
 
     kind: ClassVar[str] = ""
 
@@ -33,29 +33,29 @@ class Filed:
 
     @property
     def parent(self) -> str:
-        """Return the id of what the record belongs to."""
+        """Id of the record that this one belongs to."""
         return ""
 
     @property
     def stage(self) -> str:
-        """Return how far the record has come."""
+        """Stage that the record has reached."""
         return ""
 
     @property
     def owner(self) -> str:
-        """Return the id of the person whose record it is."""
+        """Id of the person who owns the record."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Person(Filed):
-    """Somebody who takes part. A name is all that is known of a person.
+    """A participant. Only the name is stored.
 
     Attributes:
-        roles: What the person may do.
-        link: The number of the person's current link; a new number makes older links and sessions
-            invalid.
-        qualified: Whether an annotator may work: "" while qualifying, then "passed" or "failed".
+        roles: Roles of the person.
+        link: Number of the person's current link. A new number invalidates older links and
+            sessions.
+        qualified: Qualification of an annotator: "" while qualifying, then "passed" or "failed".
     """
 
     kind: ClassVar[str] = "person"
@@ -68,7 +68,7 @@ class Person(Filed):
 
 @dataclass(frozen=True, slots=True)
 class Document(Filed):
-    """A document of the corpus; its text is kept once, by its digest."""
+    """A document of the corpus. Its text is stored once, by its digest."""
 
     kind: ClassVar[str] = "document"
 
@@ -79,7 +79,7 @@ class Document(Filed):
 
     @property
     def parent(self) -> str:
-        """Return the domain."""
+        """The domain."""
         return self.domain
 
 
@@ -88,19 +88,18 @@ TaskStage = Literal["submitted", "returned", "approved", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class CollectedTask(Filed):
-    """A task that somebody wrote.
+    """A task written by a participant.
 
     Attributes:
         question: The description, with the domain's place-holder ("this park").
         variant: The generalization type by the name that ZEST's files use.
         domain: The name of the domain.
-        format: How it is answered.
-        writer: The id of the person who wrote it.
+        format: Answer format.
+        writer: Id of the person who wrote it.
         state: submitted, returned with a reason, approved, or removed.
-        bases: The ids of the base tasks that it derives from.
-        split: The split; a base task gets it with its approval, and what derives from it has the
-            same.
-        slot: The place of a base task in the permuted blocks that divide base tasks among splits.
+        bases: Ids of the base tasks that it derives from.
+        split: The split, which a base task gets on approval and its variants share.
+        slot: Position of a base task in the permuted blocks that divide base tasks among splits.
         structure: The output structure as JSON form, for structure tasks.
         reason: Why a reviewer returned it.
         suggested: The name of the model that suggested the wording, if one did.
@@ -123,17 +122,17 @@ class CollectedTask(Filed):
 
     @property
     def parent(self) -> str:
-        """Return the first base task."""
+        """The first base task."""
         return self.bases[0] if self.bases else ""
 
     @property
     def stage(self) -> str:
-        """Return the state."""
+        """The state."""
         return self.state
 
     @property
     def owner(self) -> str:
-        """Return the writer."""
+        """The writer."""
         return self.writer
 
 
@@ -147,12 +146,12 @@ class Item(Filed):
     Attributes:
         task: The id of the task; empty for a qualification item, which brings its own question.
         document: The id of the passage's document.
-        start: Where the passage begins in the document's text.
-        end: Where it ends.
-        near_miss: Whether it was chosen as a passage that probably does not answer the question.
+        start: Start of the passage in the document's text.
+        end: End of the passage.
+        near_miss: True if it was chosen as a passage that probably does not answer the question.
         state: open until enough people answered; then agreed or disputed; decided by an
             adjudicator; or qualification.
-        answered: How many people have answered.
+        answered: Number of people who have answered.
         answer: The final answer, once there is one.
         known: The question, passage, format and answer of a qualification item.
     """
@@ -171,25 +170,24 @@ class Item(Filed):
 
     @property
     def parent(self) -> str:
-        """Return the task."""
+        """The task."""
         return self.task
 
     @property
     def stage(self) -> str:
-        """Return the state."""
+        """The state."""
         return self.state
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer(Filed):
-    """What one annotator answered. Its id is `ITEM/PERSON`, so that nobody can answer an item
-    twice.
+    """One annotator's answer. Its id is `ITEM/PERSON`, so that no one can answer an item twice.
 
     Attributes:
-        value: As ZEST's files write it: yes, no, n/a, spans joined by bars, or the JSON text of a
-            structure.
-        seconds: How long the person had the item open.
-        right: Whether the answer to a qualification item is right; None for work.
+        value: In the format of ZEST's files: yes, no, n/a, spans joined by bars, or the JSON text
+            of a structure.
+        seconds: Time for which the person had the item open.
+        right: True if the answer to a qualification item is right; None for other items.
     """
 
     kind: ClassVar[str] = "answer"
@@ -202,28 +200,28 @@ class GivenAnswer(Filed):
 
     @property
     def parent(self) -> str:
-        """Return the item."""
+        """The item."""
         return self.item
 
     @property
     def stage(self) -> str:
-        """Return whether it is work or qualification."""
+        """Work or qualification."""
         return "work" if self.right is None else "qualification"
 
     @property
     def owner(self) -> str:
-        """Return the annotator."""
+        """The annotator."""
         return self.person
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion(Filed):
-    """What a model suggested for a task or an item. It is never counted as an answer.
+    """A model's suggestion for a task or an item. It never counts as an answer.
 
     Attributes:
         about: The id of the task or item.
         model: The model's name.
-        text: What it suggested.
+        text: The suggestion.
     """
 
     kind: ClassVar[str] = "suggestion"
@@ -234,19 +232,19 @@ class Suggestion(Filed):
 
     @property
     def parent(self) -> str:
-        """Return the task or item."""
+        """The task or item."""
         return self.about
 
 
 @dataclass(frozen=True, slots=True)
 class Setup(Filed):
-    """The project file as it was last read, and the switches that owners set on their page.
+    """The project file as last read, and the settings that owners changed on their page.
 
     Attributes:
         file: The checked content of the project file.
-        sources: The digest of names, sizes and times of the corpus files that were last read.
-        suggestions: Whether models may suggest.
-        notes: What was left out of the corpus when it was last read, and why.
+        sources: Digest of names, sizes and times of the corpus files when they were last read.
+        suggestions: True if models may suggest texts.
+        notes: Documents that were skipped when the corpus was last read, and why.
     """
 
     kind: ClassVar[str] = "project"
@@ -263,8 +261,8 @@ RECORD_TYPES: dict[str, type[Filed]] = {
 
 
 def to_json(record: Filed) -> dict[str, Any]:
-    """Convert a record to JSON values, tuples to lists included, so that it compares equal to what
-    the database holds.
+    """Convert a record to JSON values, with tuples as lists, so that it compares equal to the
+    database's.
     """
     values: dict[str, Any] = json.loads(json.dumps(asdict(record)))
     return values

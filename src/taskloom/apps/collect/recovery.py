@@ -1,9 +1,9 @@
-"""A new database for a project whose own is damaged or gone.
+"""A new database for a project whose own is damaged or missing.
 
-The records of a project follow from its log, so the log is what has to be saved. Events are read
-one by one from the damaged database, or from a log that was exported; those that cannot be read are
-counted and named. Passages are saved from the database, and read again from the project's documents
-if they are missing. The damaged file stays next to the new one.
+The records of a project are derived from its log, so only the log has to be saved. Events are read
+one by one from the damaged database, or from an exported log. Unreadable ones are counted and
+listed. Passages are saved from the database, or read again from the project's documents if they are
+missing. The damaged file stays next to the new one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from taskloom.apps.collect.records import Document, from_json
 from taskloom.core.files import digest, locked
 
 MOST_MISSES = 10_000
-"""Numbers without an event, one after the other, after which the log of a database that cannot say
-how many events it has is taken to end.
+"""Consecutive numbers without an event after which the log is taken to end, if the database cannot
+tell how many events it has.
 """
 
 SMALLEST_EVENT = 32
@@ -40,7 +40,9 @@ database may claim any number of events, but no more than its file can hold.
 """
 
 UNREADABLE = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError)
-"""What damaged pages raise: by SQLite, by the JSON reader, or by an event of the wrong shape."""
+"""Exceptions on damaged pages: from SQLite, from the JSON reader, or for an event of the wrong
+structure.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,11 @@ class Recovery:
 
 
 def recover(folder: str | Path, log: str | Path | None = None) -> Recovery:
-    """Build a project's database anew from what can be read of its log.
+    """Rebuild a project's database from the readable part of its log.
 
     Args:
         folder: The project's folder. No server may be working on it.
-        log: A log that `taskloom collect log` wrote, to be read in place of the database's.
+        log: A log written by `taskloom collect log`, to use instead of the database's.
     """
     folder = Path(folder)
     project = read_project(folder)
@@ -110,7 +112,8 @@ def recover(folder: str | Path, log: str | Path | None = None) -> Recovery:
 
 
 def _readable(connection: sqlite3.Connection, most: int, lost: list[int]) -> Iterator[LogEvent]:
-    """Yield the events of a damaged database in order; add the numbers of others to `lost`.
+    """Yield the readable events of a damaged database in order, and add the numbers of the others
+    to `lost`.
 
     Args:
         connection: The damaged database.
@@ -167,7 +170,7 @@ def _last_number(connection: sqlite3.Connection) -> int | None:
 
 
 def _exported(path: Path) -> Iterator[LogEvent]:
-    """Yield the events of an exported log, one JSON object a line."""
+    """Yield the events of an exported log, which has one JSON object per line."""
     versions: dict[tuple[str, str], int] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -183,8 +186,8 @@ def _exported(path: Path) -> Iterator[LogEvent]:
 
 
 def _event_of_line(line: dict[str, Any], versions: dict[tuple[str, str], int]) -> LogEvent:
-    """Return an exported event. A line leaves out the version before, which is the last one of the
-    same record.
+    """Event of a line of an exported log. Lines omit the previous version of a record, which is the
+    last one in the log.
     """
     changes = []
     for change in line["changes"]:
@@ -206,7 +209,7 @@ def _event_of_line(line: dict[str, Any], versions: dict[tuple[str, str], int]) -
 
 
 def _documents(events: list[LogEvent]) -> set[str]:
-    """Return the digests of all documents' texts."""
+    """Digests of all documents' texts."""
     return {
         change.new["digest"]
         for event in events
@@ -216,7 +219,7 @@ def _documents(events: list[LogEvent]) -> set[str]:
 
 
 def _stored_texts(connection: sqlite3.Connection, wanted: set[str]) -> dict[str, str]:
-    """Return the texts that can still be read, each checked against its digest."""
+    """Readable texts, each checked against its digest."""
     texts: dict[str, str] = {}
     for key in wanted:
         with suppress(*UNREADABLE):
@@ -227,7 +230,7 @@ def _stored_texts(connection: sqlite3.Connection, wanted: set[str]) -> dict[str,
 
 
 def _set_aside(path: Path) -> Path:
-    """Rename a database with its journals; return its new name."""
+    """Rename a database with its journal files, and return its new name."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1

@@ -1,4 +1,4 @@
-"""Search by BM25, with the library bm25s: over questions for duplicates, over paragraphs for the
+"""BM25 search with the library bm25s: over questions for duplicates, over paragraphs for the
 passages of a task.
 
 Passages are paragraphs of the corpus, ranked by the task's description (section 4.3 and appendix
@@ -21,16 +21,16 @@ from taskloom.core.errors import MissingExtra
 from taskloom.core.seeding import Key, Random
 
 FEWEST_WORDS = 25
-"""Words below which a paragraph is joined with the next one: a heading or a line of a list answers
-nothing alone.
+"""Minimum words of a paragraph. Shorter ones, such as headings, are joined with the next one
+because they answer nothing alone.
 """
 
 SPREAD = 3
-"""Sentences that are added at most before and after a snippet (appendix A)."""
+"""Maximum sentences added before and after a snippet (appendix A)."""
 
 DEPTH = 12
-"""How many times the wanted number of paragraphs is ranked: near misses are taken from the lower
-part.
+"""Number of paragraphs to rank, as a multiple of the requested number. Near misses are taken from
+the lower part.
 """
 
 _BLANK = re.compile(r"\n\s*\n")
@@ -48,14 +48,14 @@ STOP_WORDS = frozenset(
         """,
     )
 )
-"""What is removed from a description before it is a query (appendix A of the paper): articles,
-pronouns, auxiliaries, question words. They match every paragraph and say nothing about the one that
-answers.
+"""Words that are removed from a description to make a query (appendix A of the paper): articles,
+pronouns, auxiliaries, question words. They match every paragraph and do not help to find the one
+with the answer.
 """
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words of a text that are not stop words, with plural endings removed.
+    """Words of a text that are not stop words, with plural endings removed.
 
     >>> content_words("What are the hiking trails in this park?")
     ['hiking', 'trail', 'park']
@@ -64,8 +64,8 @@ def content_words(text: str) -> list[str]:
 
 
 def _stem(word: str) -> str:
-    """Remove a plural ending: campgrounds match campground; anything cleverer would need a stemmer
-    for each language.
+    """Remove a plural ending, so that campgrounds match campground. More would need a stemmer for
+    each language.
     """
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
     if not is_plural:
@@ -90,8 +90,8 @@ class WordIndex:
             self._index.index([list(t) for t in texts], show_progress=False)
 
     def search(self, words: Sequence[str], most: int) -> list[tuple[int, float]]:
-        """Return the texts that share a word with a query, best first, with their scores; equal
-        scores in their order.
+        """Texts that share a word with a query, best first, with their scores. Ties keep their
+        order.
         """
         if self._index is None or not words:
             return []
@@ -104,7 +104,7 @@ class WordIndex:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph: where it stands, and the entity that its document is about."""
+    """A paragraph: its position, and the entity of its document."""
 
     document: str
     entity: str
@@ -114,7 +114,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class PassageChoice:
-    """A passage that was chosen for a task."""
+    """A passage chosen for a task."""
 
     document: str
     entity: str
@@ -124,7 +124,7 @@ class PassageChoice:
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the paragraphs of a text begin and end; short ones are joined with what follows.
+    """Yield start and end of the paragraphs of a text. Short ones are joined with the next one.
 
     >>> text = "# Title\\n\\n" + "One two three. " * 10 + "\\n\\n" + "Four five. " * 15
     >>> [text[a:b].split()[0] for a, b in paragraphs(text)]
@@ -156,7 +156,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Return where the sentences of a text begin and end.
+    """Start and end of the sentences of a text.
 
     >>> [a for a, b in sentences("It is big. Dr. Low saw it! It cost 3.50 dollars.")]
     [0, 11, 15, 27]
@@ -166,14 +166,14 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def grow(text: str, query: Sequence[str], most_words: int, rng: Random) -> tuple[int, int]:
-    """Return the part of a paragraph that becomes the passage: all of it, or 0 to 3 sentences
-    around its best one.
+    """Select the passage from a paragraph: all of it, or its best sentence with 0 to 3 sentences
+    around it.
 
     Args:
         text: The paragraph.
         query: The words of the query.
-        most_words: The longest passage.
-        rng: Draws how many sentences are added on either side.
+        most_words: Maximum words of a passage.
+        rng: Draws the number of sentences added on either side.
     """
     if len(text.split()) <= most_words:
         return 0, len(text)
@@ -196,10 +196,10 @@ def grow(text: str, query: Sequence[str], most_words: int, rng: Random) -> tuple
 
 
 class PassageIndex:
-    """The paragraphs of a domain, ready to be searched."""
+    """The paragraphs of a domain, indexed for search."""
 
     def __init__(self, documents: Iterable[tuple[str, str, str]]) -> None:
-        """Index documents, each given by its id, its entity and its text."""
+        """Index documents, given by id, entity and text."""
         self.texts: dict[str, str] = {}
         self.places: list[Paragraph] = []
         words = []
@@ -212,7 +212,7 @@ class PassageIndex:
         self._index = WordIndex(words)
 
     def rank(self, question: str, most: int) -> list[Paragraph]:
-        """Return the paragraphs that share a content word with a question, best first."""
+        """Paragraphs that share a content word with a question, best first."""
         return [self.places[i] for i, _ in self._index.search(content_words(question), most)]
 
     def choose(
@@ -230,12 +230,12 @@ class PassageIndex:
 
         Args:
             question: The task's description.
-            count: How many passages are wanted.
-            near_misses: The share of near misses among them.
-            most_words: The longest passage.
-            used: How many passages of the domain each entity has already.
-            most_per_entity: How many an entity may have in all.
-            key: Of the random choices.
+            count: Number of passages.
+            near_misses: Share of near misses among them.
+            most_words: Maximum words of a passage.
+            used: Number of the domain's passages that each entity already has.
+            most_per_entity: Maximum number of passages per entity.
+            key: Key of the random choices.
         """
         ranked = self.rank(question, count * DEPTH)
         misses = min(floor(count * near_misses + 0.5), max(0, len(ranked) - count))
@@ -245,8 +245,8 @@ class PassageIndex:
             for p in _take(ranked, count - misses, taken, most_per_entity)
         ]
         places = {(c.document, c.start) for c in chosen}
-        # The lower the rank, the less a passage answers; the very end shares one common word and is
-        # no near miss.
+        # Passages answer less the lower they rank. Those at the very end share a single common word
+        # and are not near misses.
         rest = [p for p in ranked[count:] if not self._overlaps(p, places)]
         key.random("near", question).shuffle(rest)
         near = list(_take(rest, misses, taken, most_per_entity))
@@ -281,10 +281,10 @@ def _take(
 
 
 def entity_limit(total: int, share: float, entities: int) -> int:
-    """Return how many of a domain's passages one entity may have.
+    """Maximum number of a domain's passages for one entity.
 
-    With fewer entities than the share allows for (20 for 5 %), an equal part each is the least that
-    fills the quota.
+    With fewer entities than the share allows for (20 for 5 %), the limit is an equal part for each,
+    which is just enough to fill the quota.
     """
     return max(
         1, floor(total * share), ceil(total / entities) if entities and entities * share < 1 else 0

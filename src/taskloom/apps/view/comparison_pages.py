@@ -265,6 +265,9 @@ def heat(request: Request) -> Response:
         y=y,
         maps=maps,
         problem=problem,
+        lowest=_lowest(maps, problem),
+        # Answers are listed by run: a cell of several seeds opens those of the first.
+        answers_of=chosen[0] if len(maps) == 1 else None,
         chance=predictions.best_constant(split),
         few=FEW,
         used=min(len(chosen), MOST_RUNS),
@@ -332,6 +335,14 @@ def _maps(
             {"title": title, "rows": _sorted(rows), "columns": _sorted(columns), "cells": cells}
         )
     return maps, ""
+
+
+def _lowest(maps: Sequence[Mapping[str, Any]], problem: str) -> Mapping[str, Any] | None:
+    """The cell with the lowest score of a single map, unless it has few examples."""
+    if problem or len(maps) != 1:
+        return None
+    cells = [cell for cell in maps[0]["cells"].values() if cell["n"] >= FEW]
+    return min(cells, key=lambda cell: cell["mean"]) if len(cells) > 1 else None
 
 
 def _sorted(values: Sequence[Any]) -> list[Any]:

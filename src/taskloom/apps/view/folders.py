@@ -1,5 +1,6 @@
-"""What lies in the folders that a person gave: datasets and run stores, each under a name of its
-own for addresses.
+"""What lies in the folders that a person gave: datasets, run stores and logs of other tools, each
+under a name of its own for addresses. All logs below one folder are one store, so that models whose
+logs are in different subfolders can be compared.
 
 Addresses hold these names, never paths, so that no address can lead out of the folders. Links that
 lead out of them are not followed.
@@ -12,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,8 @@ from taskloom.core.files import digest, path_of
 from taskloom.data.dataset import MANIFEST
 from taskloom.data.foreign import is_split_csv
 from taskloom.experiments.files import STORE
+from taskloom.experiments.sources import runs as read_runs
+from taskloom.experiments.sources.eval_logs import is_log
 
 DEPTH = 4
 """Levels of subfolders that are searched: `data/suite/recipe/seed-0`."""
@@ -50,12 +53,14 @@ class ViewedFolder:
         kind: What it is.
         path: Where it is, links resolved.
         label: Its path as people know it.
+        logs: The logs, if the runs are those of another tool's logs.
     """
 
     name: str
     kind: Literal["dataset", "store"]
     path: Path
     label: str
+    logs: tuple[Path, ...] = ()
 
     @property
     def short(self) -> str:
@@ -67,7 +72,7 @@ class ViewedFolders:
     """The datasets and stores of some folders, found again when something may have changed.
 
     Args:
-        roots: The folders.
+        roots: The folders; or logs and other files of runs, which are shown as stores.
     """
 
     def __init__(self, roots: Sequence[Path]) -> None:
@@ -93,7 +98,7 @@ class ViewedFolders:
         there.
         """
         folder = next((one for one in self.every() if one.name == name and one.kind == kind), None)
-        if folder is None or not folder.path.is_dir():
+        if folder is None or not folder.path.exists():
             raise VanishedError(
                 f"there is no {kind} '{name[:80]}' in the folders that are viewed; it may have been"
                 " moved"
@@ -102,25 +107,47 @@ class ViewedFolders:
 
     def _search(self) -> Iterator[ViewedFolder]:
         left = [MOST_FOLDERS]
+        named = [root for root in self.roots if root.is_file() and is_log(root)]
+        if named:
+            yield _viewed_logs(named)
         for root in self.roots:
             if root.is_dir():
-                yield from _walk(root, root.resolve(), DEPTH, left)
+                logs: list[Path] = []
+                yield from _walk(root, root.resolve(), DEPTH, left, logs)
+                if logs:
+                    yield _viewed_logs(logs)
+            elif root.is_file() and root not in named:
+                yield _viewed(root, root.resolve(), "store")
 
 
 def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
-    """Return the datasets and stores of folders that a person named; raise a `DataError` where one
-    is not there.
+    """Return the datasets and stores of folders and files that a person named.
+
+    Raises:
+        DataError: If one is not there, or a file cannot be read.
     """
     paths = [path_of(folder) for folder in folders]
     for path in paths:
-        if not path.is_dir():
-            raise DataError(f"there is no folder {path}; name folders of datasets and runs")
+        if path.is_file():
+            read_runs(path)  # what is wrong with a file is said before a server starts
+        elif not path.is_dir():
+            raise DataError(
+                f"there is no file or folder {path}; name folders of datasets and runs, or logs"
+            )
     return ViewedFolders(paths)
 
 
-def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[ViewedFolder]:
-    """Yield what lies in a folder. `root` bounds where links may lead; `left` counts the folders
-    that may still be opened.
+def _walk(
+    folder: Path, root: Path, depth: int, left: list[int], logs: list[Path]
+) -> Iterator[ViewedFolder]:
+    """Yield what lies in a folder.
+
+    Args:
+        folder: The folder.
+        root: Links must not lead out of it.
+        depth: Levels of subfolders that are still searched.
+        left: Number of folders that may still be opened.
+        logs: Logs of other tools are added to it.
     """
     left[0] -= 1
     resolved = folder.resolve()
@@ -136,17 +163,21 @@ def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[Vie
     except OSError:
         return  # not ours to read, or gone since
     names = {entry.name for entry in entries}
+    if not names & {MANIFEST, STORE}:
+        found = [Path(entry.path) for entry in entries if is_log(Path(entry.name))]
+        logs += [path for path in found if path.resolve().is_relative_to(root)]
+        names -= {path.name for path in found}
     if MANIFEST in names:
         yield _viewed(folder, resolved, "dataset")
     elif STORE in names:
         yield _viewed(folder, resolved, "store")
         if "data" in names and depth:
-            yield from _walk(folder / "data", root, depth - 1, left)
+            yield from _walk(folder / "data", root, depth - 1, left, logs)
     elif _has_examples(folder, names) or (resolved == root and _has_splits(inner)):
         yield _viewed(folder, resolved, "dataset")
     elif depth:
         for path in inner:
-            yield from _walk(path, root, depth - 1, left)
+            yield from _walk(path, root, depth - 1, left, logs)
 
 
 def _has_examples(folder: Path, names: Set[str]) -> bool:
@@ -183,6 +214,17 @@ def _viewed(folder: Path, resolved: Path, kind: Literal["dataset", "store"]) -> 
     return ViewedFolder(
         f"{slug or kind}-{digest(os.fsencode(resolved), 4)}", kind, resolved, _label(folder)
     )
+
+
+def _viewed_logs(logs: Sequence[Path]) -> ViewedFolder:
+    """Logs as one store, named after the only one or the folder that holds them all."""
+    path = logs[0]
+    if len(logs) > 1:
+        path = Path(os.path.commonpath([log.parent for log in logs]))
+    one = _viewed(path, path.resolve(), "store")
+    # The same folder may hold a dataset, and other logs of it may be shown as well.
+    name = f"{one.name}-logs-{digest(os.fsencode(str(sorted(logs)[0])), 4)}"
+    return replace(one, name=name, logs=tuple(sorted(logs)))
 
 
 def _label(folder: Path) -> str:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from taskloom.apps.view.split_rows import BATCH, TASK
 from taskloom.core.registry import SUITES
 from taskloom.core.twins import TWIN_KINDS, companion
-from taskloom.experiments.files import REPLY_COLUMNS
 from taskloom.experiments.groups import trait
 from taskloom.experiments.store import RunSource
 
@@ -240,12 +239,11 @@ class PredictionRows:
 
     def _with_replies(self, answers: list[ScoredAnswer], split: str) -> list[ScoredAnswer]:
         """The answers with the whole replies that a chat model sent, if the run kept them."""
-        table = self.source.replies(self.run, REPLY_COLUMNS.names) if split else None
+        wanted = [answer.index for answer in answers]
+        table = self.source.replies_to(self.run, split, wanted) if split else None
         if table is None:
             return answers
-        wanted = pa.array([answer.index for answer in answers], pa.int64())
-        mine = pc.and_(pc.equal(table["split"], split), pc.is_in(table["index"], wanted))
-        replies = {row["index"]: _reply(row) for row in table.filter(mine).to_pylist()}
+        replies = {row["index"]: _reply(row) for row in table.to_pylist()}
         return [replace(answer, reply=replies.get(answer.index)) for answer in answers]
 
     def traits(self) -> dict[str, list[str]]:

@@ -17,7 +17,6 @@ from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.recipe_form import RecipeForm, changed, command, entered_by, form_of
 from taskloom.apps.view.state import state_of, whole_number
-from taskloom.apps.view.stores import ViewedStore
 from taskloom.apps.view.suite_process import example_of
 from taskloom.core.errors import TaskloomError
 from taskloom.core.registry import SUITES, Suite
@@ -106,7 +105,7 @@ def told_apart(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _store_line(request: Request, folder: ViewedFolder) -> dict[str, Any]:
     """A line on a store: number of runs, best scores, date; or what is wrong with it."""
-    viewed = state_of(request).stores.setdefault(folder.path, ViewedStore(folder.path))
+    viewed = state_of(request).store(folder)
     try:
         return {"folder": folder, "problem": "", "summary": viewed.summary()}
     except (TaskloomError, OSError) as error:
@@ -114,7 +113,7 @@ def _store_line(request: Request, folder: ViewedFolder) -> dict[str, Any]:
 
 
 def _is_in(folder: ViewedFolder, store: ViewedFolder) -> bool:
-    return folder.path.is_relative_to(store.path)
+    return not store.logs and folder.path.is_relative_to(store.path)
 
 
 def _changed(path: Path) -> float:

@@ -192,6 +192,7 @@ def run(request: Request) -> Response:
         config=config,
         environment=runs.environment(chosen.name),
         log=log_end(viewed.store().log_file(chosen.name)),
+        repeats=runs.source.config_file(chosen.name) is not None,
         has_predictions=runs.keeps_predictions(chosen.name),
         plots=_plots(viewed, chosen),
     )

@@ -184,15 +184,19 @@ class ViewerState:
         folders: The datasets and stores.
         pictures: The process that draws examples.
         previews: The process that previews recipes, apart, since a preview may take long.
-        stores: What was read of run stores, by path.
+        stores: What was read of run stores and logs.
         audits: The audits that were asked for.
     """
 
     folders: ViewedFolders
     pictures: SuiteProcess = field(default_factory=SuiteProcess)
     previews: SuiteProcess = field(default_factory=SuiteProcess)
-    stores: dict[Path, ViewedStore] = field(default_factory=dict)
+    stores: dict[ViewedFolder, ViewedStore] = field(default_factory=dict)
     audits: AuditJobs = field(default_factory=AuditJobs)
+
+    def store(self, folder: ViewedFolder) -> ViewedStore:
+        """What was read of a store."""
+        return self.stores.setdefault(folder, ViewedStore(folder))
 
     def close(self) -> None:
         """End the processes."""
@@ -219,8 +223,7 @@ def store_folder(request: Request) -> ViewedFolder:
 
 def viewed_store(request: Request) -> ViewedStore:
     """Return what is known of the store that an address names."""
-    path = store_folder(request).path
-    return state_of(request).stores.setdefault(path, ViewedStore(path))
+    return state_of(request).store(store_folder(request))
 
 
 def chosen_filters(request: Request) -> dict[str, str]:

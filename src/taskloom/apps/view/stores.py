@@ -13,14 +13,16 @@ from pathlib import Path
 
 from taskloom.analysis.conditions import run_labels
 from taskloom.apps.view.datasets import inside
-from taskloom.apps.view.folders import VanishedError
+from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.execute.driver import claimed_runs
 from taskloom.experiments.execute.jobs import unfinished_jobs
 from taskloom.experiments.files import DIGEST
 from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.store import Store
+from taskloom.experiments.sources import runs as read_runs
+from taskloom.experiments.sources.eval_logs import LoggedRuns
+from taskloom.experiments.store import RunSource, Store
 from taskloom.experiments.table import Runs
 
 LOG_SHOWN = 4_000
@@ -103,27 +105,42 @@ class ViewedStore:
     """The run table of a store, made again when a run changes.
 
     Args:
-        path: The store's folder.
+        folder: The store's folder, or the file or logs that runs are read from.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: ViewedFolder) -> None:
+        self.path, self.logs = folder.path, folder.logs
         self._lock = threading.Lock()
-        self._opened: Store | None = None
+        self._reading = threading.Lock()
+        self._opened: RunSource | None = None
+        self._written: list[tuple[int, int]] = []
         self._when = -FRESH
         self._damaged: dict[str, str] = {}
         self._table: Runs | None = None
         self._results: ResultTable | None = None
         self._labels: dict[str, str] | None = None
 
-    def store(self) -> Store:
+    def store(self) -> RunSource:
         """The store, always the same one because it remembers what it read; a `TaskloomError` if it
-        is not one any more.
+        is not one any more. Files are read again when they were written.
         """
-        opened = Store(self.path)
-        if self._opened is None:
-            self._opened = opened
-        return self._opened
+        if self.path.is_dir() and not self.logs:
+            opened = Store(self.path)
+            if self._opened is None:
+                self._opened = opened
+            return self._opened
+        with self._reading:
+            states = [path.stat() for path in self.logs or [self.path]]
+            written = [(state.st_mtime_ns, state.st_size) for state in states]
+            if self._opened is None or written != self._written:
+                self._opened = self._read_files()
+                self._written, self._table = written, None
+            return self._opened
+
+    def _read_files(self) -> RunSource:
+        if self.logs:
+            return LoggedRuns(self.path, self.logs, skip_bad=True)
+        return read_runs(self.path).source
 
     def table(self) -> Runs:
         """The runs whose scores can be read."""
@@ -191,9 +208,10 @@ class ViewedStore:
 
     def refuse_links(self, name: str) -> None:
         """Refuse a run with a file that leads out of the store: the viewer reads nothing there."""
-        folder = self.store().folder(name)
-        for path in folder.glob("*.parquet"):
-            inside(self.path, path)
+        store = self.store()
+        if isinstance(store, Store):
+            for path in store.folder(name).glob("*.parquet"):
+                inside(self.path, path)
 
     def results(self) -> ResultTable:
         """The mean score of everything that runs differ in, but the seed, with its interval, as
@@ -208,6 +226,8 @@ class ViewedStore:
     def live(self) -> LiveState:
         """What is running and what has failed."""
         store = self.store()
+        if not isinstance(store, Store):  # files have no jobs
+            return LiveState(len(self.runs()), 0, 0, {}, [])
         finished = {run.name for run in self.runs()} | set(self.damaged())
         now = time.time()
         recent = sum(now - store.finished_at(name) < RECENT for name in finished)
@@ -220,8 +240,10 @@ class ViewedStore:
         return LiveState(len(finished), recent, running, failed, jobs)
 
 
-def log_end(path: Path, size: int = LOG_SHOWN) -> str:
+def log_end(path: Path | None, size: int = LOG_SHOWN) -> str:
     """The end of a log; empty if there is none."""
+    if path is None:
+        return ""
     try:
         if path.is_symlink():
             return ""

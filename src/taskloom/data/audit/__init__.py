@@ -1,9 +1,9 @@
-"""The audit: a certificate of what is wrong, or not wrong, with a dataset.
+"""The audit: a report of defects in a dataset, or of their absence.
 
-Duplicates and leaks, of inputs and of pairs with their answers, tests of tasks that training has
-but for a constant, held-out examples, label balance, what shortcuts reach, which traits the test
-has and training lacks, and how far the compositions of the test are from those of training. It
-needs the data alone, not the generator, so it audits anybody's data.
+It covers duplicates and leaks (of inputs and of input-answer pairs), test tasks that differ from a
+training task only in a constant, held-out examples, label balance, shortcut baselines, trait values
+that only the test has, and the divergence between the compositions of test and training. It needs
+only the data, not the generator, so it works on any dataset.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["Audit", "audit"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit:
-    """What an audit found; `leaks`, `pairs` and `misplaced` are what make it fail."""
+    """Results of an audit. It fails on `leaks`, `pairs` and `misplaced`."""
 
     name: str
     digest: str
@@ -72,7 +72,7 @@ class Audit:
 
     @property
     def summary(self) -> str:
-        """The counts of what was found, in one line."""
+        """Counts of the findings, in one line."""
         trained = any(info["role"] == "train" for info in self.splits.values())
         leaking = {leak.split for leak in self.leaks} | {pairs.split for pairs in self.pairs}
         parts = [counted(len(leaking), "leak")]
@@ -127,26 +127,26 @@ class Audit:
 
     @property
     def shortcut_count(self) -> str:
-        """Return in words how many shortcuts there are, and whether a baseline was not tried."""
+        """Number of shortcuts in words, and whether a baseline was not tried."""
         return shortcut_count((s.baseline, s.flagged) for s in self.shortcuts)
 
     @property
     def leaks(self) -> list[Overlap]:
-        """Return the overlaps between training and a test split."""
+        """Overlaps between training and test splits."""
         return [o for o in self.overlaps if o.leak]
 
     @property
     def failed(self) -> bool:
-        """True if training gives a test away, a held-out example is where it should not be, or a test
-        that no recipe drew repeats its rows.
+        """True if training leaks into a test, a held-out example is in the wrong split, or a test
+        split not drawn by a recipe repeats its rows.
         """
         repeated = any(repeats.unexpected for repeats in self.repeats)
         return bool(self.leaks or self.pairs or self.misplaced or repeated)
 
     @property
     def misplaced(self) -> list[HeldOutCount]:
-        """Return the splits that have held-out examples where none should be, or lack them where
-        all should be.
+        """Splits that have held-out examples but should not, or lack them but should have only such
+        examples.
         """
         return [count for count in self.held_out if not count.right]
 
@@ -161,11 +161,11 @@ EXAMPLE = 160
 
 
 def certificate_tables(audit: Mapping[str, Any]) -> list[Table]:
-    """What an audit found, table by table, in the order in which a reader wants them: what makes
-    an audit fail comes first. Tables without rows are left out.
+    """Tables of an audit's results, most important first: causes of failure come first. Empty
+    tables are left out.
 
     Args:
-        audit: An audit as `Audit.to_dict` or a certificate's JSON has it.
+        audit: Audit in the form of `Audit.to_dict` or of a certificate's JSON.
     """
     tables = (
         _overlap_table(audit["overlaps"]),
@@ -186,7 +186,7 @@ _Found = Sequence[Mapping[str, Any]]
 def _marked(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], bad: Iterable[bool]
 ) -> Table:
-    """A table in which rows that make the audit fail, or are shortcuts, are marked."""
+    """A table that marks rows that are shortcuts or make the audit fail."""
     marks = tuple("bad" if is_bad else "" for is_bad in bad)
     return replace(table(heads, rows, title), marks=marks)
 
@@ -238,7 +238,7 @@ def _held_out_table(found: _Found) -> Table:
 
 
 def _shortcut_table(found: _Found) -> Table:
-    """A row for each split, a column for each way to answer without doing the task."""
+    """One row per split, one column per baseline that does not do the task."""
     names = list(dict.fromkeys(one["baseline"] for one in found))
     cells: dict[str, dict[str, str]] = {}
     for one in found:
@@ -251,7 +251,7 @@ def _shortcut_table(found: _Found) -> Table:
 
 
 def _split_table(audit: Mapping[str, Any]) -> Table:
-    """Repeats in each split, and the balance of its answers."""
+    """Duplicates in each split, and the balance of its answers."""
     repeats = {one["split"]: one for one in audit["repeats"]}
     balance = {one["split"]: one for one in audit["balance"]}
     rows = []
@@ -296,16 +296,16 @@ def _divergence_table(found: _Found) -> Table:
 
 
 STEPS = 8
-"""Steps of an audit, counted by its progress: each may take minutes for a million rows."""
+"""Number of steps in an audit, for its progress. Each may take minutes for a million rows."""
 
 
 def audit(data: Dataset | str | Path, *, progress: ShowProgress | bool | None = None) -> Audit:
     """Audit a dataset, or a folder of one.
 
     Args:
-        data: The dataset, or its folder; anybody's data will do.
-        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log;
-            by default in notebooks only. Or a function that is called after each step.
+        data: The dataset or its folder. It need not be one of Taskloom's.
+        progress: True to show progress: a bar on a terminal, a line in a notebook or a log.
+            Default: only in notebooks. Or a function that is called after each step.
     """
     data = data if isinstance(data, Dataset) else dataset.load(data)
     with shown(progress) as show:
@@ -323,7 +323,8 @@ def _audited(data: Dataset, counter: WorkCounter) -> Audit:
             "no training split: leaks, shortcuts, coverage and divergence need one (a split called"
             " 'train')"
         )
-    # Descriptions are shared by design; what must not leak or repeat is what comes after them.
+    # Descriptions are shared by design, so only the text after them is checked for leaks and
+    # duplicates.
     described = bool(data.manifest["recipe"].get("described"))
     bare = (
         {name: undescribed_table(table) for name, table in tables.items()} if described else tables
@@ -364,7 +365,7 @@ def _audited(data: Dataset, counter: WorkCounter) -> Audit:
 
 
 def _natural(alike: list[Alike]) -> list[str]:
-    """Return a note for each kind in which rows of tests resemble training without being leaks."""
+    """Notes on test rows that resemble training without being leaks, one for each kind."""
     by_kind: dict[str, list[Alike]] = {}
     for one in alike:
         if not one.leak:
@@ -380,6 +381,6 @@ def _natural(alike: list[Alike]) -> list[str]:
 
 
 def _task_form(data: Dataset) -> TaskForm | None:
-    """Return how the suite of a dataset tells constants; None for other data."""
+    """The suite's `task_form` for a dataset. None for other data."""
     suite = SUITES.find(str(data.manifest["recipe"].get("suite", "")))
     return suite.task_form if suite else None

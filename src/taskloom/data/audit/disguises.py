@@ -1,10 +1,10 @@
-"""Disguises: changes of a text that hide a copy from a comparison of texts.
+"""Disguises: changes of a text that hide a copy from text comparison.
 
-Some never arise by themselves: characters that cannot be seen, HTML entities, letters of other
-scripts inside a word, accents added to a whole text. They are undone before texts are compared, and
-any match is a leak. Others do arise: two questions about the same story, or two sums, differ in a
-number or in the order of words. Those are leaks only if they are far more frequent between training
-and test than within training.
+Some never occur by chance: invisible characters, HTML entities, letters of other scripts inside a
+word, accents added to a whole text. They are undone before texts are compared, and any match is a
+leak. Others do occur by chance: two questions about the same story, or two sums, may differ only in
+a number or in word order. Those are leaks only if they are far more frequent between training and
+test than within training.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SENTENCES = "sentence order"
 WORDS = "word order"
 
 UNLIKELY = 1e-6
-"""Maximum probability of as many matches by themselves before they count as leaks."""
+"""Maximum probability of as many matches by chance. Below it they count as leaks."""
 
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
@@ -48,7 +48,7 @@ _LATIN_NAME = re.compile(r"LATIN (SMALL|CAPITAL) LETTER (?:SCRIPT |DOTLESS )?([A
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
-# Letters of other scripts that look like a Latin letter in most fonts, script by script.
+# Letters of other scripts that look like a Latin letter in most fonts, by script.
 _PAIRS = (
     ("аеорсухіјѕһԁԛԝӏкгпԍүәв", "aeopcyxijshdqwlkrngyeb"),  # Cyrillic
     ("АВЕКМНОРСТУХІЈЅԌԚԜӀ", "ABEKMHOPCTYXIJSGQWI"),  # Cyrillic
@@ -60,7 +60,7 @@ _PAIRS = (
 
 
 class _LookAlikes(dict[int, str]):
-    """The Latin letter that each character looks like, for `str.translate`."""
+    """Translation table for `str.translate` from look-alike characters to Latin letters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def _in_latin(text: str) -> str:
 
 
 def _mixed_in_latin(text: str) -> str:
-    """Replace look-alikes only in words that also have an ASCII letter: other words may be of
+    """Replace look-alikes only in words that also have an ASCII letter. Other words may belong to
     another language.
     """
 
@@ -114,7 +114,7 @@ STEPS: Mapping[str, Callable[[str], str]] = {
     "accents": _without_accents,
     "look-alike letters": _in_latin,
 }
-"""What undoes each disguise, in the order in which all are undone."""
+"""Function that undoes each disguise, in the order in which they are applied."""
 
 
 def _undisguised(text: str) -> str:
@@ -126,7 +126,7 @@ def _undisguised(text: str) -> str:
 
 
 def undisguise(texts: pa.Array) -> pa.Array:
-    """Return texts without disguises; ASCII texts without `&` have none."""
+    """Undo the disguises in some texts. ASCII texts without `&` have none."""
     suspect = pc.match_substring_regex(texts, r"[^\x00-\x7F]|&(#|[A-Za-z])")
     if not pc.any(suspect).as_py():
         return texts
@@ -138,7 +138,7 @@ def undisguise(texts: pa.Array) -> pa.Array:
 
 
 def disguises_of(texts: list[str], others: list[str]) -> list[str]:
-    """Name the disguise of each pair of texts that are equal once undisguised."""
+    """Name the disguise of each pair of texts that are equal after undoing disguises."""
     kinds = [SEVERAL] * len(texts)
     for kind, undo in STEPS.items():
         ours, theirs = (fold(strings([undo(t) for t in side])) for side in (texts, others))
@@ -149,19 +149,19 @@ def disguises_of(texts: list[str], others: list[str]) -> list[str]:
 
 
 def order_of(text: str, other: str) -> str:
-    """Name what two texts of the same words differ in: the order of sentences or of words."""
+    """Name what differs between two texts with the same words: the order of sentences or of words."""
     ours, theirs = (sorted(_SENTENCE_END.split(side.strip())) for side in (text, other))
     return SENTENCES if ours == theirs else WORDS
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """Hashes of the long texts of a split, by what they ignore; 0 for short texts.
+    """Hashes of a split's long texts that ignore some differences; 0 for short texts.
 
     Attributes:
         numbers: A hash that ignores the values of numbers; 0 also for texts without any.
         bag: A hash that ignores the order of words.
-        words: The words, of which `one_word_matches` leaves out one at a time.
+        words: Words of the texts, for `one_word_matches`.
     """
 
     numbers: U64
@@ -170,7 +170,7 @@ class Forms:
 
 
 def find_forms(words: Words) -> Forms:
-    """Hash the long texts of a split."""
+    """Compute the hashes of the long texts of a split."""
     numbers = np.zeros(len(words.sizes), dtype=np.uint64)
     bag = np.zeros(len(words.sizes), dtype=np.uint64)
     at = np.flatnonzero(words.sizes)
@@ -178,9 +178,9 @@ def find_forms(words: Words) -> Forms:
         sizes = words.sizes[at]
         starts = np.cumsum(sizes) - sizes
         place = (np.arange(len(words.ids)) - np.repeat(starts, sizes)).astype(np.uint64)
-        # A sum over the words of each text. The last bit is set, because 0 stands for short texts.
+        # Sum over the word hashes of each text. The last bit is set because 0 marks short texts.
         bag[at] = np.add.reduceat(scramble(words.ids), starts) | np.uint64(1)
-        # Here a word's hash depends on its place, and all numbers count as the same word.
+        # Here a word's hash depends on its position, and all numbers count as the same word.
         masked = np.where(words.is_number, np.uint64(0), words.ids)
         ordered = scramble(masked + (place << np.uint64(32)))
         some = np.add.reduceat(words.is_number.astype(np.int64), starts) > 0
@@ -190,25 +190,26 @@ def find_forms(words: Words) -> Forms:
 
 
 SAMPLED = 1_000
-"""Training texts by which the natural rate of texts that differ in one word is estimated."""
+"""Number of training texts sampled to estimate how often texts differ in one word by chance."""
 
 CHUNK = 1 << 20
-"""Words that are hashed at a time, which bounds memory to about 50 MB."""
+"""Words hashed at a time, which limits memory to about 50 MB."""
 
 
 def one_word_matches(
     mine: Words, theirs: Words, wanted: Mask, their_plain: I64
 ) -> tuple[Mask, float]:
-    """Find the wanted texts that equal a training text but for one word, and the natural rate.
+    """Find the tested texts that differ from a training text in exactly one word, and how often
+    that happens by chance.
 
-    A text of w words has w hashes, each without one word at its position; two texts of the same
-    length that differ in one word share the hash without it.
+    A text of w words has w hashes, each leaving out one position. Two texts of the same length that
+    differ in one word share the hash that leaves it out.
 
     Args:
         mine: The words of the tested texts.
         theirs: The words of the training texts.
         wanted: The tested texts to look at.
-        their_plain: A number for each training text, the same for equal texts.
+        their_plain: Id of each training text. Equal texts have the same id.
 
     Returns:
         The texts, and the share of a sample of training texts that differ in one word from another
@@ -216,7 +217,7 @@ def one_word_matches(
     """
     asked = np.flatnonzero(wanted & (mine.sizes > 0))
     long_texts = np.flatnonzero(theirs.sizes)
-    # Evenly spaced, so that the same data always give the same verdict.
+    # Evenly spaced sample, so that the same data always gives the same verdict.
     step = max(1, len(long_texts) // SAMPLED)
     sampled = long_texts[::step]
     tested_hashes, tested_rows = _masked(mine, asked)
@@ -233,13 +234,13 @@ def one_word_matches(
     found = np.zeros(len(mine.sizes), dtype=np.bool_)
     found[tested_rows[highest[np.searchsorted(queries, tested_hashes)] >= 0]] = True
     at = np.searchsorted(queries, sample_hashes)
-    # Every sampled text meets itself; it has a neighbour if a different text has the hash too.
+    # Every sampled text matches itself. It has a neighbour if a different text has the same hash.
     neighbours = len(np.unique(sample_rows[lowest[at] != highest[at]]))
     return found, float((neighbours + 1) / (len(sampled) + 1))
 
 
 def _parts(words: Words, rows: I64) -> list[I64]:
-    """Divide rows into runs of about `CHUNK` words."""
+    """Divide rows into chunks of about `CHUNK` words."""
     total = np.cumsum(words.sizes[rows])
     if not len(total):
         return []
@@ -248,7 +249,7 @@ def _parts(words: Words, rows: I64) -> list[I64]:
 
 
 def _masked(words: Words, rows: I64) -> tuple[U64, I64]:
-    """Return the hashes of some texts without each of their words, and the row of each hash."""
+    """Hashes of texts with each word masked in turn, and the row of each hash."""
     sizes = words.sizes[rows]
     ends = np.cumsum(words.sizes)
     place = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -257,8 +258,8 @@ def _masked(words: Words, rows: I64) -> tuple[U64, I64]:
     hashes = scramble(ids + (place << np.uint64(32)))
     if not len(hashes):
         return hashes, np.zeros(0, dtype=np.int64)
-    # A text's hash is the sum of its words' hashes. For each word it is taken out of the sum, and
-    # what marks a gap at its place in a text of this length is put in.
+    # A text's hash is the sum of its words' hashes. For each word, subtract its hash and add one
+    # that depends on its position and the length of the text.
     whole = np.add.reduceat(hashes, np.cumsum(sizes) - sizes)
     gap = scramble(place + (np.repeat(sizes, sizes).astype(np.uint64) << np.uint64(32)))
     return np.repeat(whole, sizes) - hashes + gap, np.repeat(rows, sizes)
@@ -266,15 +267,15 @@ def _masked(words: Words, rows: I64) -> tuple[U64, I64]:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Rows of a test split that equal a training row but for numbers or order.
+    """Test rows that equal a training row except for numbers, order or one word.
 
     Attributes:
         split: The test split.
         other: The training split.
-        kind: What they differ in.
-        rows: How many.
-        natural: The share of rows that would do so by themselves, by the rate within either split.
-        leak: True if they are far more than that.
+        kind: Kind of difference.
+        rows: Number of such rows.
+        natural: Share of rows expected by chance, estimated from the rate within each split.
+        leak: True if `rows` is significantly higher.
     """
 
     split: str
@@ -286,33 +287,35 @@ class Alike:
 
 
 def matches(form: U64, other: U64, wanted: Mask) -> Mask:
-    """Return the wanted texts whose form another split has."""
+    """Wanted texts whose form also occurs in another split."""
     found = np.zeros(len(form), dtype=np.bool_)
     rows = np.flatnonzero(wanted & (form != 0))
-    # Hashes fill 64 bits, where NumPy 2.0.0 overflows while it considers its table.
+    # Hashes use all 64 bits, and NumPy 2.0.0 overflows when it decides whether to use a lookup
+    # table.
     found[rows] = np.isin(form[rows], other, kind="sort")
     return found
 
 
 def natural_rate(form: U64, plain: I64, other: U64, other_plain: I64) -> float:
-    """Return the share of tested texts that are expected to match a training text in a form.
+    """Share of tested texts that are expected to match a training text in a form by chance.
 
     Args:
         form: The forms of the tested texts.
-        plain: Their numbers; equal texts have equal numbers.
+        plain: Ids of the tested texts. Equal texts have the same id.
         other: The forms of the training texts.
-        other_plain: Their numbers.
+        other_plain: Ids of the training texts.
     """
     tested, trained = int(np.count_nonzero(form)), int(np.count_nonzero(other))
-    # A training text meets as many training texts as a test text does.
+    # Training texts are compared with as many training texts as test texts are.
     within_train = (_twins(other, other_plain) + 1) / (trained + 1)
-    # A test text meets fewer test texts than training texts: the rate grows with their number.
+    # Test texts are compared with fewer test texts than training texts, and the rate grows with
+    # their number.
     within_test = _twins(form, plain) / max(1, tested) * max(1.0, trained / max(1, tested))
     return float(min(1.0, max(within_train, within_test)))
 
 
 def _twins(form: U64, plain: I64) -> int:
-    """Count the texts whose form another, different text of the same split has."""
+    """Count the texts whose form occurs in another, different text of the same split."""
     rows = np.flatnonzero(form)
     order = rows[np.lexsort((plain[rows], form[rows]))]
     if not len(order):
@@ -320,13 +323,13 @@ def _twins(form: U64, plain: I64) -> int:
     forms, texts = form[order], plain[order]
     starts = np.flatnonzero(np.concatenate(([True], forms[1:] != forms[:-1])))
     sizes = np.diff(np.concatenate((starts, [len(order)])))
-    # Sorted by text within a form: the texts differ if the first and the last do.
+    # Texts are sorted within each form, so they differ if the first and the last do.
     differ = texts[starts] != texts[starts + sizes - 1]
     return int(sizes[differ].sum())
 
 
 def exceeds(found: int, tested: int, rate: float) -> bool:
-    """True if so many matches are too unlikely at a rate, by the Chernoff bound.
+    """True if the number of matches is too unlikely at a given rate, by the Chernoff bound.
 
     >>> exceeds(50, 150, 0.01), exceeds(3, 150, 0.01), exceeds(150, 150, 1.0)
     (True, False, False)

@@ -1,9 +1,9 @@
-"""How the rows of a split are distributed: label balance, held-out examples, values of traits that
-training lacks, and the divergence of compositions from those of training.
+"""Distribution of the rows of a split: label balance, held-out examples, trait values that training
+lacks, and the divergence of compositions from training.
 
-Splits named `ood` or `ood-…` have held-out examples only, every other split has none. They are
-counted by the boolean trait `held_out`, which every example of a task with a held-out part has;
-data without it are not judged.
+Splits named `ood` or `ood-…` should have only held-out examples, and all other splits none. They
+are counted by the boolean trait `held_out`, which every example of a task with a held-out rule has.
+Data without this trait is not judged.
 
 Atom and compound divergence are those of Keysers et al. 2020, section 2. Atoms are the rules of a
 derivation; compounds are its connected parts of two and three steps (a step with one it uses, a
@@ -33,21 +33,20 @@ from taskloom.recipe.splits import HELD_OUT, is_held_out_split
 
 SHOWN = 5
 APART = ("seen", HELD_OUT)
-"""Traits that say whether training has an example, or such an example: they differ between training
-and test by their meaning.
+"""Traits that differ between training and test by definition: whether training has an example, or
+examples like it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How the official answers of a split are spread.
+    """Distribution of a split's official answers.
 
     Attributes:
-        answers: Different answers.
-        majority: The share of rows that the best constant answer gets right, where any acceptable
-            answer is right.
-        evenness: Entropy over its maximum: 1 for equally frequent answers.
-        most: The most frequent answers with their shares.
+        answers: Number of different answers.
+        majority: Accuracy of the best constant answer. Any acceptable answer counts as right.
+        evenness: Entropy divided by its maximum; 1 if all answers are equally frequent.
+        most: Most frequent answers with their shares.
     """
 
     split: str
@@ -60,7 +59,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of a test split has trait values that training lacks."""
+    """Share of a test split whose trait values do not occur in training."""
 
     split: str
     trait: str
@@ -71,12 +70,12 @@ class Coverage:
 
 
 def first_targets(table: pa.Table) -> pa.Array:
-    """Return the official answer of every row."""
+    """Official answer of every row."""
     return firsts(table.column("targets"))
 
 
 def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:
-    """Return the label balance of every split."""
+    """Label balance of every split."""
     results = []
     for name, table in tables.items():
         if not table.num_rows:
@@ -94,7 +93,7 @@ def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:
 
 
 def _best_constant(table: pa.Table) -> int:
-    """Return the number of rows for which one and the same answer is acceptable, at most."""
+    """Maximum number of rows for which a single answer is acceptable."""
     targets = table.column("targets").combine_chunks()
     pairs = pa.table({"row": pc.list_parent_indices(targets), "answer": pc.list_flatten(targets)})
     rows_of = pairs.group_by("answer").aggregate([("row", "count_distinct")])
@@ -102,7 +101,7 @@ def _best_constant(table: pa.Table) -> int:
 
 
 def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Coverage]:
-    """Return, for every trait and every split beside training, what of it training never shows."""
+    """Trait values that training lacks, for every trait and every split other than training."""
     train = [
         t for name, t in tables.items() if roles[name] == "train" and "traits" in t.column_names
     ]
@@ -134,7 +133,7 @@ def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list
 
 
 def _unique_values(tables: list[pa.Table], trait: str) -> pa.Array:
-    """Return the different values of a trait in several tables."""
+    """Unique values of a trait across several tables."""
     arrays = [_values(t, trait) for t in tables if _has(t, trait)]
     if not arrays:  # a column of a test file that no file of training has
         return pa.nulls(0)
@@ -142,8 +141,8 @@ def _unique_values(tables: list[pa.Table], trait: str) -> pa.Array:
 
 
 def _of_one_type(arrays: list[Any]) -> list[Any]:
-    """Return arrays as they are if their types agree, and as texts if not: one file of a folder may
-    have numbers in a column that is text in another one.
+    """Return arrays unchanged if their types agree, otherwise as texts. In one file of a folder a
+    column may hold numbers, in another one texts.
     """
     if len({array.type for array in arrays}) <= 1:
         return arrays
@@ -161,7 +160,7 @@ def _values(table: pa.Table, trait: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutCount:
-    """How many rows of a split are held out, and whether they are as many as they should be."""
+    """Number of held-out rows in a split, and whether it is as expected."""
 
     split: str
     n: int
@@ -170,13 +169,13 @@ class HeldOutCount:
 
     @property
     def right(self) -> bool:
-        """Return whether all rows of an ood split are held out, or none of another one."""
+        """True if all rows of an ood split are held out, or none of another split."""
         return self.held_out == self.expected
 
 
 def held_out_counts(tables: Mapping[str, pa.Table]) -> list[HeldOutCount]:
-    """Count the held-out rows of every split that has the trait; a row without a value is one that
-    should not be there.
+    """Count the held-out rows of every split that has the trait. A missing value counts against the
+    split.
     """
     counts = []
     for name, table in tables.items():
@@ -200,14 +199,14 @@ def held_out_counts(tables: Mapping[str, pa.Table]) -> list[HeldOutCount]:
 
 
 SAMPLE = 10_000
-"""Examples per split that the divergences are computed on, chosen by a keyed permutation."""
+"""Maximum examples per split for computing divergences, chosen by a keyed permutation."""
 
 Compound = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """How far a test split is from training: 0 equal, 1 nothing in common."""
+    """Divergence of a test split from training: 0 means equal, 1 means disjoint."""
 
     split: str
     atoms: float
@@ -217,7 +216,7 @@ class Divergence:
 
 
 def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Divergence]:
-    """Return the divergences of every split from training, where examples have derivations."""
+    """Divergence of every split from training, if examples have derivations."""
     train = [t for name, t in tables.items() if roles[name] == "train"]
     if not train:
         return []
@@ -250,7 +249,8 @@ def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> li
 
 
 def chernoff(p: Mapping[Any, float], q: Mapping[Any, float], alpha: float) -> float:
-    """Sum over p^alpha q^(1 - alpha) of two weightings, each made to sum to 1.
+    """Chernoff coefficient of two weightings: the sum of p^alpha q^(1 - alpha), after normalising
+    each to 1.
 
     >>> round(chernoff({"a": 1, "b": 1}, {"a": 3, "b": 3}, 0.5), 9)
     1.0
@@ -276,7 +276,7 @@ def _derivations(table: pa.Table) -> list[list[dict[str, Any]]]:
 def _profile(
     derivations: Iterable[list[dict[str, Any]]],
 ) -> tuple[Counter[str], dict[Compound, float]]:
-    """Count atoms and weighted compounds of a set of derivations."""
+    """Count atoms and weighted compounds in a set of derivations."""
     atoms: Counter[str] = Counter()
     occurrences: list[list[tuple[Compound, list[Compound]]]] = []
     count: Counter[Compound] = Counter()
@@ -311,9 +311,7 @@ Edge = tuple[int, int]
 def _compounds(
     steps: list[dict[str, Any]],
 ) -> tuple[dict[Edge, Compound], list[tuple[tuple[Edge, Edge], Compound]]]:
-    """Return the two-step compounds by edge, and the three-step compounds with the two edges that
-    each consists of.
-    """
+    """Two-step compounds by edge, and three-step compounds with their two edges."""
     used: list[list[int]] = []
     for i, step in enumerate(steps):
         if step["of"] is not None:

@@ -3,15 +3,15 @@
 Exact: the same content key, or the same input. Near: the same text after Unicode and white-space
 folding (and, for texts of at least eight words, case and punctuation), or a Jaccard similarity of
 at least 0.9 between the sets of three-word shingles of two texts, found by MinHash and then
-measured exactly. Short inputs such as `c b A 3` are not folded further: there a letter's case
-carries meaning. Disguises of a text (`disguises.py`) are undone before it is compared, and changes of
-numbers, of order and of one word count if they are too many. Texts are hashed once: what is compared afterwards
-are their numbers.
+measured exactly. Short inputs such as `c b A 3` are not folded further: there, case carries
+meaning. Disguises of a text (`disguises.py`) are undone before it is compared, and changes of
+numbers, order or a single word count if they are too frequent. Texts are hashed once, and only
+their ids are compared afterwards.
 
-Pairs of an input and an answer are compared as they are and the other way round. If `hot` is tested
-with the answer `cold`, training must have neither `hot` with `cold` nor `cold` with `hot`: relations
-are symmetric more often than not. Texts of pairs are compared as they stand, over all tasks and all
-acceptable answers.
+Pairs of an input and an answer are compared in both directions. If `hot` is tested with the answer
+`cold`, training must have neither `hot` with `cold` nor `cold` with `hot`: relations are symmetric
+more often than not. Texts of pairs are compared exactly, across all tasks and all acceptable
+answers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 BETWEEN = "\x1f"
-"""Stands between joined texts; the control character made for it."""
+"""Separator of joined texts: the ASCII unit separator."""
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -73,13 +73,13 @@ class Repeats:
 
     Attributes:
         split: The split.
-        n: Its rows.
-        exact: Rows whose input an earlier row of the same task has.
-        near: Rows that nearly repeat an earlier one, the disguised ones among them.
-        contradictions: Inputs that occur with another set of answers.
-        examples: Some of the repeated inputs.
+        n: Number of its rows.
+        exact: Rows whose input equals that of an earlier row of the same task.
+        near: Near duplicates of an earlier row, including disguised ones.
+        contradictions: Inputs that also occur with a different set of answers.
+        examples: Some repeated inputs.
         disguised: Rows that repeat an earlier one in disguise.
-        unexpected: True for a test split whose rows repeat although no recipe draws them so.
+        unexpected: True for a test split with repeated rows that no recipe has drawn.
     """
 
     split: str
@@ -94,18 +94,19 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Rows of `split` that `other` has too. A leak when `other` is trained on and `split` tests.
+    """Rows of `split` that are also in `other`. A leak if `other` is a training split and `split` a
+    test split.
 
     Attributes:
-        split: The split that is tested.
+        split: The split being checked.
         other: The other split.
         exact: Rows with the same content key or input.
-        near: Rows that differ a little.
-        share: Both together, as a share of the split.
+        near: Near duplicates.
+        share: Exact and near matches, as a share of the split.
         leak: True for a test split and a training split.
         by_design: True for a probe, which may repeat training.
         examples: Some of the rows.
-        kinds: The near rows by what they differ in.
+        kinds: Number of near matches by kind of difference.
     """
 
     split: str
@@ -120,7 +121,7 @@ class Overlap:
 
     @property
     def verdict(self) -> str:
-        """One word or two for tables: a leak, by design, or a note."""
+        """Verdict for tables: a leak, by design, or a note."""
         if self.leak:
             return "leak"
         return "by design" if self.by_design else "note"
@@ -128,18 +129,19 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A split's texts in the forms that are compared.
+    """Texts of a split in the forms used for comparison.
 
     Attributes:
         inputs: The texts.
-        input_numbers: A number for each text; equal texts of any split have equal numbers, as in
-            the two that follow.
-        content_numbers: A number for each content key, or else text.
-        folded_numbers: A number for each folded text.
-        plain_numbers: A number for each text without disguises, folded.
-        shingles: The shingles of the long texts without disguises.
-        forms: What the long texts without disguises are compared by if numbers, order or a word differ.
-        near_within: True for rows that nearly repeat an earlier row of the split.
+        input_numbers: Id of each text. Equal texts of all splits have the same id, here and in the
+            next three attributes.
+        content_numbers: Id of each content key, or of the text if there is no key.
+        folded_numbers: Id of each folded text.
+        plain_numbers: Id of each text with disguises undone, folded.
+        shingles: Shingles of the long texts with disguises undone.
+        forms: Hashes of the long texts with disguises undone, which ignore numbers, order or a
+            word.
+        near_within: True for near duplicates of an earlier row of the split.
     """
 
     inputs: pa.Array
@@ -158,19 +160,19 @@ def find_repeats(
     roles: Mapping[str, Role],
     drawn: bool,
 ) -> list[Repeats]:
-    """Find duplicates and contradictions inside every split.
+    """Find duplicates and contradictions within each split.
 
     Args:
-        tables: The rows by split.
-        texts_of: Their texts.
+        tables: Rows by split.
+        texts_of: Texts by split.
         roles: The role of each split.
-        drawn: True for data of a recipe, whose draws may repeat in a small space.
+        drawn: True for data generated by a recipe, which may repeat if the space is small.
     """
     repeats = []
     for name, table in tables.items():
         texts = texts_of[name]
-        # The same word in two tasks, or two questions on one story, are two examples; the same
-        # input of one task twice is one.
+        # The same word in two tasks, or two questions about one story, are two examples. The same
+        # input twice in one task is a duplicate.
         task = _numbered({name: one_array(table.column("task"))})[name]
         inputs = _within_task(task, texts.input_numbers)
         exact, nearly = _repeated(inputs), _repeated(_within_task(task, texts.folded_numbers))
@@ -196,27 +198,27 @@ def find_repeats(
 def find_overlaps(
     texts: Mapping[str, Texts], roles: Mapping[str, Role], drawn: bool
 ) -> tuple[list[Overlap], list[Alike]]:
-    """Find what every two splits share; pairs that share nothing are left out.
+    """Find the rows shared by every pair of splits. Pairs that share none are left out.
 
-    Also returned are the rows of tests that resemble a training row as rows of one split may do,
-    which are in the overlaps if they are leaks.
+    Also returns the test rows that resemble a training row as rows of one split may do by chance.
+    Those that are leaks are in the overlaps.
 
     Args:
         texts: The texts of each split.
         roles: The role of each split.
-        drawn: True for data of a recipe, whose stories resemble each other by themselves. Texts of
-            other origin that have nearly the same words are always leaks.
+        drawn: True for data generated by a recipe, whose stories may resemble each other by chance.
+            In other data, texts with nearly the same words are always leaks.
     """
     overlaps, alikes = [], []
     for first, second in combinations(texts, 2):
-        # A probe enumerates a space that tests are drawn from: only what it shares with training is
-        # worth a line.
+        # A probe enumerates the space that tests are drawn from, so only its overlap with training
+        # is worth reporting.
         if "probe" in (roles[first], roles[second]) and "train" not in (
             roles[first],
             roles[second],
         ):
             continue
-        # The row is reported from the side that is tested.
+        # Report the overlap once, from the side of the test split.
         split, other = (first, second) if roles[second] == "train" else (second, first)
         a, b = texts[split], texts[other]
         same = _among(a.content_numbers, b.content_numbers) | _among(
@@ -249,13 +251,13 @@ def find_overlaps(
 
 
 def one_array(column: Any) -> pa.Array:
-    """Return a column in one piece."""
+    """Return a column as a single chunk."""
     joined = column.combine_chunks()
     return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def read_texts(tables: Mapping[str, pa.Table]) -> dict[str, Texts]:
-    """Read the texts of every split, folded and numbered once for all comparisons."""
+    """Read the texts of every split, and fold and number them once for all comparisons."""
     inputs = {name: one_array(t.column("input")) for name, t in tables.items()}
     keys = {name: one_array(t.column("key")) for name, t in tables.items()}
     folded = {name: fold(column) for name, column in inputs.items()}
@@ -291,7 +293,7 @@ def read_texts(tables: Mapping[str, pa.Table]) -> dict[str, Texts]:
 
 
 def _numbered(columns: Mapping[str, pa.Array]) -> dict[str, I64]:
-    """Return a number for each text, the same for equal texts of any column."""
+    """Id of each text, shared by equal texts of all columns."""
     kind = next((column.type for column in columns.values()), pa.string())
     coded = pa.chunked_array(list(columns.values()), kind).dictionary_encode(null_encoding="encode")
     every = np.concatenate(
@@ -302,29 +304,27 @@ def _numbered(columns: Mapping[str, pa.Array]) -> dict[str, I64]:
 
 
 def _within_task(task: I64, texts: I64) -> I64:
-    """Return a number for each pair of a task and a text."""
+    """Id of each pair of a task and a text."""
     return task * (int(texts.max(initial=0)) + 1) + texts
 
 
 def _repeated(values: I64) -> int:
-    """Count the values that stand there already."""
+    """Number of values that repeat an earlier one."""
     if values.max(initial=0) < 8 * len(values):  # a table of them is small, and faster than sorting
         return len(values) - int(np.count_nonzero(np.bincount(values)))
     return len(values) - len(np.unique(values))
 
 
 def _among(values: I64, others: I64) -> Mask:
-    """Return which values are among others; numbers of texts are small enough for a table of
-    them.
-    """
+    """True for values that occur among others. Ids of texts are small enough for a lookup table."""
     there = np.zeros(max(values.max(initial=-1), others.max(initial=-1)) + 1, dtype=np.bool_)
     there[others] = True
     return there[values]
 
 
 def _near_across(a: Texts, b: Texts, same: Mask) -> tuple[Mask, Counter[str]]:
-    """Return the rows of a that are no exact duplicate but nearly repeat a row of b, and count them
-    by what they differ in.
+    """Rows of a that are near but not exact duplicates of a row of b, counted by kind of
+    difference.
     """
     folded = _among(a.folded_numbers, b.folded_numbers) & ~same
     disguised = _among(a.plain_numbers, b.plain_numbers) & ~same & ~folded
@@ -337,14 +337,14 @@ def _near_across(a: Texts, b: Texts, same: Mask) -> tuple[Mask, Counter[str]]:
 def _alike_across(
     a: Texts, b: Texts, found: Mask, orders: bool
 ) -> Iterator[tuple[str, Mask, int, float]]:
-    """Yield the kinds in which further rows of a resemble a row of b as rows of one split may do,
-    with these rows, the number of rows that could, and the share that is natural.
+    """Yield, by kind, further rows of a that resemble a row of b as rows of one split may do by
+    chance, with the number of candidate rows and the share expected by chance.
 
     Args:
-        a: The split that is asked about.
-        b: The split that it may repeat.
-        found: Rows that are known to repeat.
-        orders: Also look for rows that are equal but for numbers, order or one word.
+        a: The split being checked.
+        b: The split to compare with.
+        found: Rows already known to be duplicates.
+        orders: Also look for rows that differ only in numbers, order or one word.
     """
     anything = lambda mine, _: np.ones(len(mine), np.bool_)  # noqa: E731 - one use below
     rows = near_rows(a.shingles, b.shingles, ~found, anything, earlier=False)
@@ -369,18 +369,18 @@ def _alike_across(
 
 
 def _similar_rate(a: Texts, b: Texts) -> float:
-    """Return the share of rows of a that nearly repeat a row of b by themselves: 0 if no row does so
-    within either split.
+    """Share of rows of a expected to be near duplicates of a row of b by chance; 0 if neither split
+    has near duplicates within itself.
     """
     n, trained = max(1, len(a.inputs)), max(1, len(b.inputs))
-    # Only earlier rows were looked at within a split, half of the others on average.
+    # Within a split only earlier rows were compared, which is half of the others on average.
     within_train = 2 * int(b.near_within.sum()) / trained
     within_test = 2 * int(a.near_within.sum()) / n * max(1.0, trained / n)
     return min(1.0, max(within_train, within_test))
 
 
 def _named(kind: str, a: Texts, b: Texts, rows: Mask) -> Counter[str]:
-    """Count rows by the kind of their difference; the order may be that of whole sentences."""
+    """Count rows by kind of difference. A difference in order may be one of whole sentences."""
     if kind != WORDS:  # similar, other numbers, or one other word
         return Counter({kind: int(rows.sum())})
     pairs = zip(*_partners(a, b, a.forms.bag, b.forms.bag, rows), strict=True)
@@ -390,7 +390,7 @@ def _named(kind: str, a: Texts, b: Texts, rows: Mask) -> Counter[str]:
 def _partners(
     a: Texts, b: Texts, mine: I64 | U64, theirs: I64 | U64, rows: Mask
 ) -> tuple[list[str], list[str]]:
-    """Return the texts of some rows of a, and of a row of b with the same number for each."""
+    """Texts of some rows of a, each with the text of a row of b with the same id."""
     at = np.flatnonzero(rows)
     values, first = np.unique(theirs, return_index=True)
     others = first[np.searchsorted(values, mine[at])]
@@ -398,14 +398,14 @@ def _partners(
 
 
 def _near_within(shingles: Shingles, plain: I64) -> Mask:
-    """Return the rows that nearly repeat an earlier, differently folded row of the same split."""
+    """Rows that nearly repeat an earlier row of the same split with a different folded text."""
     every = np.ones(len(plain), dtype=np.bool_)
     differ = lambda mine, theirs: plain[mine] != plain[theirs]  # noqa: E731 - one expression with its one use below
     return near_rows(shingles, shingles, every, differ, earlier=True)
 
 
 def _contradictions(table: pa.Table, inputs: I64) -> int:
-    """Count the inputs that occur with different sets of targets, once for each further set."""
+    """Count the inputs with different sets of targets, once for each additional set."""
     targets = pc.binary_join(table.column("targets").cast(pa.list_(pa.string())), BETWEEN)
     pairs = pa.table([numbers(inputs), targets], names=["input", "targets"])
     different = pairs.group_by(["input", "targets"]).aggregate([])
@@ -414,15 +414,14 @@ def _contradictions(table: pa.Table, inputs: I64) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PairLeak:
-    """Rows of a test split with a pair that training has.
+    """Test rows whose input-answer pair is in training.
 
     Attributes:
         split: The test split.
-        same: Rows whose input training has with one of the same answers.
-        reversed: Rows of which training has an answer as its input, with the row's input as its
-            answer.
+        same: Rows whose input occurs in training with one of the same answers.
+        reversed: Rows that occur in training with input and answer swapped.
         share: Rows of either kind, as a share of the split.
-        examples: Some of them, `input → answer`.
+        examples: Some of the pairs, as `input → answer`.
     """
 
     split: str
@@ -434,7 +433,7 @@ class PairLeak:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """The inputs of rows, and all their acceptable answers behind one another."""
+    """Inputs of rows, and all their acceptable answers, concatenated."""
 
     inputs: pa.Array
     answers: pa.Array
@@ -447,13 +446,13 @@ class _Pairs:
         return cls(one_array(table.column("input")), pc.list_flatten(targets), rows)
 
     def where(self, chosen: Mask) -> _Pairs:
-        """Return the pairs of some rows alone."""
+        """Pairs of some of the rows."""
         kept = chosen[self.rows]
         return _Pairs(self.inputs, self.answers.filter(numbers(kept)), self.rows[kept])
 
 
 def find_pair_leaks(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[PairLeak]:
-    """Find the pairs that test splits share with training; splits that share none are left out."""
+    """Find the pairs that test splits share with training. Splits without any are left out."""
     train = [
         t.select(["input", "targets"])
         for name, t in tables.items()
@@ -484,8 +483,8 @@ def find_pair_leaks(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -
 
 
 def _concerned(train: pa.Table, tests: Iterable[_Pairs]) -> pa.Table:
-    """Return the training rows whose input is a tested input or answer: no other can share a pair
-    with a test.
+    """Training rows whose input is a tested input or answer. No other row can share a pair with a
+    test.
     """
     texts = [text for tested in tests for text in (tested.inputs, tested.answers)]
     return train.filter(
@@ -494,7 +493,7 @@ def _concerned(train: pa.Table, tests: Iterable[_Pairs]) -> pa.Table:
 
 
 def _same(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
-    """Return the places of the tested pairs that training has."""
+    """Indices of the tested pairs that are in training."""
     shared = _places(tested.inputs, known)
     if not (shared >= 0).any():
         return np.zeros(0, dtype=np.int64)
@@ -513,8 +512,8 @@ def _same(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
 
 
 def _reversed(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
-    """Return the places of the tested pairs that training has the other way round; a text with
-    itself is no pair to turn.
+    """Indices of the tested pairs that are in training in reverse. A text paired with itself is not
+    counted.
     """
     inputs = pc.unique(tested.inputs)
     theirs = _places(trained.answers, inputs)
@@ -530,28 +529,28 @@ def _reversed(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
 
 
 def _places(texts: pa.Array, among: pa.Array) -> I64:
-    """Return the place of each text among different texts, -1 where it is not one of them."""
+    """Index of each text in a list of unique texts, or -1."""
     nowhere = numbers(np.array([-1], dtype=np.int32))[0]
     return array_of(pc.coalesce(pc.index_in(texts, among), nowhere)).astype(np.int64)
 
 
 def _codes(first: I64, second: I64, size: int) -> I64:
-    """Return one number for each pair of places, -1 where one of them is missing."""
+    """A single code for each pair of indices, or -1 if one of them is missing."""
     return np.where((first >= 0) & (second >= 0), first * size + second, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantTask:
-    """A task of a test split that is a training task but for a constant.
+    """A test task that differs from a training task only in a constant.
 
-    What is a constant only the suite can tell: it offers `task_form`, a task's name without its
-    constants.
+    Which parts of a task are constants is defined by the suite's `task_form`, which returns a
+    task's name without its constants.
 
     Attributes:
         split: The test split.
-        task: The task, which training lacks.
-        like: A training task that is the same but for a constant.
-        n: Rows of it.
+        task: The task, which is not in training.
+        like: A training task that differs only in a constant.
+        n: Number of its rows.
     """
 
     split: str
@@ -563,8 +562,8 @@ class ConstantTask:
 def find_constant_tasks(
     tables: Mapping[str, pa.Table], roles: Mapping[str, Role], form: TaskForm | None
 ) -> list[ConstantTask]:
-    """Find tasks of test splits that training lacks but for a constant; none where the suite does
-    not tell constants.
+    """Find test tasks that differ from a training task only in a constant. None are found if the
+    suite has no `task_form`.
     """
     if form is None:
         return []
@@ -587,7 +586,7 @@ def find_constant_tasks(
 
 
 def _tasks(table: pa.Table) -> dict[str, tuple[int, dict[str, Any]]]:
-    """Return the tasks of a split, how many rows each has, and the traits of its first row."""
+    """Tasks of a split, with their number of rows and the traits of their first row."""
     if "task" not in table.column_names or not table.num_rows:
         return {}
     counted = pc.value_counts(table.column("task")).to_pylist()

@@ -1,9 +1,9 @@
-"""Near duplicates: texts that are equal after folding, and long texts with nearly the same
+"""Near duplicates: texts that are equal after folding, and long texts that share most of their
 shingles.
 
-Candidates for a Jaccard similarity of at least 0.9 between the sets of three-word shingles share a
-band of MinHash values; the similarity of each candidate pair is then measured exactly. All of it is
-done for many rows at a time, in NumPy, and in bounded memory.
+Texts are candidates for a Jaccard similarity of at least 0.9 between their sets of three-word
+shingles if they share a band of MinHash values. The similarity of each candidate pair is then
+computed exactly. Rows are processed in batches, in NumPy, with bounded memory.
 
 Why not datasketch: it hashes text by text, and takes 3.2 CPU-s to find candidates among 24,000 texts
 of 40 words, where this takes 0.65 with the exact measurement.
@@ -23,17 +23,17 @@ from taskloom.core.arrow import array_of, numbers
 from taskloom.core.seeding import Key
 
 LONG = 8
-"""Words from which a text counts as prose."""
+"""Minimum number of words of a long text (prose)."""
 SHINGLE = 3
 NEAR = 0.9
 BANDS, ROWS = 8, 4
 """Two texts of similarity 0.9 share a band with probability 1 - (1 - 0.9^4)^8 = 0.9996."""
 TRIED = 50
-"""Candidates of a band that are measured: hundreds of texts in one band are one boilerplate, and
-the first of them decide.
+"""Maximum candidates measured per band. Hundreds of texts in one band share boilerplate, and the
+first ones decide.
 """
 TOGETHER = 1 << 20
-"""Shingles that are sorted at one time: 8 MB, so that memory does not grow with the split."""
+"""Shingles sorted at a time (8 MB), so that memory does not grow with the split."""
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -45,7 +45,7 @@ class Shingles:
     """The sets of hashed shingles of the texts of a split, and the bands of their MinHash values.
 
     Attributes:
-        flat: The sets behind one another, each in order; short texts have none.
+        flat: All sets, each sorted, concatenated. Short texts have none.
         starts: Where the set of each text starts in `flat`, and where the last one ends.
         bands: One hash for each text and band; zeros for short texts.
     """
@@ -56,14 +56,12 @@ class Shingles:
 
     @property
     def sizes(self) -> I64:
-        """Return how many shingles each text has."""
+        """Number of shingles of each text."""
         return np.diff(self.starts)
 
 
 def fold(texts: pa.Array) -> pa.Array:
-    """Return texts without differences of Unicode form and white space, and long ones without case
-    and punctuation.
-    """
+    """Normalise Unicode and white space, and in long texts also remove case and punctuation."""
     plain = pc.utf8_trim_whitespace(_spaced(texts))
     is_long = pc.greater_equal(pc.count_substring(plain, " "), numbers(np.array([LONG - 1]))[0])
     if not pc.any(is_long).as_py():
@@ -75,9 +73,7 @@ def fold(texts: pa.Array) -> pa.Array:
 
 
 def _spaced(texts: pa.Array) -> pa.Array:
-    """Return texts in Unicode form NFKC with one space for any white space; as they are where their
-    bytes show that they are so.
-    """
+    """Apply NFKC and collapse white space. Texts whose bytes need no change are returned unchanged."""
     _, offsets, data = texts.buffers()
     if data is None:
         return texts
@@ -96,12 +92,12 @@ def _spaced(texts: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of the long texts of a split, numbered over all splits together.
+    """Words of a split's long texts, with ids shared by all splits.
 
     Attributes:
-        sizes: Words of each text; 0 for short texts.
-        ids: The numbers of the words, from 1, text after text.
-        is_number: True for words of digits alone.
+        sizes: Number of words of each text; 0 for short texts.
+        ids: Word ids from 1, text after text.
+        is_number: True for words that consist of digits.
     """
 
     sizes: I64
@@ -110,7 +106,7 @@ class Words:
 
 
 def find_words(folded: Mapping[str, pa.Array]) -> dict[str, Words]:
-    """Number the words of the long texts of every split in the order of first appearance."""
+    """Assign ids to the words of all splits' long texts, in order of first appearance."""
     sizes: dict[str, I64] = {}
     words = []
     for name, texts in folded.items():
@@ -129,7 +125,7 @@ def find_words(folded: Mapping[str, pa.Array]) -> dict[str, Words]:
 
 
 def _numbered(words: list[pa.Array]) -> tuple[U64, Mask]:
-    """Return a number for each word, and for each number whether its word is digits alone."""
+    """Id of each word, and for each id whether the word consists of digits."""
     if not words:
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
     coded = pa.chunked_array(words).dictionary_encode().unify_dictionaries()
@@ -144,9 +140,7 @@ def find_shingles(words: Words) -> Shingles:
 
 
 def _shingles_of(ids: U64, words: I64) -> Shingles:
-    """Return the shingles of texts that have so many words each, numbered by `ids` one text after
-    the other.
-    """
+    """Shingles of texts, given the number of words of each text and their concatenated word ids."""
     sizes = np.zeros(len(words), dtype=np.int64)
     bands = np.zeros((len(words), BANDS), dtype=np.uint64)
     at = np.flatnonzero(words)
@@ -164,7 +158,7 @@ def _shingles_of(ids: U64, words: I64) -> Shingles:
 
 
 def _sets(flat: U64, sizes: I64) -> tuple[U64, I64]:
-    """Sort each run of `flat` and drop what it has twice; return the runs and their new sizes."""
+    """Sort each run of `flat` and remove duplicates. Return the runs and their new sizes."""
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     kept = np.ones(len(flat), dtype=np.bool_)
     flat = flat.copy()
@@ -188,7 +182,7 @@ def scramble(z: U64) -> U64:
 
 
 def _bands(flat: U64, sizes: I64) -> U64:
-    """Compute MinHash signatures cut into bands, one hash a band."""
+    """MinHash signatures cut into bands, one hash per band."""
     bands = np.zeros((len(sizes), BANDS), dtype=np.uint64)
     seeds = Key("audit", "minhash").words(0, BANDS * ROWS)
     ends = np.cumsum(sizes)
@@ -205,8 +199,8 @@ def _bands(flat: U64, sizes: I64) -> U64:
 
 
 def _cuts(ends: I64) -> Iterator[tuple[int, int]]:
-    """Yield spans of rows with about `TOGETHER` shingles each, given where the shingles of each row
-    end.
+    """Yield ranges of rows with about `TOGETHER` shingles each, given where the shingles of each
+    row end.
     """
     low = 0
     while low < len(ends):
@@ -217,7 +211,7 @@ def _cuts(ends: I64) -> Iterator[tuple[int, int]]:
 
 
 class _Buckets:
-    """The texts of a split by the value of one band, in their order."""
+    """Texts of a split grouped by the value of one band, in their order."""
 
     def __init__(self, shingles: Shingles, band: int) -> None:
         rows = np.flatnonzero(shingles.sizes)
@@ -226,11 +220,11 @@ class _Buckets:
         self.rows, self._values = rows[order], values[order]
         first = np.searchsorted(self._values, self._values)
         self.place = np.full(len(shingles.bands), -1, dtype=np.int64)
-        """The place of each text in its bucket."""
+        """Position of each text in its bucket."""
         self.place[self.rows] = np.arange(len(first)) - first
 
     def find(self, values: U64) -> tuple[I64, I64]:
-        """Return where the buckets of values start in `rows`, and how many texts they have."""
+        """Start of the buckets of some values in `rows`, and number of texts in each."""
         starts = np.searchsorted(self._values, values)
         return starts, np.searchsorted(self._values, values, side="right") - starts
 
@@ -238,14 +232,14 @@ class _Buckets:
 def near_rows(
     a: Shingles, b: Shingles, wanted: Mask, fits: Callable[[I64, I64], Mask], *, earlier: bool
 ) -> Mask:
-    """Return which texts of `a` nearly repeat a text of `b`.
+    """True for texts of `a` that nearly repeat a text of `b`.
 
     Args:
-        a: The texts that are asked about.
-        b: The texts that they may repeat.
-        wanted: Which texts of `a` are asked about.
-        fits: Which pairs of a text of `a` and one of `b` count.
-        earlier: Whether only earlier texts count: `a` is `b`.
+        a: Texts to check.
+        b: Texts to compare with.
+        wanted: Mask of the texts of `a` to check.
+        fits: Predicate for the pairs of texts that count.
+        earlier: True to compare only with earlier texts; `a` is `b`.
     """
     near = np.zeros(len(wanted), dtype=np.bool_)
     if not len(a.flat) or not len(b.flat):
@@ -272,9 +266,7 @@ def near_rows(
 
 
 def similar(a: Shingles, b: Shingles, mine: I64, theirs: I64) -> Mask:
-    """Return which pairs of a text of `a` and a text of `b` have a Jaccard similarity of at least
-    `NEAR`.
-    """
+    """True for pairs of texts of `a` and `b` with a Jaccard similarity of at least `NEAR`."""
     sizes, others = a.sizes[mine], b.sizes[theirs]
     close = np.minimum(sizes, others) >= NEAR * np.maximum(
         sizes, others
@@ -289,7 +281,7 @@ def similar(a: Shingles, b: Shingles, mine: I64, theirs: I64) -> Mask:
 
 
 def _common(a: Shingles, b: Shingles, mine: I64, theirs: I64) -> I64:
-    """Count the shingles that the two texts of each pair have in common."""
+    """Number of shingles that the texts of each pair share."""
     first, pair = _gathered(a, mine)
     second, other = _gathered(b, theirs)
     values, pairs = np.concatenate((first, second)), np.concatenate((pair, other))
@@ -300,9 +292,7 @@ def _common(a: Shingles, b: Shingles, mine: I64, theirs: I64) -> I64:
 
 
 def _gathered(shingles: Shingles, rows: I64) -> tuple[U64, I64]:
-    """Return the shingles of texts behind one another, and the number of the text that each belongs
-    to.
-    """
+    """Shingles of some texts, concatenated, and the index of the text that each comes from."""
     sizes = shingles.sizes[rows]
     text = np.repeat(np.arange(len(rows)), sizes)
     within = np.arange(len(text)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

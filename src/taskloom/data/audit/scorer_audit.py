@@ -1,11 +1,11 @@
-"""The audit of scorers: how often a right answer is refused, and a wrong one accepted, in the forms
+"""The audit of scorers: how often they reject right answers and accept wrong ones, in the formats
 in which models write.
 
-A form turns an example into a text, or into None if it does not apply (an order of a list that has
-one item). Forms of right answers say the same as an acceptable answer; forms of wrong answers do
-not. Every scorer is tried on answers of the kinds that it is for, made up here, or on those of a
-recipe, with its own scorer. Each form is scored twice: as it stands, and after an extraction has cut
-the answer out of it, as learners and other tools do.
+A form turns an example into a text, or into None if it does not apply (reordering a list with one
+item). Forms of right answers are equivalent to an acceptable answer; forms of wrong answers are
+not. Every scorer is tested on made-up answers of the kinds that it is meant for, and the scorers of
+recipes on their own answers. Each form is scored twice: verbatim, and after answer extraction, as
+learners and other tools do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskloom.core.seeding import Key, Random
 from taskloom.recipe import read
 
 AnswerKind = Literal["text", "number", "list", "sequence"]
-"""What an answer is: a word or name, a number, items in any order, or items whose order counts."""
+"""Kind of an answer: a word or name, a number, items in any order, or items in a fixed order."""
 
 _ONES = [
     "zero",
@@ -54,13 +54,13 @@ _REASONING = (
 
 @dataclass(frozen=True, slots=True)
 class AuditedExample:
-    """An example with what forms need besides it.
+    """An example with the additional data that forms need.
 
     Attributes:
         example: The example.
-        kind: What its answer is.
-        other: An answer of another example that is wrong here.
-        draw: Where random choices come from.
+        kind: Kind of its answer.
+        other: Answer of another example that is wrong for this one.
+        draw: Random generator.
     """
 
     example: Example
@@ -70,31 +70,31 @@ class AuditedExample:
 
     @property
     def answer(self) -> str:
-        """Return the official answer."""
+        """Official answer."""
         return self.example.target
 
     @property
     def sentence_end(self) -> str:
-        """Return the official answer as a sentence ends with it: an abbreviation's full stop is the
-        sentence's, too.
+        """Official answer as the end of a sentence. The full stop of an abbreviation also ends the
+        sentence.
         """
         return self.answer if self.answer.endswith(".") else f"{self.answer}."
 
     @property
     def items(self) -> list[str]:
-        """Return the items of the official answer."""
+        """Items of the official answer."""
         return items(self.answer)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """One form.
+    """A format of right or wrong answers.
 
     Attributes:
-        name: For tables.
-        right: Whether what it writes is right.
-        write: From a question to the text; None where the form does not apply.
-        reply: Whether it is a reply out of which the answer must be extracted.
+        name: Name in tables.
+        right: True if its texts are right answers.
+        write: Function from an example to the text, or to None if the form does not apply.
+        reply: True if the text is a reply from which the answer must be extracted.
     """
 
     name: str
@@ -104,7 +104,7 @@ class AnswerForm:
 
 
 def in_words(value: int) -> str:
-    """Return a number from 0 to 99 in English words.
+    """A number from 0 to 99 in English words.
 
     >>> in_words(7), in_words(40), in_words(42)
     ('seven', 'forty', 'forty-two')
@@ -144,7 +144,7 @@ def _another_acceptable(q: AuditedExample) -> str | None:
 
 
 def _many(q: AuditedExample) -> list[str]:
-    """Return the items of a list answer that has several, else none."""
+    """Items of a list answer with several items, otherwise none."""
     return q.items if q.kind == "list" and len(q.items) > 1 else []
 
 
@@ -286,9 +286,7 @@ WRONG = (
 
 
 def is_wrong(text: str, example: Example) -> bool:
-    """Return whether a text says something else than every acceptable answer: another word, number
-    and set of items.
-    """
+    """True if a text differs from every acceptable answer as a word, number and set of items."""
     pieces, value = _pieces(text), number(text)
     for target in example.targets:
         if pieces & _pieces(target) or (value is not None and value == number(target)):
@@ -297,7 +295,7 @@ def is_wrong(text: str, example: Example) -> bool:
 
 
 def _pieces(text: str) -> set[str]:
-    """Return the items of a text, and the whole of it."""
+    """Items of a text, and the whole text."""
     return {bare(item) for item in (*items(text), text)} - {""}
 
 
@@ -325,19 +323,19 @@ THINGS = ("apple", "milk", "football", "box of matches", "lamp", "key", "letter"
 SYMBOLS = ("a", "b", "c", "d", "e", "f")
 
 ALL_RIGHT = 1 - 1e-9
-"""The score from which an answer counts as accepted; partial credit is reported apart."""
+"""Minimum score of an accepted answer. Partial credit is reported separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormCount:
-    """What a scorer did with one form.
+    """Results of one scorer on one form.
 
     Attributes:
-        form: Its name.
-        right: Whether it writes right answers.
-        n: How many were scored.
-        alone: The share that was accepted as it stands.
-        extracted: The share that was accepted after the extraction.
+        form: Name of the form.
+        right: True if its texts are right answers.
+        n: Number of scored texts.
+        alone: Share accepted verbatim.
+        extracted: Share accepted after extraction.
     """
 
     form: str
@@ -348,24 +346,22 @@ class FormCount:
 
     @property
     def missed(self) -> float:
-        """Return the share that was judged wrongly after the extraction."""
+        """Share judged wrongly after extraction."""
         return 1 - self.extracted if self.right else self.extracted
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerAudit:
-    """The rates of one scorer on one kind of answers.
+    """Error rates of one scorer on one kind of answers.
 
     Attributes:
-        scorer: Its name.
-        answers: What the answers were: `places`, `numbers`, …, or a recipe.
+        scorer: Name of the scorer.
+        answers: Kind of answers (`places`, `numbers`, …), or a recipe.
         extract: The extraction.
-        false_negatives: Right answers refused, over all right answers, as they stand and extracted.
-        false_positives: Wrong answers accepted, over all wrong answers, as they stand and
-            extracted.
-        partial: The mean score of wrong answers after the extraction, which partial credit raises
-            above 0.
-        forms: The same form by form.
+        false_negatives: Share of right answers rejected, verbatim and after extraction.
+        false_positives: Share of wrong answers accepted, verbatim and after extraction.
+        partial: Mean score of wrong answers after extraction, above 0 if there is partial credit.
+        forms: Results for each form.
     """
 
     scorer: str
@@ -383,7 +379,7 @@ class ScorerAudit:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSet:
-    """Questions whose answers are of one kind."""
+    """Questions with answers of one kind."""
 
     name: str
     kind: AnswerKind
@@ -391,7 +387,7 @@ class AnswerSet:
 
 
 def made_up(n: int, key: Key) -> dict[str, AnswerSet]:
-    """Build the answer sets for scorers that belong to no recipe, n examples of each."""
+    """Make answer sets for scorers that belong to no recipe, with n examples each."""
 
     def examples(name: str, *choices: Any) -> tuple[Example, ...]:
         draw = key.random(name)
@@ -428,22 +424,23 @@ MEANT_FOR = {
     "per-position": ("sequences",),
     "number-words": ("numbers", "number words"),
 }
-"""The kinds of answers that the shared scorers are for."""
+"""Kinds of answers that the shared scorers are meant for."""
 
 ANY_SCORER = ("places", "names", "yes or no")
-"""What every other scorer is tried on."""
+"""Kinds of answers used to test all other scorers."""
 
 
 def audit_scorers(
     recipes: Iterable[str] = (), *, extract: str = "final", n: int = 100, seed: int = 0
 ) -> list[ScorerAudit]:
-    """Audit every registered scorer on made-up answers, and the scorers of recipes on their own.
+    """Audit every registered scorer on made-up answers, and the scorers of recipes on their own
+    answers.
 
     Args:
-        recipes: Recipes whose own scorers and answers are tried, too.
-        extract: How the answer is cut out of a reply: see `taskloom.core.extraction.KINDS`.
-        n: Examples per scorer and kind of answers.
-        seed: Of the choices.
+        recipes: Recipes whose scorers and answers are also tested.
+        extract: How the answer is extracted from a reply; see `taskloom.core.extraction.KINDS`.
+        n: Number of examples per scorer and kind of answers.
+        seed: Seed of the random choices.
     """
     if n < 2:
         raise ParameterError("n", f"must be at least 2, not {n}")
@@ -466,7 +463,7 @@ def audit_scorers(
 
 
 def _of_recipe(name: str, plan: Plan, n: int) -> list[AnswerSet]:
-    """Return the examples of a recipe's first split by the kind of their answers."""
+    """Examples of a recipe's first split, by kind of answer."""
     from taskloom.core.shards import to_examples, to_table
 
     split = plan.splits[0]
@@ -478,7 +475,7 @@ def _of_recipe(name: str, plan: Plan, n: int) -> list[AnswerSet]:
 
 
 def kind_of(example: Example, scorer: Scorer) -> AnswerKind:
-    """Return what the answer of an example is, as its scorer takes it."""
+    """Kind of an example's answer, according to its scorer."""
     if scorer.name.startswith("set"):
         return "list"
     if scorer.name == "per-position":
@@ -521,7 +518,7 @@ def _audit(scorer: Scorer, answers: AnswerSet, extraction: Extraction, key: Key)
 
 
 def _written(form: AnswerForm, question: AuditedExample) -> str | None:
-    """Write a form; a wrong one that happens to say an acceptable answer does not count."""
+    """Apply a form. A wrong form that happens to give an acceptable answer is skipped."""
     text = form.write(question)
     if text is None or form.right or bare(text) not in map(bare, question.example.targets):
         return text
@@ -529,7 +526,7 @@ def _written(form: AnswerForm, question: AuditedExample) -> str | None:
 
 
 def _other(example: Example, examples: Sequence[Example], draw: Any) -> str:
-    """Return the answer of another example that is wrong here; empty where there is none."""
+    """Answer of another example that is wrong for this one. Empty if there is none."""
     for _ in range(20):
         text: str = draw.choice(examples).target
         if is_wrong(text, example):

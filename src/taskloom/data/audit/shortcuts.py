@@ -1,10 +1,9 @@
-"""What one reaches without doing the task: majority answer, question only, first or last word, bag
-of words.
+"""Shortcut baselines, which do not do the task: majority answer, question only, first or last word,
+bag of words.
 
-The majority answer is the constant that is acceptable most often, be it the official answer of a
-row or another one of it. Each baseline is fitted on training and scored on every other split; a
-split has a shortcut where a baseline beats the majority answer by more than ten points and by more
-than chance would allow.
+The majority answer is the constant that is acceptable most often. It need not be an official
+answer. Each baseline is fitted on training and scored on every other split; a split has a shortcut
+if a baseline beats the majority answer by more than ten points and by more than chance would allow.
 """
 
 from __future__ import annotations
@@ -28,13 +27,15 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FIT, SCORE = 20_000, 2_000
-"""Rows of training that are learned from, and rows of each split that are scored, by keyed
-permutation.
+"""Number of training rows that baselines are fitted on, and of rows scored in each split, chosen by
+keyed permutation.
 """
 MARGIN = 0.10
 BAG_OF_WORDS = "bag of words"
 MANY_ANSWERS = 300
-"""Different answers from which on a bag-of-words classifier is no sensible baseline."""
+"""Number of different answers from which a bag-of-words classifier is no longer a sensible
+baseline.
+"""
 
 MOST_WORDS = 20_000
 """Maximum number of words that are counted: the most frequent ones."""
@@ -53,11 +54,10 @@ class Shortcut:
 
 
 def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
-    """Say how many shortcuts there are, and that the bag of words was not tried where it was left
-    out.
+    """State the number of shortcuts, and whether the bag of words was not tried.
 
     Args:
-        tried: The name of each baseline that was measured on a split, and whether it is a shortcut.
+        tried: Name of each baseline measured on a split, with True if it is a shortcut.
 
     >>> shortcut_count([("first word", False)])
     'no shortcut found (bag of words not tried)'
@@ -78,14 +78,14 @@ def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a split.
+    """Rows of a split as baselines use them.
 
     Attributes:
         inputs: Their texts.
-        questions: The parts that ask; None where the whole input does.
+        questions: The questions, with None where the whole input is the question.
         official: The official answers.
-        acceptable: What counts as right, each answer once: a guess is right if it is any acceptable
-            answer.
+        acceptable: Acceptable answers of each row, without duplicates. A prediction is right if it
+            is any of them.
     """
 
     inputs: list[str]
@@ -100,7 +100,7 @@ Answerer = Callable[[_Rows], list[str]]
 def find_shortcuts(
     tables: Mapping[str, pa.Table], roles: Mapping[str, Role]
 ) -> tuple[list[Shortcut], list[str]]:
-    """Measure the accuracies; also return what could not be measured."""
+    """Measure the accuracy of each baseline. Also returns what could not be measured."""
     train = [t for name, t in tables.items() if roles[name] == "train" and t.num_rows]
     if not train:
         return [], []
@@ -139,9 +139,7 @@ def _rows(table: pa.Table, limit: int) -> _Rows:
 
 
 def _last_line(text: str) -> str | None:
-    """Return the last of several lines: the part that asks, for data that does not say which
-    does.
-    """
+    """Last of several lines, which is the question in data that does not mark it."""
     lines = text.strip().splitlines()
     return lines[-1] if len(lines) > 1 else None
 
@@ -185,7 +183,7 @@ def _word(text: str, place: int) -> str:
 
 
 def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> Answerer:
-    """Predict the most frequent answer given a part of the input."""
+    """Predict the most frequent answer for each value of a part of the input."""
     counted: dict[Any, Counter[str]] = defaultdict(Counter)
     for value, acceptable in zip(part(fit), fit.acceptable, strict=True):
         for answer in acceptable:

@@ -1,12 +1,13 @@
-"""The driver: fills in the missing cells of an experiment and reports its progress.
+"""The driver fills in the missing cells of an experiment and reports its progress.
 
-It holds no state that matters. What is finished is in the store; what is claimed is in the store;
-killed at any moment, the next driver starts from there. Several drivers may work on one store: each
-takes unclaimed cells and waits for the rest.
+It holds no essential state: finished runs and claims are in the store, so a new driver can continue
+after a kill at any moment. Several drivers may work on one store. Each takes unclaimed cells and
+waits for the rest.
 
 A claim is a file that is named after its run and contains the name of its owner. Every owner holds
 a lock on a file of its own. The system releases that lock when the process ends, however it ends,
-so the claims of a killed driver are free at once. Claims only spare double work: two drivers that
+so the claims of a killed driver are released at once. Claims only prevent duplicate work: two
+drivers that
 ran the same cell would write the same bytes, and the first rename wins.
 """
 
@@ -47,17 +48,15 @@ if TYPE_CHECKING:
 
 
 OWNER = re.compile(r"[0-9a-f]{32}")
-"""Names of owners. Anything else in a claim's place has no owner."""
+"""Matches names of owners. A claim with any other content has no owner."""
 
 
 class Claims:
     """The claims of one driver on one store.
 
-    One lock for each driver, not for each run: a driver on a cluster has thousands of runs at a
-    time, which would be more open files than a process may have.
-
-    Args:
-        folder: Where claims lie. It exists afterwards.
+    There is one lock per driver, not per run: a driver on a cluster has thousands of runs at a
+    time, which would be more open files than a process may have. Args: folder: Folder of claims,
+    created if necessary.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,11 +67,11 @@ class Claims:
             folder.mkdir(parents=True, exist_ok=True)
             self._life = _lock(_owner_file(folder, self.owner))
             self._life.acquire()
-        # Beside the folder, since its other files come and go and this one has to stay.
+        # Next to the folder, because the other files in it come and go and this one must stay.
         self._changing = _lock(folder.with_suffix(".lock"))
 
     def take(self, name: str) -> bool:
-        """Take the claim of a run. False if a live owner has it."""
+        """Claim a run. False if a live owner has it."""
         path = self.folder / name
         with writing(self.folder), self._changing:
             owner = owner_of(path)
@@ -84,12 +83,12 @@ class Claims:
         return True
 
     def drop(self, name: str) -> None:
-        """Give a claim back."""
+        """Release a claim."""
         self.taken.discard(name)
         (self.folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all claims."""
         for name in list(self.taken):
             self.drop(name)
         _owner_file(self.folder, self.owner).unlink(missing_ok=True)
@@ -105,7 +104,7 @@ class Claims:
 
 def owner_of(path: Path) -> str | None:
     """Name of the owner of a claim. None if there is no claim, or it is damaged."""
-    if path.is_symlink():  # of a version that claimed by links, or planted to lead elsewhere
+    if path.is_symlink():  # from a version that claimed by links, or planted to point elsewhere
         return None
     try:
         owner = path.read_text(encoding="utf-8")
@@ -115,11 +114,11 @@ def owner_of(path: Path) -> str | None:
 
 
 def lives(folder: Path, owner: str) -> bool:
-    """True if the owner still works, because its lock is held."""
+    """True if the owner is alive, because its lock is held."""
     from filelock import Timeout
 
     path = _owner_file(folder, owner)
-    if not path.exists():  # the lock would create it
+    if not path.exists():  # locking would create it
         return False
     try:
         with _lock(path).acquire(blocking=False):
@@ -133,19 +132,19 @@ def _owner_file(folder: Path, owner: str) -> Path:
 
 
 def _lock(path: Path) -> FileLock:
-    # Importing it takes 0.05 s, which pages of the viewer that only list runs do without.
+    # Importing it takes 0.05 s, which viewer pages that only list runs avoid.
     from filelock import FileLock
 
     return FileLock(path, thread_local=False)
 
 
 POLL = 0.5
-"""Seconds between checks of what other drivers do, and between two reports: short for a person,
-long for a file system.
+"""Seconds between checks of what other drivers do, and between two reports. Short for a user, long
+for a file system.
 """
 
 MOST_LOOKED_AT = 64
-"""Maximum running jobs whose progress is read, because each is a file, maybe on a network."""
+"""Maximum running jobs whose progress is read, because each is a file, possibly on a network."""
 
 
 @dataclass
@@ -188,8 +187,8 @@ class ExperimentState:
 
     @property
     def left(self) -> float | None:
-        """Estimated seconds to the end at the pace so far; None before anything is done, or while
-        other drivers do all of it.
+        """Estimated seconds to the end at the current pace; None before anything is done, or while
+        other drivers do all the work.
         """
         if self.elsewhere and not self.running:
             return None
@@ -205,12 +204,12 @@ class Driver:
     """One experiment on one engine.
 
     Args:
-        store: Where runs go.
+        store: Store of the runs.
         cells: All cells of the experiment.
-        engine: Where they run.
-        resources: What each may use.
-        watch: Called with the state now and then.
-        claims: For tests; the driver's own by default.
+        engine: Engine that runs them.
+        resources: Resources of each run.
+        watch: Called regularly with the state.
+        claims: Replaces the driver's own claims in tests.
         finished: Called with each run that this driver has finished.
     """
 
@@ -259,7 +258,7 @@ class Driver:
         return cell_names(self.cells)
 
     def _submit(self) -> None:
-        """Give the engine what it has room for; jobs whose data is not yet made go to the back."""
+        """Submit jobs while the engine has room. Jobs whose data is not made yet go to the back."""
         for _ in range(len(self.waiting)):
             job = self.waiting[0]
             if not self.engine.room(job):
@@ -288,7 +287,7 @@ class Driver:
         return self.datasets.get(data.key) == "made"
 
     def _request_data(self, job: Job, cell: Cell, missing_data: list[CellData]) -> None:
-        """Start the jobs that make the data; give the job up where making it has failed."""
+        """Start the jobs that make the data. Give a job up if making its data has failed."""
         for data in missing_data:
             state = self.datasets.get(data.key)
             if state is None:
@@ -303,9 +302,7 @@ class Driver:
         self.waiting.append(job)
 
     def _claim(self, job: Job) -> bool:
-        """Take the claims of all cells of a job; set a job aside that is finished or claimed
-        elsewhere.
-        """
+        """Claim all cells of a job. Set a job aside if it is finished or claimed elsewhere."""
         if all(run in self.store for run in job.runs):
             self._finish(job.runs)
             return False
@@ -317,7 +314,7 @@ class Driver:
                 self.elsewhere.append(job)
                 return False
             taken.append(run)
-        if all(run in self.store for run in job.runs):  # finished between the look and the claim
+        if all(run in self.store for run in job.runs):  # finished between the check and the claim
             for name in taken:
                 self.claims.drop(name)
             self._finish(job.runs)
@@ -325,7 +322,7 @@ class Driver:
         return True
 
     def _look_elsewhere(self) -> None:
-        """Try the jobs again that other drivers had claimed."""
+        """Retry the jobs that other drivers had claimed."""
         if not self.elsewhere or time.monotonic() - self._looked < POLL:
             return
         self._looked = time.monotonic()
@@ -345,7 +342,7 @@ class Driver:
         for run in job.runs:
             self.claims.drop(run)
         for run in mine:
-            if run in result.published:  # where another driver was first, that one has counted it
+            if run in result.published:  # if another driver was first, it has counted the run
                 self.finished(run)
 
     def _finish(self, runs: Iterable[str]) -> None:
@@ -371,9 +368,7 @@ class Driver:
         self.watch(self.state)
 
     def _look_at_jobs(self) -> None:
-        """Read how far the running jobs are; of many at one time only some, since each is a
-        file.
-        """
+        """Read the progress of running jobs. With many, only of some, since each is a file."""
         if not self.running:
             self.state.jobs = []
         if time.monotonic() - self._looked_at_jobs < EVERY:
@@ -388,12 +383,12 @@ class Driver:
 
 
 def record_failure(store: Store, cell: Cell, name: str, why: str) -> None:
-    """Note in the store why a cell has failed.
+    """Record in the store why a cell has failed.
 
     Args:
         store: The store.
         cell: The cell.
-        name: What people call it, by `cell_names`.
+        name: Its name for users, from `cell_names`.
         why: The reason.
     """
     record = {"run": cell.run, "cell": name, "reason": why, "config": cell.config()}
@@ -404,7 +399,7 @@ def record_failure(store: Store, cell: Cell, name: str, why: str) -> None:
 
 
 def clear_failure(store: Store, run: str) -> None:
-    """Forget that a run has failed before."""
+    """Delete the record of an earlier failure."""
     store.failure_file(run).unlink(missing_ok=True)
 
 
@@ -414,12 +409,12 @@ def _data_of(cells: Iterable[Cell]) -> list[CellData]:
 
 
 def claims_folder(store: Store) -> Path:
-    """The folder with the claims of all drivers of a store."""
+    """Folder with the claims of all drivers of a store."""
     return store.path / "work" / "claims"
 
 
 def claimed_runs(store: Store) -> list[str]:
-    """Digests of the runs that a live driver has claimed. Nothing is written."""
+    """Digests of the runs that live drivers have claimed. Nothing is written."""
     folder = claims_folder(store)
     alive: dict[str, bool] = {}
     claimed = []

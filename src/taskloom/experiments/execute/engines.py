@@ -27,32 +27,32 @@ from taskloom.experiments.store import Store
 ENGINES = ("local", "ray")
 
 QUICK = 0.5
-"""Seconds below which a job is small: a worker gets one more job ahead. Nothing waits behind a long
-job while others are idle.
+"""Seconds below which a job is small. A worker then gets one more job in advance, so that no job
+waits behind a long one while other workers are idle.
 """
 
 PATIENCE = 5.0
-"""Seconds in which a worker whose connection is closed may end by itself."""
+"""Seconds that a worker has to exit after its connection is closed."""
 
 
 class Engine(Protocol):
-    """What the driver asks of an engine."""
+    """Interface of engines for the driver."""
 
     @property
     def slots(self) -> int:
         """Number of jobs that can run at one time."""
 
     def room(self, job: Job) -> bool:
-        """True if the job would run at once, or next."""
+        """True if a job would start at once, or next."""
 
     def submit(self, job: Job) -> None:
-        """Take a job."""
+        """Submit a job."""
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Wait for results and return those since the last call."""
+        """Wait for results, and return those since the last call."""
 
     def close(self) -> None:
-        """Stop at once what still runs, and leave."""
+        """Stop all running jobs at once."""
 
 
 def start(
@@ -67,10 +67,10 @@ def start(
 
     Args:
         name: `local`, `ray`, or `here` for this process.
-        workers: Processes of the local engine; as many as there are cores (over `cpus`) by default.
+        workers: Processes of the local engine. Default: number of cores / `cpus`.
         cpus: Cores of one job.
-        gpus: GPUs of one job that wants one; less than 1 shares.
-        address: Of a Ray cluster; a local one is started by default.
+        gpus: GPUs per job that needs one. Below 1, jobs share a GPU.
+        address: Address of a Ray cluster. Default: start a local one.
     """
     if name == "local":
         return LocalEngine(workers, cpus, gpus)
@@ -82,7 +82,7 @@ def start(
 
 
 def check_name(name: str) -> None:
-    """Refuse an engine that does not exist, also where there is nothing to run."""
+    """Raise an error for an unknown engine, even if there is nothing to run."""
     if name not in (*ENGINES, "here"):
         raise _unknown(name)
 
@@ -92,11 +92,10 @@ def _unknown(name: str) -> TaskloomError:
 
 
 class HereEngine:
-    """The engine without processes: runs a job as soon as it is submitted, and returns when it is
-    done.
+    """Runs each job in this process when it is submitted.
 
-    For what only this process knows: a task, a learner or a scorer that a notebook or the running
-    script defines.
+    For tasks, learners or scorers that are defined only in this process, in a notebook or in the
+    running script.
     """
 
     slots = 1
@@ -105,7 +104,7 @@ class HereEngine:
         self._results: list[JobResult] = []
 
     def room(self, job: Job) -> bool:
-        """True if the last result has been taken."""
+        """True if the last result has been collected."""
         return not self._results
 
     def submit(self, job: Job) -> None:
@@ -118,7 +117,7 @@ class HereEngine:
         return results
 
     def close(self) -> None:
-        """Do nothing: there is no process to stop."""
+        """Nothing to do: there is no process to stop."""
 
 
 @dataclass
@@ -133,19 +132,19 @@ class _Worker:
 class LocalEngine:
     """Processes on this machine.
 
-    A worker has one job in hand and, while jobs are small, one more waiting in its pipe, so that they
-    follow each other without a round trip. When a worker dies, the job in hand has failed, with the
-    signal and the end of its log as the reason; the one that waited goes to another worker. A
-    `ProcessPoolExecutor` can do neither: one dead worker breaks the pool with all its jobs, and jobs
-    cannot be sent to the workers that have a GPU.
+    A worker has one running job and, while jobs are small, a second one waiting in its pipe, so
+    that they follow each other without a round trip. If a worker dies, its running job has failed,
+    with the signal and the end of its log as the reason. The waiting job goes to another worker. A
+    `ProcessPoolExecutor` can do neither: one dead worker breaks the pool with all its jobs, and
+    jobs cannot be sent to the workers that have a GPU.
 
-    A worker is a `ChildProcess` that runs this module, so that a script may call `taskloom.run` at its
-    top.
+    A worker is a `ChildProcess` that runs this module, so that a script may call `taskloom.run` at
+    its top.
 
     Args:
-        workers: How many without a GPU; as many as fit the cores by default.
-        cpus: Cores, and so threads, of each.
-        gpus: GPUs of a job that wants one; 0.5 lets two share.
+        workers: Number of workers without a GPU. Default: as many as fit the cores.
+        cpus: Cores, and so threads, of each worker.
+        gpus: GPUs per job that needs one; with 0.5, two share one.
     """
 
     def __init__(self, workers: int | None = None, cpus: int = 1, gpus: float = 1.0) -> None:
@@ -165,9 +164,7 @@ class LocalEngine:
         return not self.lost and self._choose(job) is not None
 
     def submit(self, job: Job) -> None:
-        """Send the job to the worker with the least to do; start a new one while there is a free
-        place.
-        """
+        """Send the job to the worker with the least to do, or start a new worker if there is room."""
         worker = self._choose(job)
         if worker is None:
             self.lost.append(job)
@@ -175,11 +172,11 @@ class LocalEngine:
         if isinstance(worker, str):
             worker = self._start(None if worker == "cpu" else worker)
         worker.jobs.append(job)
-        with contextlib.suppress(OSError):  # it may have died; `wait` finds out and reports it
+        with contextlib.suppress(OSError):  # it may have died, which `wait` notices and reports
             worker.connection.send(job)
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Wait for results, and for workers that die."""
+        """Wait for results or for workers that die."""
         handles: dict[Any, _Worker] = {w.connection: w for w in self.workers}
         results: list[JobResult] = []
         for handle in wait(list(handles), timeout=seconds):
@@ -197,9 +194,7 @@ class LocalEngine:
         return results
 
     def close(self) -> None:
-        """Stop all workers; what they were writing lies beside its place and is removed by the next
-        driver.
-        """
+        """Stop all workers. Half-written runs are removed by the next driver."""
         for worker in self.workers:
             worker.connection.close()
             if worker.jobs:
@@ -209,7 +204,7 @@ class LocalEngine:
         self.workers.clear()
 
     def _choose(self, job: Job) -> _Worker | str | None:
-        """Choose a worker for a job, the place of one to be started, or None when all are busy."""
+        """Worker for a job, the slot of a worker to start, or None if all are busy."""
         wants = bool(job.gpus) and any(self.places)
         mine = [w for w in self.workers if (w.gpu is not None) == wants]
         idle = next((w for w in mine if not w.jobs), None)
@@ -277,8 +272,7 @@ def visible_gpus() -> list[str]:
     if named is not None:
         return [g for g in named.split(",") if g.strip() and g.strip() != "-1"]
     try:
-        # By name: the driver's tool is on the path of the person who installed it, in no fixed
-        # folder.
+        # By name: the driver's tool is on the PATH, in no fixed folder.
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
         return []
@@ -290,13 +284,13 @@ def visible_gpus() -> list[str]:
 class RayEngine:
     """Tasks on a Ray cluster.
 
-    All nodes must see the store under the same path (a shared file system). When a node dies, its jobs
-    go to others; a job whose worker process dies again and again has failed, like one that kills its
-    worker on a single machine.
+    All nodes must see the store under the same path (a shared file system). If a node dies, its
+    jobs go to others. A job whose worker process dies repeatedly has failed, like one that kills
+    its worker on a single machine.
 
     Args:
-        address: The cluster's; one is started on this machine by default.
-        workers: The most jobs at one time; as many as the cluster has cores by default.
+        address: Address of the cluster. Default: start one on this machine.
+        workers: Maximum concurrent jobs. Default: number of cores of the cluster.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -326,7 +320,7 @@ class RayEngine:
         self._send(job, 1)
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Wait for results; the loss of a node is not one."""
+        """Wait for results. Losing a node is not a result."""
         if not self.running:
             time.sleep(seconds)
             return []
@@ -393,8 +387,8 @@ class RayEngine:
 
 
 def _threads(job: Job) -> dict[str, Any]:
-    """Set as many threads as in a worker of the local engine, so that libraries round in the same
-    way.
+    """Use the same number of threads as a worker of the local engine, so that libraries round in
+    the same way.
     """
     return {"env_vars": {"OMP_NUM_THREADS": str(job.cpus)}}
 
@@ -404,11 +398,11 @@ def _failed(job: Job, why: str) -> JobResult:
 
 
 def serve() -> None:
-    """Run in a worker process: perform jobs until the parent closes the connection."""
+    """Main loop of a worker process: perform jobs until the parent closes the connection."""
     connection = Connection(int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     end_with_parent()
-    faulthandler.enable()  # into the job's log, since that is where errors go
+    faulthandler.enable()  # written to the job's log, because standard error goes there
     while True:
         try:
             connection.send(perform(connection.recv()))

@@ -1,10 +1,10 @@
 """Jobs that fill in the missing cells of an experiment, and an estimate of their cost.
 
 Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed
-batch, where the learner can (`fit_many`, `fit_tasks`). Which cells are stacked follows from the
-experiment alone, not from the number of workers, and a job that was killed resumes with the very
-cells that it had: a stack equals its members trained alone only within rounding, and the table must
-be the same to the last bit.
+batch, where the learner can (`fit_many`, `fit_tasks`). Which cells are stacked depends on the
+experiment alone, not on the number of workers, and a killed job resumes with exactly the same
+cells. A stack equals its members trained alone only within rounding, and the table must be the same
+to the last bit.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _stack_key(cell: Cell) -> tuple[Any, ...]:
 
 
 def _interrupted_stacks(store: Store) -> list[list[str]]:
-    """The runs of each stack whose job was killed."""
+    """Runs of each stack whose job was killed."""
     stacks = []
     for path in sorted(job_folder(store, "").glob(f"*/{TOGETHER}")):
         try:
@@ -125,7 +125,7 @@ def _interrupted_stacks(store: Store) -> list[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedJob:
-    """A job in hand, or one that was interrupted.
+    """A running or interrupted job.
 
     Attributes:
         name: Its name.
@@ -139,7 +139,7 @@ class UnfinishedJob:
 
 
 def unfinished_jobs(store: Store) -> list[UnfinishedJob]:
-    """The jobs that have a folder, those that wrote last first."""
+    """Jobs that have a folder, most recently written first."""
     unfinished = []
     every = job_folder(store, "")
     for name in files.listing(every) if every.is_dir() else ():
@@ -147,7 +147,7 @@ def unfinished_jobs(store: Store) -> list[UnfinishedJob]:
         log = folder / LOG
         if folder.is_symlink() or not folder.is_dir():
             continue
-        with contextlib.suppress(OSError):  # it has ended in this moment
+        with contextlib.suppress(OSError):  # it has ended at this moment
             written = (log if log.is_file() else folder).stat().st_mtime
             unfinished.append(UnfinishedJob(name, log, written))
     return sorted(unfinished, key=lambda job: (job.written, job.name), reverse=True)
@@ -158,11 +158,11 @@ class CostEstimate:
     """Estimated cost of cells.
 
     Attributes:
-        seconds: Total of the cells that are like a finished run: the same but for the seed, or
-            else the same learner with the same settings but for the length of its training, by
-            which the seconds are scaled.
+        seconds: Total for cells that resemble a finished run: the same except for the seed, or else
+            the same learner and settings except for the length of training, by which the seconds
+            are scaled.
         known: Number of these cells.
-        unknown: Number of cells that no finished run is like.
+        unknown: Number of cells that resemble no finished run.
     """
 
     seconds: float
@@ -172,11 +172,10 @@ class CostEstimate:
 
 @dataclass(frozen=True, slots=True)
 class TrainingLength:
-    """How long a training is, and what it must share with another for their lengths to be compared.
+    """Length of a training, and the settings that must be equal for two lengths to be comparable.
 
     Attributes:
-        like: The learner and its settings, without those of the training loop but the device and
-            the precision.
+        like: The learner and its settings. Of the training loop, only the device and the precision.
         examples: Steps times batch, over all tries.
     """
 
@@ -185,7 +184,7 @@ class TrainingLength:
 
 
 def estimate(store: Store | None, missing: Sequence[Cell], sample: int = 200) -> CostEstimate:
-    """Estimate the cost of missing cells from the seconds of finished runs like them."""
+    """Estimate the cost of missing cells from the seconds of similar finished runs."""
     kinds: dict[str, list[float]] = {}
     per_example: dict[str, list[float]] = {}
     learners = {cell.learner_name for cell in missing}
@@ -207,7 +206,7 @@ def estimate(store: Store | None, missing: Sequence[Cell], sample: int = 200) ->
 
 
 def _finished(store: Store, sample: int) -> Iterator[tuple[dict[str, Any], float]]:
-    """Yield the scores and the seconds of finished runs, about `sample` of them."""
+    """Yield scores and seconds of about `sample` finished runs."""
     names = store.names()
     for run in names[:: max(1, len(names) // sample)]:
         seconds = store.environment(run).get("seconds")
@@ -216,7 +215,7 @@ def _finished(store: Store, sample: int) -> Iterator[tuple[dict[str, Any], float
 
 
 def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLength | None:
-    """The length of a training; None if its settings do not give it (no steps, or epochs over
+    """Length of a training; None if the settings do not determine it (no steps, or epochs over
     unknown data).
     """
     loop = settings.get("training") or settings
@@ -233,12 +232,12 @@ def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLe
 
 
 def _stored_length(scores: Mapping[str, Any]) -> TrainingLength | None:
-    """The length of the training of a finished run, by the settings among its fields."""
+    """Length of the training of a finished run, from the settings among its fields."""
     fields = dict(scores["fields"])
     tries = fields.pop(BEST_OF_FIELD, 1)
     own = {k.removeprefix("learner."): v for k, v in fields.items() if k.startswith("learner.")}
     try:
         learner: Any = read_learner({**own, "learner": scores["learner"]})
     except TaskloomError:
-        return None  # settings of another version, or a learner of a file that is not known here
+        return None  # settings of another version, or a learner from a file that is unknown here
     return _length(scores["learner"], json.loads(json.dumps(dataclasses.asdict(learner))), tries)

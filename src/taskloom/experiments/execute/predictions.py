@@ -1,7 +1,7 @@
 """Answers of a fitted learner, scored: the rows of predictions.parquet and the scores of each
 split.
 
-Datasets are read once a worker, since many cells share them.
+Datasets are read once per worker, since many cells share them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from taskloom.learners.interface import Fitted, Learner, report_answers
 from taskloom.recipe import Fields
 
 MOST_CANDIDATES = 200
-"""Log-probabilities of all answers are for tasks with few of them: they cost a pass per candidate
-and example.
+"""Maximum number of answers for which log-probabilities of all answers are kept. They cost a
+forward pass per candidate and example.
 """
 
 
@@ -47,7 +47,9 @@ def data_folder(store: Store, key: str) -> Path:
 
 @contextlib.contextmanager
 def _with_remedy(folder: Path) -> Iterator[None]:
-    """Add the remedy to errors about a damaged dataset of a store, which nobody made by hand."""
+    """Add a remedy to errors about a damaged dataset of a store, which users did not make
+    themselves.
+    """
     try:
         yield
     except DataError as error:
@@ -59,14 +61,14 @@ def _with_remedy(folder: Path) -> Iterator[None]:
 
 @lru_cache(maxsize=4)
 def dataset_in(folder: Path) -> Dataset:
-    """Return the dataset in a folder."""
+    """Dataset in a folder."""
     with _with_remedy(folder):
         return dataset.load(folder)
 
 
 @lru_cache(maxsize=16)
 def split_in(folder: Path, split: str) -> Examples:
-    """Return a split of the dataset in a folder."""
+    """Split of the dataset in a folder."""
     with _with_remedy(folder):
         return dataset_in(folder)[split]
 
@@ -80,7 +82,7 @@ class SplitPart:
         split: The split.
         by: `task`, or the trait that names the task of a row.
         task: The only task that is used; empty: all.
-        limit: The most rows that are used, spread over those that there are; 0: all.
+        limit: Maximum rows, spread over the split; 0: all.
         rows: Positions of the rows that are used, among those that the limit allows; empty: all.
     """
 
@@ -93,7 +95,7 @@ class SplitPart:
 
 
 def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0) -> SplitPart:
-    """Return the part of a split that a cell learns or answers."""
+    """Part of a split that a cell learns from or answers."""
     folder = data_folder(store, data.key)
     by = data.plan.tasks.by if cell.task else "task"
     return SplitPart(folder, split, by, cell.task, limit)
@@ -111,11 +113,12 @@ def read_part(part: SplitPart) -> Examples:
 
 
 def spread(n: int, limit: int) -> list[int]:
-    """Positions of `limit` of n rows: one drawn from each of as many stretches of equal length.
+    """Positions of `limit` of n rows: one drawn at random from each of `limit` equal stretches.
 
     Some splits are sorted, by task or by length, so the first rows would be of one kind. Others
     repeat with a period, so every tenth row would be too: bAbI 1 asks after 2, 4, 6, 8 and 10
-    sentences. The draw depends on the two numbers alone, so a split and its twins keep the same rows.
+    sentences. The draw depends on the two numbers alone, so a split and its twins keep the same
+    rows.
     """
     rng = Key("limit", n, limit).random()
     return [rng.randrange(i * n // limit, (i + 1) * n // limit) for i in range(limit)]
@@ -133,7 +136,7 @@ def read_examples(part: SplitPart) -> list[Example]:
 
 
 def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
-    """The rows that a cell learns from; for a mix, those of its parts in the order of the mix."""
+    """Rows that a cell learns from; for a mix, those of its parts in the order of the mix."""
     if not cell.train:
         return []
     if isinstance(cell.data, CellData):
@@ -152,8 +155,8 @@ def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
 def asked_as(
     model: Fitted | Learner, data: CellData, examples: Iterable[Example]
 ) -> Iterable[Example]:
-    """The examples as a model is asked: a chat model that wants the description of the task
-    (`described`) has it before each input, unless the recipe put it there.
+    """Examples as a model is asked. For a chat model with `described`, the description of the task
+    precedes each input, unless the recipe has put it there.
     """
     settings = getattr(model, "learner", model)
     if not getattr(settings, "described", False) or data.recipe.described is not None:
@@ -163,9 +166,7 @@ def asked_as(
 
 
 def choosing_rows(store: Store, cell: Cell) -> list[Example]:
-    """Return the rows of the split that tries are chosen by; of a mix, those of all parts that have
-    it.
-    """
+    """Rows of the split by which tries are chosen; for a mix, those of all parts that have it."""
     split = cell.best_of.split
     parts = [part for part in cell.data.parts if split in (s.name for s in part.plan.splits)]
     return [
@@ -174,9 +175,7 @@ def choosing_rows(store: Store, cell: Cell) -> list[Example]:
 
 
 def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
-    """Compute the mean score on a split of the training data; of a mix, the mean over the parts
-    that have it.
-    """
+    """Mean score on a split of the training data; for a mix, the mean over the parts that have it."""
     means = []
     for part in cell.data.parts:
         if split not in (s.name for s in part.plan.splits):
@@ -196,9 +195,7 @@ def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
 
 @lru_cache(maxsize=16)
 def _data_columns(part: SplitPart, split: str) -> pa.Table:
-    """Return the columns of predictions.parquet that the data gives; runs of one recipe share
-    them.
-    """
+    """Columns of predictions.parquet that come from the data. Runs of one recipe share them."""
     table = read_part(part).table
     examples = read_examples(part)
     traits = [
@@ -221,8 +218,8 @@ def score_split(
     test: EvaluatedSplit,
     predictions: Sequence[str] | None = None,
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Score one split, and answer it first unless it has been; return its rows of
-    predictions.parquet and its scores.
+    """Score one split, after answering it if necessary. Returns its rows of predictions.parquet and
+    its scores.
     """
     whole = part_of(store, cell, test.data, test.split, test.limit)
     part, scorer = replace(whole, rows=test.rows), test.data.plan.scorer
@@ -252,8 +249,8 @@ def score_split(
 
 
 def to_score(model: Fitted, predictions: Sequence[str]) -> list[str]:
-    """The texts to score: a reply of a chat model without an answer is wrong, whatever the scorer
-    makes of an empty text.
+    """Texts to score. A reply of a chat model without an answer is wrong, even if the scorer would
+    accept an empty text.
     """
     keeps_replies = getattr(model, "replies", None) is not None
     return list(map(answer_or_none, predictions)) if keeps_replies else list(predictions)
@@ -262,7 +259,7 @@ def to_score(model: Fitted, predictions: Sequence[str]) -> list[str]:
 def reply_rows(
     split: str, part: pa.Table, records: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Rows of replies.parquet for a split that was answered; none unless the learner keeps whole
+    """Rows of replies.parquet for a split that was answered; None unless the learner keeps whole
     replies (`replies`, one record per input of its last call).
     """
     if len(records) != part.num_rows:
@@ -276,8 +273,8 @@ def reply_rows(
 
 
 def _is_in_form(record: Mapping[str, Any], form: Example | None) -> bool:
-    """True if an answer is in form: an answer of some item or, if they have too many different
-    ones, where the reply was asked to put it.
+    """True if an answer is in form: it is the answer of some item or, if there are too many
+    different answers, it is in the position that the prompt asks for.
     """
     if record["outcome"] != "answered":
         return False
@@ -288,7 +285,7 @@ def _is_in_form(record: Mapping[str, Any], form: Example | None) -> bool:
 
 
 def write_replies(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write replies.parquet; the writer of the run makes it durable with the other files."""
+    """Write replies.parquet. The writer of the run flushes it with the other files."""
     with run_files.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist(list(rows), run_files.REPLY_COLUMNS)
@@ -322,10 +319,10 @@ def reply_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]
 
 
 def items_digest(data: CellData, part: SplitPart) -> str:
-    """Return a digest of which items a part has, however they are written: layouts of one passage
+    """Digest of the items of a part, independent of how they are written: layouts of one passage
     are one item.
 
-    An item is known by its key, or without one by its input as it is written by default, in the
+    An item is identified by its key or, without one, by its input in the default layout and the
     same world.
     """
     fields, suite = data.recipe.fields, data.recipe.suite
@@ -343,7 +340,7 @@ def items_digest(data: CellData, part: SplitPart) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartOfData:
-    """A part of some data, known by the key of the data and what is chosen of it."""
+    """A part of some data, identified by the key of the data and the selection."""
 
     key: str
     part: SplitPart
@@ -352,14 +349,14 @@ class PartOfData:
 
 @lru_cache(maxsize=16)
 def _items_digest(whole: PartOfData) -> str:
-    """Return the digest of the items of a part, which many cells share."""
+    """Digest of the items of a part. Cached, because many cells share a part."""
     return items_digest(whole.data, whole.part)
 
 
 @dataclass(frozen=True, slots=True)
 class WholeSplit:
-    """A split of some data, known by the key of the data and its name: no folder, since all layouts
-    of the data share it.
+    """A split of some data, identified by the key of the data and its name. It has no folder,
+    because all layouts of the data share it.
     """
 
     key: str
@@ -369,7 +366,7 @@ class WholeSplit:
 
 @lru_cache(maxsize=16)
 def _items(whole: WholeSplit) -> list[str]:
-    """Return the keys or inputs of a split, which is made for it."""
+    """Keys or inputs of a split, which is generated for this."""
     plan = whole.data.plan
     split = plan.split(whole.split)
     table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
@@ -380,17 +377,15 @@ def _items(whole: WholeSplit) -> list[str]:
 
 
 def scorer_name(data: Iterable[CellData]) -> str:
-    """Return the name of the scorer of the evaluated splits; where there are several, all of
-    them.
-    """
+    """Name of the scorer of the evaluated splits, or all names if there are several."""
     return "+".join(sorted({one.plan.scorer.name for one in data}))
 
 
 def suite_scores(
     data: CellData, examples: Sequence[Example], predictions: Sequence[str]
 ) -> dict[str, Any]:
-    """Compute what the suite itself says of a whole split, under the key `scores`; empty where it
-    says nothing.
+    """Scores that the suite computes for a whole split, under the key `scores`; empty if it
+    computes none.
     """
     score = data.recipe.suite.run_scores
     scores = dict(score(data.plan, examples, predictions)) if score is not None and examples else {}
@@ -416,7 +411,7 @@ def _log_probabilities(
 
 
 def summary(tasks: Sequence[str], scores: Sequence[float]) -> dict[str, Any]:
-    """Compute number and mean of scores, by task as well where there are several."""
+    """Number and mean of scores, also by task if there are several."""
     scored: dict[str, Any] = {"n": len(scores), "score": _mean(scores)}
     names = sorted(set(tasks))
     if len(names) > 1:

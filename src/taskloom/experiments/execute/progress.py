@@ -1,5 +1,5 @@
-"""The progress of an experiment: a live table on a terminal, one line in a notebook, a plain line
-now and then in a log.
+"""Progress of an experiment: a live table on a terminal, a line in a notebook, occasional plain
+lines in a log.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 DETAIL_EVERY = 30.0
-"""Seconds between two lines where only steps, losses and answers have changed: a log of a night
-stays short.
+"""Seconds between two lines if only steps, losses and answers have changed, so that the log of a
+long run stays short.
 """
 
 SHOWN_JOBS = 3
-"""Running jobs whose progress is shown."""
+"""Maximum running jobs whose progress is shown."""
 
 
 def given_progress(
     progress: Watch | bool | None, watch: Watch | bool | None
 ) -> Watch | bool | None:
-    """The value of `progress`, or of its old name `watch`, which warns."""
+    """The value of `progress`, or of its deprecated name `watch`, with a warning."""
     if watch is None:
         return progress
     # Level 3 is the line that called the public function.
@@ -44,7 +44,7 @@ def watching(progress: Watch | bool | None) -> Iterator[Watch | None]:
     """Yield the function that a driver calls with its state: the given one, the display, or None.
 
     Args:
-        progress: Whether to show the state; None: in notebooks only. Or a function of your own.
+        progress: True to show the state; None: in notebooks only. Or your own function.
     """
     if callable(progress):
         yield progress
@@ -61,7 +61,7 @@ def display(place: progress_display.Place | None = None) -> Iterator[Watch]:
     notebook's cell.
 
     Args:
-        place: Where; by default where this process writes.
+        place: Where to show it. Default: this process's output.
     """
     place = place or progress_display.place()
     if place == "log":
@@ -89,7 +89,7 @@ def _lines() -> Callable[[ExperimentState], None]:
         if passed < progress_display.LOG_EVERY:
             return
         counts, work = _counts(state), detail(state)
-        # The time left changes with the clock alone: only what was done is news.
+        # The remaining time changes all the time, so only finished work triggers a new line.
         if counts != counted or (work != shown and passed >= DETAIL_EVERY):
             last, shown, counted = time.monotonic(), work, counts
             print(line(state), file=sys.stderr, flush=True)
@@ -106,14 +106,14 @@ def line(state: ExperimentState) -> str:
 
 
 def _ended(state: ExperimentState) -> str:
-    """Return the last line of an experiment whose runs are all done; empty before that."""
+    """Last line of an experiment whose runs are all done; empty before that."""
     if state.before + state.done < state.total:
         return ""
     return f"{state.total:,} of {state.total:,} runs done in {duration(state.seconds)}"
 
 
 def detail(state: ExperimentState) -> str:
-    """Format how far the running jobs are: steps, losses, answered inputs."""
+    """Progress of the running jobs: steps, losses, answered inputs."""
     texts = [text for progress, _ in state.jobs if (text := str(progress))]
     more = f" and {len(texts) - SHOWN_JOBS} more" if len(texts) > SHOWN_JOBS else ""
     return "; ".join(texts[:SHOWN_JOBS]) + more
@@ -134,7 +134,7 @@ def _counts(state: ExperimentState) -> str:
 
 
 def rate(state: ExperimentState) -> str:
-    """Runs over time, in the unit that reads best."""
+    """Runs per time, in the most readable unit."""
     per_second = state.done / state.seconds if state.seconds else 0.0
     for unit, seconds in (("second", 1), ("minute", 60)):
         if per_second * seconds >= 1:
@@ -176,16 +176,14 @@ def table(state: ExperimentState, gpus: str = "") -> Table:
 
 
 class Gpus:
-    """The utilization of the GPUs as nvidia-smi reports it, read in the background because it takes
-    a second.
-    """
+    """Utilization of the GPUs from nvidia-smi, read in the background because it takes a second."""
 
     def __init__(self, every: float = 3.0) -> None:
         self.every, self.text, self._asked = every, "", -every
         self._there = True
 
     def use(self) -> str:
-        """Return the last answer; empty where there is no GPU."""
+        """The latest utilization; empty if there is no GPU."""
         if self._there and time.monotonic() - self._asked > self.every:
             self._asked = time.monotonic()
             threading.Thread(target=self._ask, daemon=True).start()

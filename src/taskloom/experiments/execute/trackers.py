@@ -1,12 +1,12 @@
-"""Trackers show finished runs in trackio, Weights & Biases or MLflow as well.
+"""Trackers log finished runs to trackio, Weights & Biases or MLflow.
 
-The run store is the record; a tracker is a window on it. So a tracker is given a run when the run
-is finished, from its files: the same for every engine, for seeds trained together, and after any
-number of kills. What a tracker cannot do never fails a run.
+The run store is the record, and a tracker only mirrors it. A tracker gets a run from its files once
+it is finished, so the result is the same for every engine, for seeds trained together, and after
+any number of kills. An error of a tracker never fails a run.
 
-Nothing leaves the machine unless the library's own settings ask for it: W&B writes offline unless
-WANDB_MODE says otherwise, trackio keeps to its folder unless TRACKIO_SPACE_ID is set, MLflow writes
-beside the runs unless MLFLOW_TRACKING_URI is set. Without other settings all of them write to
+Nothing leaves the machine unless the library's own settings request it: W&B is offline unless
+WANDB_MODE is set, trackio stays in its folder unless TRACKIO_SPACE_ID is set, and MLflow writes
+next to the runs unless MLFLOW_TRACKING_URI is set. Without such settings all of them write to
 `work/trackers` in the store.
 """
 
@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import yaml
+
 from taskloom.core.errors import MissingExtra, TaskloomError, nearest
 
 if TYPE_CHECKING:
@@ -27,14 +29,19 @@ if TYPE_CHECKING:
 
 PROJECT = "taskloom"
 
+LONGEST_VALUE = 500
+"""Maximum characters of a setting that is no number or word: MLflow refuses longer ones."""
+
 Scalar = str | int | float | bool | None
 
 
 class Tracker(Protocol):
-    """What a tracker is given of a run: its settings, its curve point by point, its scores."""
+    """What a tracker receives for a run: its settings, its learning curve point by point, its
+    scores.
+    """
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """Start a run; `config` has run, recipe, learner, seed and the fields of the grid."""
+        """Start a run. `config` has run, recipe, learner, seed and the fields of the grid."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point of the curve."""
@@ -44,7 +51,7 @@ class Tracker(Protocol):
 
 
 class Wandb:
-    """Weights & Biases, or trackio, whose API is a copy of it.
+    """Weights & Biases, or trackio, which has the same API.
 
     Args:
         library: The module.
@@ -73,8 +80,8 @@ class Wandb:
 
 
 def open_wandb(folder: Path) -> Wandb:
-    """Weights & Biases: offline, in the runs' folder, unless WANDB_MODE says otherwise (`wandb
-    sync` sends it later).
+    """Weights & Biases: offline, in the runs' folder, unless WANDB_MODE is set (`wandb sync`
+    uploads it later).
     """
     import wandb
 
@@ -90,8 +97,8 @@ def open_wandb(folder: Path) -> Wandb:
 
 def open_trackio(folder: Path) -> Wandb:
     """trackio: local first; its dashboard is `trackio show`."""
-    # If no folder is chosen, the runs' own is better than one in the home directory. Read at
-    # import.
+    # If no folder is chosen, the runs' own is better than one in the home directory. The variable
+    # is read on import.
     os.environ.setdefault("TRACKIO_DIR", str(folder.absolute() / "trackio"))
     import trackio
 
@@ -99,12 +106,12 @@ def open_trackio(folder: Path) -> Wandb:
 
 
 class Mlflow:
-    """MLflow: files beside the runs, unless MLFLOW_TRACKING_URI names a server or a database."""
+    """MLflow: files next to the runs, unless MLFLOW_TRACKING_URI names a server or a database."""
 
     def __init__(self, folder: Path) -> None:
         where = os.environ.get("MLFLOW_TRACKING_URI")
         if not where:
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 wants to be asked
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 requires this
             where = (folder.absolute() / "mlflow").as_uri()
         from mlflow import MlflowClient
 
@@ -136,12 +143,12 @@ TRACKERS: dict[str, tuple[Callable[[Path], Tracker], str]] = {
     "wandb": (open_wandb, "wandb"),
     "mlflow": (Mlflow, "mlflow"),
 }
-"""By name: how to open it, and the library that it needs."""
+"""Function that opens each tracker, and the library that it needs."""
 
 
 class SafeTracker:
-    """A tracker that never fails a run: its first error is reported once, and the tracker is not
-    used from then on.
+    """Wraps a tracker so that it never fails a run: its first error is reported once, and the
+    tracker is not used again.
 
     Args:
         name: The name of the tracker.
@@ -156,7 +163,7 @@ class SafeTracker:
 
     @property
     def failed(self) -> bool:
-        """True if the tracker is not used any more."""
+        """True if the tracker is no longer used."""
         return self._tracker is None
 
     def start(self, config: Mapping[str, Scalar]) -> None:
@@ -175,15 +182,16 @@ class SafeTracker:
         if self._tracker is None:
             return
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # standard output is for our own results
+            # standard output is reserved for our own results
+            with contextlib.redirect_stdout(sys.stderr):
                 call(self._tracker)
-        except Exception as error:  # whatever somebody else's library raises
+        except Exception as error:  # third-party libraries may raise anything
             self._tracker = None
             self._warn(_sentence(self.name, error))
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse trackers that do not exist, also where there is nothing to run."""
+    """Raise an error for unknown trackers, even if there is nothing to run."""
     for name in names:
         if name not in TRACKERS:
             raise TaskloomError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
@@ -192,16 +200,14 @@ def check_names(names: Iterable[str]) -> None:
 def open_tracker(
     name: str, folder: Path | str, warn: Callable[[str], None] | None = None
 ) -> SafeTracker:
-    """Open the tracker of that name, which will never fail a run.
+    """Open a tracker that never fails a run.
 
     Args:
         name: `trackio`, `wandb` or `mlflow`.
-        folder: Where libraries that write files put them.
-        warn: Called once when the tracker fails; by default prints a line on standard error.
-
-    Raises:
-        MissingExtra: Its library is not installed: better known before the first run than after the
-            last.
+        folder: Folder for libraries that write files.
+        warn: Called once if the tracker fails. Default: print a line on standard error. Raises:
+            MissingExtra: If its library is not installed, so that this is known before the first
+            run.
     """
     check_names([name])
     create, library = TRACKERS[name]
@@ -215,17 +221,32 @@ def open_tracker(
         return SafeTracker(name, None, say)
 
 
-def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, Any]]) -> None:
+def record(
+    tracker: Tracker,
+    scores: Mapping[str, Any],
+    curve: Iterable[Mapping[str, Any]],
+    environment: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> None:
     """Record one finished run in a tracker.
 
     Args:
         tracker: The tracker.
         scores: The run's `scores.json`.
         curve: Rows of its `curves.parquet`: step, split, score, loss.
+        environment: Its `environment.json`: versions, and the recipe with all its fields.
+        settings: All settings of its learner.
     """
+    told = environment or {}
     tracker.start(
         {
             **{k: scores[k] for k in ("run", "recipe", "learner", "seed")},
+            # The digest of the data, and the scorer: with the version they say what was measured.
+            **{k: scores[k] for k in ("data", "scorer") if k in scores},
+            **_flat(told.get("versions", {}), "version."),
+            **_flat(told.get("recipe", {}), "recipe."),
+            **_flat(settings or {}, "learner."),
+            **_flat({f"n.{k}": v["n"] for k, v in scores["splits"].items() if "n" in v}),
             **_flat(scores.get("fields", {})),
         }
     )
@@ -243,27 +264,32 @@ def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[
 
 
 def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
-    """Open the trackers of a store; call the returned function with each run that is finished."""
+    """Open the trackers of a store. The returned function is called with each finished run."""
     opened = [open_tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
 
     def finished(run: str) -> None:
+        spec = yaml.safe_load(store.config(run))
+        learners = spec.get("learners") or [{}]
+        about = (store.environment(run), learners[0])
         for one in opened:
-            record(one, store.scores(run), store.curves([run]).to_pylist())
+            record(one, store.scores(run), store.curves([run]).to_pylist(), *about)
 
     return finished
 
 
 def title(config: Mapping[str, Scalar]) -> str:
-    """Name a run for a tracker: readable, and different for different runs."""
+    """Readable and unique name of a run for a tracker."""
     return (
         f"{config.get('recipe')} {config.get('learner')} seed {config.get('seed')}"
         f" {str(config.get('run'))[:8]}"
     )
 
 
-def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
+def _flat(fields: Mapping[str, Any], before: str = "") -> dict[str, Scalar]:
     return {
-        k: v if isinstance(v, str | int | float | bool) or v is None else repr(v)
+        f"{before}{k}": v
+        if isinstance(v, str | int | float | bool) or v is None
+        else repr(v)[:LONGEST_VALUE]
         for k, v in fields.items()
     }
 

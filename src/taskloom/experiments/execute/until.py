@@ -1,9 +1,9 @@
-"""Asking until certain: items in batches, and no more of them than a decision needs.
+"""Asking until certain: items are asked in batches, and only as many as a decision needs.
 
 A learner that answers without training can be asked item by item. After each batch, a confidence
 sequence gives an interval for its accuracy that holds however often one looks at it, so asking may
-stop as soon as the interval is narrow enough, or a paired difference excludes zero. What is left of
-a shared budget goes to the most uncertain cell.
+stop as soon as the interval is narrow enough, or a paired difference excludes zero. The rest of a
+shared budget goes to the most uncertain cell.
 
 Items come in a keyed random order that depends on data and split alone: all learners are asked the
 same items, and the same seeds give the same ones. Answers are written to a journal. An interrupted
@@ -57,15 +57,15 @@ and an endpoint are busy.
 """
 
 FOLDER = "asking"
-"""Folder of the journals, in a store's `work`."""
+"""Folder of the journals in a store's `work`."""
 
 LEVEL = 0.95
-"""Level of all intervals. That of several differences is raised so that all hold together."""
+"""Level of all intervals. The level of several differences is raised so that all hold together."""
 
 
 @dataclass
 class AskedSplit:
-    """A split of a cell while it is asked.
+    """A split of a cell that is being asked.
 
     Attributes:
         cell: The cell.
@@ -93,7 +93,7 @@ class AskedSplit:
         for line in self.journal.read_text(encoding="utf-8").splitlines():
             try:
                 split, position, answer, reply = json.loads(line)
-            except ValueError:  # the line that a kill has cut
+            except ValueError:  # a line that was cut off by a kill
                 continue
             if split == self.test.name:
                 self.known[position] = (answer, reply)
@@ -106,7 +106,7 @@ class AskedSplit:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What has to be equal for two splits to have the same items in the same order."""
+        """Key that is equal for splits with the same items in the same order."""
         test = self.test
         return (test.data.key, test.split, str(test.limit), self.cell.task, str(self.cell.seed))
 
@@ -215,7 +215,7 @@ class Asking:
 
     @property
     def left(self) -> float:
-        """What is left of the budget, in its unit."""
+        """Remaining budget, in its unit."""
         return self.until.amount - sum(one.spent(self.until.unit) for one in self.splits)
 
     def next_splits(self) -> list[AskedSplit]:
@@ -266,7 +266,7 @@ class Asking:
         return one.sequence.excludes(chance(one))
 
     def record(self, one: AskedSplit) -> AskedRecord:
-        """What a run keeps of how a split was asked."""
+        """Record of how a split was asked, for the run."""
         low, high = one.sequence.interval if one.scores else (None, None)
         summary: dict[str, Any] = {
             "stopped": one.stopped,
@@ -287,7 +287,7 @@ class Asking:
 
 
 def chance(one: AskedSplit) -> float:
-    """Score of guessing evenly among all answers of a split."""
+    """Score of guessing uniformly among all answers of a split."""
     return chance_of([example.targets for example in one.examples])
 
 
@@ -333,7 +333,7 @@ def ask_until_certain(
             "until: these cells were asked together with others, which decided when to stop; run"
             " the experiment that has all of them"
         )
-    # Where to stop depends on the others: their answers come from the journal or the cache.
+    # Where to stop depends on the other cells, whose answers come from the journal or the cache.
     together = list(cells) if until.shared else missing
     claims = Claims(store.path / "work" / "claims")
     try:
@@ -409,7 +409,7 @@ class Questioner:
         return self.store.path / "work" / FOLDER / f"{cell.run}.jsonl"
 
     def _model(self, cell: Cell) -> Any:
-        """The fitted learner of a cell. It is opened when it is first needed."""
+        """The fitted learner of a cell, opened on first use."""
         if cell.run not in self.models:
             folder = self.store.path / "work" / FOLDER / cell.run
             self.models[cell.run] = fit_alone(self.store, cell, folder)

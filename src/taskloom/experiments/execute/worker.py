@@ -1,9 +1,9 @@
-"""The worker: runs jobs, in any process and on any machine.
+"""The worker runs jobs, in any process and on any machine.
 
-A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores
-one or several cells: one learner and seed; many seeds of one learner as one stacked program; or
-many tasks in one mixed batch. Each cell lands in a directory of its own. While a job runs, a small
-file in its folder says how far it is, which the driver reads on whatever machine it lives.
+A job consists of plain values, so that any engine can send it. It makes a dataset, or it trains and
+scores one or several cells: one learner and seed; many seeds of one learner as one stacked program;
+or many tasks in one mixed batch. Each cell is written to its own folder. While a job runs, a small
+file in its folder records its progress, which the driver can read from any machine.
 """
 
 from __future__ import annotations
@@ -58,20 +58,22 @@ from taskloom.learners.interface import Fitted, Learner, Progress, noted, watche
 FILE = "progress.json"
 
 EVERY = 1.0
-"""Seconds between two writes: short for a person who waits, nothing to a file system."""
+"""Seconds between two writes of the progress. Short for a waiting user, negligible for a file
+system.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a job is.
+    """Progress of a job.
 
     Attributes:
-        step: Training steps that are done, of `steps`; both 0 for what does not learn in steps.
+        step: Number of finished training steps, of `steps`; both are 0 for learners without steps.
         steps: Training steps in all.
         loss: The training loss.
-        answered: Inputs of the split in hand that are answered, of `inputs`.
-        inputs: Inputs of the split in hand; 0 while it trains.
-        note: What is going on, such as a wait that an endpoint asked for.
+        answered: Number of answered inputs of the current split, of `inputs`.
+        inputs: Number of inputs of the current split; 0 while training.
+        note: Current activity, such as a wait that an endpoint asked for.
     """
 
     step: int = 0
@@ -83,7 +85,7 @@ class JobProgress:
 
     @property
     def share(self) -> float:
-        """Estimate the share of the work that is done: training is taken for nine tenths of it."""
+        """Estimated share of the work that is done, with training taken as nine tenths of it."""
         if not self.steps:
             return 0.0
         return 0.9 * self.step / self.steps
@@ -100,7 +102,7 @@ class JobProgress:
 
 @contextlib.contextmanager
 def recorded(folder: Path) -> Iterator[None]:
-    """Keep the progress of what the block trains and answers in a file of the folder."""
+    """Write the progress of training and answering inside the block to a file in the folder."""
     last = time.monotonic()
     latest = JobProgress()
 
@@ -112,7 +114,7 @@ def recorded(folder: Path) -> Iterator[None]:
         last = time.monotonic()
         with contextlib.suppress(
             OSError, ValueError
-        ):  # a full disk stops the run elsewhere; progress is a courtesy
+        ):  # a full disk stops the run elsewhere, and progress is optional
             beside = folder / f".{FILE}"
             beside.write_text(json.dumps(asdict(progress), allow_nan=False), encoding="utf-8")
             os.replace(beside, folder / FILE)
@@ -131,7 +133,7 @@ def recorded(folder: Path) -> Iterator[None]:
 
 
 def read_progress(folder: Path) -> JobProgress | None:
-    """Read how far a job is; None where it has not said so."""
+    """Read the progress of a job; None if it has not reported any."""
     try:
         return JobProgress(**json.loads((folder / FILE).read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -139,40 +141,40 @@ def read_progress(folder: Path) -> JobProgress | None:
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""The system's errors for a store that cannot take more."""
+"""Errors of the operating system for a store that cannot grow."""
 
 SHARED = "shared"
-"""The kind of a job whose cells answer one task each by one model, since training has none of their
+"""Kind of a job whose cells answer one task each with one model, because training has none of their
 tasks.
 """
 
 ATTEMPTS = 5
-"""Times that a folder is made again which another driver removes: each takes microseconds, and a
-job ends once.
+"""Attempts to create a folder that another driver removes. Each takes microseconds, and a job ends
+only once.
 """
 
 ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
-"""In a store: answers of endpoints, by question, so that none is paid for twice."""
+"""Path in a store: answers of endpoints by question, so that none is paid for twice."""
 
 TOGETHER = "together.json"
-"""In the folder of an unfinished job: the runs that are trained as one program, so that the next
-driver resumes it as it was.
+"""File in the folder of an unfinished job: the runs that are trained as one program, so that the
+next driver resumes it unchanged.
 """
 
 
 @dataclass(frozen=True)
 class Job:
-    """Something for a worker to do.
+    """A unit of work for a worker.
 
     Attributes:
         name: Its name for engines; also that of its folder for checkpoints and its log.
         store: The folder of the store, as the worker sees it.
         kind: `data` makes a dataset; `alone`, `seeds`, `tasks` and `shared` run cells.
         configs: The cells, each as its config.
-        runs: The digests of the cells; only those that are missing from the store are published.
-        data: With kind `data`: which dataset, by its key.
-        cpus: Cores that it may use.
-        gpus: GPUs that it may use.
+        runs: Digests of the cells. Only those that are missing from the store are published.
+        data: For kind `data`: key of the dataset.
+        cpus: Number of cores.
+        gpus: Number of GPUs.
     """
 
     name: str
@@ -190,12 +192,12 @@ class JobResult:
     """Result of a job.
 
     Attributes:
-        name: Of the job.
-        failed: For each failed cell (or the dataset's key) the reason in one sentence.
-        seconds: Its duration.
-        fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be
+        name: Name of the job.
+        failed: Reason for each failed cell (or dataset key), in one sentence.
+        seconds: Duration.
+        fatal: Why the whole experiment must stop, such as a full disk or a folder that cannot be
             written.
-        published: The runs that this job, and no other, put in their place.
+        published: Runs that this job, and no other, moved into place.
     """
 
     name: str
@@ -206,7 +208,7 @@ class JobResult:
 
 
 def perform(job: Job) -> JobResult:
-    """Run a job; report whatever goes wrong as a reason in the result, never as an exception."""
+    """Run a job. Errors are returned as reasons in the result, never raised."""
     try:
         return _perform(job)
     except StoreError as error:
@@ -236,7 +238,7 @@ def _perform(job: Job) -> JobResult:
         except Exception as error:
             failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
     if failed:
-        # Its log stays. Only a kill leaves a job to be resumed as it was.
+        # Its log stays. Only a kill leaves a job to be resumed.
         (folder / TOGETHER).unlink(missing_ok=True)
     else:
         shutil.rmtree(folder, ignore_errors=True)
@@ -244,8 +246,8 @@ def _perform(job: Job) -> JobResult:
 
 
 def _check_versions(cells: Sequence[Cell], job: Job) -> None:
-    """Check that driver and worker agree on what a cell is; on a cluster they may have different
-    code.
+    """Check that driver and worker have the same digests of cells. On a cluster their code may
+    differ.
     """
     for cell, run in zip(cells, job.runs, strict=True):
         if cell.run != run:
@@ -257,14 +259,12 @@ def _check_versions(cells: Sequence[Cell], job: Job) -> None:
 
 
 def job_folder(store: Store, name: str) -> Path:
-    """Return the folder of an unfinished job: its checkpoints and its log."""
+    """Folder of an unfinished job, with its checkpoints and its log."""
     return store.path / "work" / "jobs" / name
 
 
 def _cell(config: Mapping[str, Any], zero_shot: bool) -> Cell:
-    """Return the cell of a config; runs that differ in seed or task alone share recipe, plan and
-    learner.
-    """
+    """Cell of a config. Runs that differ only in seed or task share recipe, plan and learner."""
     [seed] = config["seeds"]
     tasks = config.get("tasks")
     shared = {**config, "seeds": [0], **({"tasks": "mixed"} if tasks else {})}
@@ -280,7 +280,7 @@ def _template(config: str) -> Cell:
 
 
 def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
-    """Make one dataset of a cell, unless it is there."""
+    """Make one dataset of a cell, unless it exists."""
     data = {d.key: d for d in cell.datasets}[job.data]
     folder = data_folder(store, job.data)
     try:
@@ -295,8 +295,8 @@ def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
 def _run(
     store: Store, job: Job, cells: list[Cell], folder: Path, published: list[str]
 ) -> dict[str, str]:
-    """Train, answer, score, publish; note what was published. A stack that cannot be trained
-    together is tried one by one.
+    """Train, answer, score and publish, and record what was published. A stack that cannot be
+    trained together is trained one by one.
     """
     missing = [cell for cell in cells if cell.run not in store]
     if not missing:
@@ -349,13 +349,12 @@ def _one_by_one(
 
 
 def _raise_if_full(store: Store, error: BaseException) -> None:
-    """Raise a `StoreError` where the disk is full or read-only: that is not the cell's fault, and
-    it ends the experiment.
+    """Raise a `StoreError` if the disk is full or read-only, which is not the cell's fault and ends
+    the experiment.
     """
     cause: BaseException | None = error
     while cause is not None:
-        # safetensors wraps the system's error in one of its own, and keeps the number only in the
-        # text
+        # safetensors wraps the system's error in its own, with the number only in the message
         number = getattr(cause, "errno", None) or next(
             (n for n in NO_ROOM if f"os error {n})" in str(cause)), None
         )
@@ -366,7 +365,7 @@ def _raise_if_full(store: Store, error: BaseException) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """Explain an error in one sentence; print the traceback of a bug to the log."""
+    """Explain an error in one sentence. For a bug, print the traceback to the log."""
     if isinstance(error, TaskloomError):
         return str(error)
     traceback.print_exception(error)
@@ -377,15 +376,15 @@ def reason(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A model of a run, and how it was chosen among tries; without a choice, nothing."""
+    """A model of a run and, if it was chosen among tries, how."""
 
     model: Fitted
     choice: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
-    """Train one cell; where it is the best of several tries, the one with the highest mean score on
-    the split that chooses.
+    """Train one cell. With several tries, keep the one with the highest mean score on the split
+    that chooses.
     """
     train, tests = _splits(store, cell)
     learner: Any = _to_the_end(_with_cache(store, cell), cell, tests)
@@ -397,7 +396,7 @@ def fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
     best: Fitted | None = None
     for model in _tries(learner, train, tests, cell.tries, folder):
         score = mean_score(store, cell, model, cell.best_of.split)
-        if best is None or score > max(scores):  # of equal scores the first
+        if best is None or score > max(scores):  # the first of equal scores
             best = model
         scores.append(score)
     assert best is not None
@@ -410,7 +409,7 @@ def fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
 def _tries(
     learner: Any, train: Any, tests: Any, seeds: Sequence[int], folder: Path
 ) -> Iterator[Fitted]:
-    """Yield a model for each seed, trained as one program where the learner can."""
+    """Yield a model for each seed, trained as one program if the learner supports it."""
     if hasattr(learner, "fit_many"):
         yield from learner.fit_many(train, tests, list(seeds), folder=folder)
         return
@@ -419,16 +418,16 @@ def _tries(
 
 
 def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
-    """Train one model for all cells: training has none of their tasks, so all of them learn from
-    all of it.
+    """Train one model for all cells. Training has none of their tasks, so all of them learn from
+    the whole split.
     """
     return [fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
-    """Return the learner; one that keeps replies and names no cache keeps them in the store.
+    """Return the learner with a cache in the store, if it keeps replies and names no cache.
 
-    Not where the model is kept: its card would name a file of this machine.
+    Not if the model is kept: its card would name a file of this machine.
     """
     learner: Any = cell.learner
     keeps_replies = getattr(learner, "keeps_replies", False)
@@ -464,11 +463,11 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen
 def _answer_tasks(
     store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen]
 ) -> dict[str, dict[str, list[str]]]:
-    """Return the answers by run and split of models that answer in one batch; none where they
-    answer one by one.
+    """Answers by run and split, for models that answer in one batch; empty if they answer one by
+    one.
 
-    Always those of the whole stack, also where some of its runs are there already: what a batch is
-    made of must not depend on when a run was interrupted.
+    The batch always has all runs of the stack, even if some are finished: its composition must not
+    depend on when a run was interrupted.
     """
     learner: Any = cells[0].learner
     if not hasattr(learner, "answer_tasks"):
@@ -487,9 +486,7 @@ def _answer_tasks(
                 answers[run][test.name] = some
     except StoreError:
         raise
-    except (
-        Exception
-    ) as error:  # one task whose inputs are too long must not cost the others their answers
+    except Exception as error:  # one task with inputs that are too long must not fail the others
         _raise_if_full(store, error)
         print(f"together: {reason(error)}; each answers alone now")
         return {}
@@ -497,14 +494,14 @@ def _answer_tasks(
 
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
-    """Return the training rows and the evaluated splits that have rows."""
+    """Training rows, and the evaluated splits that have rows."""
     tests = {
         test.name: read_part(part_of(store, cell, test.data, test.split, test.limit))
         for test in cell.tests
     }
     evaluated: dict[str, Any] = {name: rows for name, rows in tests.items() if len(rows)}
     split = cell.best_of.split
-    # The splits of a mix are called RECIPE:dev, so patience would not find its `dev` among them.
+    # The splits of a mix are called RECIPE:dev, so patience would not find `dev` among them.
     stops_early = bool(_patience(cell)) and split not in evaluated
     if cell.best_of.seeds > 1 or stops_early:
         choosing = choosing_rows(store, cell)
@@ -518,8 +515,8 @@ def _patience(cell: Cell) -> int:
 
 
 def _to_the_end(learner: Any, cell: Cell, tests: Mapping[str, Any]) -> Any:
-    """The learner without early stopping if its task has no row in the split to stop by, though the
-    recipe has that split: one small task must not cost the others their study.
+    """The learner without early stopping, if its task has no row in the split to stop by although
+    the recipe has that split. One small task must not fail the others.
     """
     split = cell.best_of.split
     named = {one.name for part in cell.data.parts for one in part.plan.splits}
@@ -535,9 +532,9 @@ class TrainedHow:
 
     Attributes:
         seconds: Its share of the seconds.
-        kind: The kind of the job.
-        together: How many cells were trained together.
-        own_log: Whether all that the job prints is of this cell.
+        kind: Kind of the job.
+        together: Number of cells trained together.
+        own_log: True if the whole output of the job belongs to this cell.
     """
 
     seconds: float
@@ -569,7 +566,7 @@ def finish_run(
     answers: Mapping[str, Sequence[str]] | None = None,
     asked: Mapping[str, AskedRecord] | None = None,
 ) -> dict[str, str]:
-    """Answer and score the test splits and put the run in its place; note it, unless somebody else
+    """Answer and score the test splits, move the run into place, and record it unless another job
     was first.
     """
     began, model = time.monotonic(), chosen.model
@@ -626,9 +623,7 @@ def finish_run(
 
 
 def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
-    """Return the step whose weights a model has, where they were chosen among several points of its
-    training by `dev`.
-    """
+    """Step of a model's weights, if they were chosen by `dev` among several points of the training."""
     step = getattr(model, "step", None)
     if not _patience(cell) or step is None:
         return {}
@@ -644,7 +639,7 @@ def _curves(model: Fitted) -> pa.Table:
 
 
 def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the contents of scores.json."""
+    """Contents of scores.json."""
     digests = [dataset_in(data_folder(store, part.key)).digest for part in cell.data.parts]
     return {
         "schema": run_files.SCHEMA,
@@ -662,8 +657,8 @@ def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str
 
 @contextlib.contextmanager
 def capture_output(path: Path) -> Iterator[None]:
-    """Send everything that is printed in the block, by Python or by libraries, to a file, which
-    survives a crash.
+    """Redirect everything that Python or libraries print inside the block to a file, which survives
+    a crash.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -676,7 +671,7 @@ def capture_output(path: Path) -> Iterator[None]:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError):  # a full disk cuts the log, not the run
+            with contextlib.suppress(OSError):  # a full disk truncates the log, not the run
                 stream.flush()
         for number, old in zip((1, 2), saved, strict=True):
             os.dup2(old, number)
@@ -685,7 +680,7 @@ def capture_output(path: Path) -> Iterator[None]:
 
 
 def _open_log(path: Path) -> int:
-    """Open a log for appending; another driver that ran the same job may remove its folder
+    """Open a log for appending, even if another driver that ran the same job removes its folder
     meanwhile.
     """
     for _ in range(ATTEMPTS):
@@ -697,7 +692,7 @@ def _open_log(path: Path) -> int:
 
 
 def _log(folder: Path, own: bool) -> bytes | Path:
-    """The output of a job; the file itself if all of it is from one run, which may then keep it."""
+    """Output of a job. The file itself if all of it belongs to one run, which may then keep it."""
     path = folder / run_files.LOG
     try:
         sys.stdout.flush()

@@ -28,8 +28,8 @@ import yaml
 from taskloom.core.arrow import column
 from taskloom.core.errors import DataError
 from taskloom.core.files import json_digest
-from taskloom.core.predictions import LOG, EvalArchive
-from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
+from taskloom.core.predictions import LOG, EvalArchive, log_json
+from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, REPLY_COLUMNS, SCHEMA
 from taskloom.experiments.store import LoadedRuns
 
 SPLIT = "test"
@@ -40,6 +40,15 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 LONGEST_TRAIT = 100
 """Maximum length of a piece of metadata that is taken for a trait; longer ones are texts."""
+
+REPLY_KINDS = tuple((field.name, field.type) for field in REPLY_COLUMNS)
+"""Names and types of the columns of whole replies."""
+
+LARGEST_EXACT = 2**53
+"""Largest whole number that a column of floating-point numbers holds exactly."""
+
+MISSHAPEN = (AttributeError, TypeError, ValueError, KeyError, IndexError, RecursionError)
+"""What reading JSON of another shape raises."""
 
 TARGET_KEYS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter")
 """Keys of a row of lm-evaluation-harness that hold no metric."""
@@ -78,6 +87,7 @@ class LoggedRun:
         scorer: Which of the log's scores was taken.
         fields: Settings of the task and of the model, by name.
         items: The items that have a score.
+        epoch: Which pass it is in an Inspect log, from 1.
     """
 
     task: str
@@ -85,6 +95,7 @@ class LoggedRun:
     scorer: str
     fields: Mapping[str, Any]
     items: Sequence[LoggedItem] = field(default_factory=list)
+    epoch: int = 1
 
 
 def find_logs(folder: Path) -> list[Path]:
@@ -103,20 +114,32 @@ class LoggedRuns(LoadedRuns):
     Args:
         path: The log, or the folder that holds them.
         files: The logs.
+        skip_bad: True to leave out logs that cannot be read, unless none can; `readable` names
+            them.
     """
 
-    def __init__(self, path: str | Path, files: Sequence[Path]) -> None:
+    def __init__(self, path: str | Path, files: Sequence[Path], skip_bad: bool = False) -> None:
         super().__init__(path)
         self._tables: dict[str, pa.Table] = {}
         self._places: dict[str, dict[str, int]] = {}
         self._seeds: dict[str, int] = {}
+        self._logged: dict[str, LoggedRun] = {}
+        self._files: dict[str, Path] = {}
+        self._bad: dict[str, str] = {}
         for file in files:
-            for run in read_log(file):
-                self._add(run)
+            try:
+                # The whole file before any of it: half of a log is not a run.
+                for run in list(read_log(file)):
+                    self._add(run, file)
+            except DataError as error:
+                if not skip_bad:
+                    raise
+                self._bad[str(file)] = str(error)
         if not self._scores:
-            raise DataError(f"{path} has no sample with a score; choose a log of a finished run")
+            reason = f"{path} has no sample with a score; choose a log of a finished run"
+            raise DataError(next(iter(self._bad.values()), reason))
 
-    def _add(self, logged: LoggedRun) -> None:
+    def _add(self, logged: LoggedRun, file: Path) -> None:
         if not logged.items:
             return
         kind = json_digest(["logged", logged.task, logged.model, dict(logged.fields)])
@@ -144,6 +167,8 @@ class LoggedRuns(LoadedRuns):
         places = self._places.setdefault(logged.task, {})
         indices = [places.setdefault(item.id, len(places)) for item in logged.items]
         self._tables[run] = _table(logged, indices)
+        self._logged[run] = logged
+        self._files[run] = file
 
     def config(self, run: str) -> str:
         """What is known of a run, as the recipe and learner of an experiment would be written."""
@@ -158,6 +183,40 @@ class LoggedRuns(LoadedRuns):
     def keeps_predictions(self, run: str) -> bool:
         """True: a log has every answer."""
         return True
+
+    def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
+        """Whole replies to some items, with the messages. Of an Inspect log, only the files of these
+        samples are read.
+        """
+        logged, file = self._logged[run], self._files[run]
+        wanted = set(indices)
+        places = self._places[logged.task]
+        archive = EvalArchive(file) if file.suffix == LOG else None
+        rows = []
+        for item in logged.items:
+            if places[item.id] not in wanted:
+                continue
+            if archive is None:
+                asked = [{"role": "user", "content": item.input}]
+                reply = {"messages": json.dumps(asked), "reply": item.reply}
+            elif sample := archive.sample(item.id, logged.epoch):
+                reply = _inspect_reply(sample)
+            else:
+                continue  # the log was cut down to its summaries
+            rows.append({"split": split, "index": places[item.id], **reply})
+        columns = [column([row.get(name) for row in rows], kind) for name, kind in REPLY_KINDS]
+        return pa.table(columns, schema=REPLY_COLUMNS)
+
+    def readable(self) -> tuple[list[str], dict[str, str]]:
+        """Digests of the runs, and what is wrong with the logs that cannot be read."""
+        return self.names(), self._bad
+
+    def finished_at(self, run: str) -> float:
+        """When the log of a run was written, in seconds of the system's clock."""
+        try:
+            return self._files[run].stat().st_mtime
+        except OSError:
+            return 0.0
 
     def environment(self, run: str) -> dict[str, Any]:
         """Nothing: where the log was made is not known."""
@@ -193,7 +252,15 @@ def read_log(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
         path: The file.
         replies: Read whole replies as well, which takes much longer for Inspect's logs.
     """
-    return read_inspect(path, replies) if path.suffix == LOG else read_harness(path)
+    try:
+        yield from read_inspect(path, replies) if path.suffix == LOG else read_harness(path)
+    except MISSHAPEN as error:
+        tool = "Inspect" if path.suffix == LOG else "lm-evaluation-harness"
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"{path} has a record that {tool} does not write ({reason[:100]}); choose another log,"
+            " or run the evaluation again"
+        ) from error
 
 
 def read_inspect(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
@@ -290,13 +357,65 @@ def _inspect_item(
     )
 
 
+def _inspect_reply(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model was sent for a sample and what it wrote, as columns of whole replies."""
+    output = _mapping(sample.get("output"))
+    choices = output.get("choices")
+    choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+    usage = _mapping(output.get("usage"))
+    seconds = output.get("time")
+    sent = sample.get("messages")
+    messages = [_mapping(one) for one in sent] if isinstance(sent, list) else []
+    if messages and messages[-1].get("role") == "assistant":
+        messages.pop()  # the reply itself
+    return {
+        "messages": json.dumps(
+            [
+                {"role": str(one.get("role")), "content": _said(one.get("content"))}
+                for one in messages
+            ]
+        ),
+        "reply": _text(output.get("completion") or ""),
+        "thinking": _thought(_mapping(choice.get("message")).get("content")),
+        "finish": str(choice.get("stop_reason") or ""),
+        "tokens_in": _count(usage.get("input_tokens")),
+        "tokens_out": _count(usage.get("output_tokens")),
+        "tokens_thinking": _count(usage.get("reasoning_tokens")),
+        "seconds": float(seconds) if isinstance(seconds, int | float) else None,
+    }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _said(content: object) -> str:
+    """Text of a message, which may be in parts; parts that are no text by their kind."""
+    if not isinstance(content, list):
+        return _text(content or "")
+    parts = [_mapping(part) for part in content]
+    texts = [str(part.get("text", f"({part.get('type', 'part')})")) for part in parts]
+    return "\n".join(texts)
+
+
+def _thought(content: object) -> str:
+    """Thinking in the parts of a message."""
+    parts = [_mapping(part) for part in content] if isinstance(content, list) else []
+    return "\n".join(str(part["reasoning"]) for part in parts if part.get("reasoning"))
+
+
+def _count(value: object) -> int | None:
+    """A number of tokens; None if it cannot be one."""
+    return value if type(value) is int and 0 <= value < 2**63 else None
+
+
 def read_harness(path: Path) -> Iterator[LoggedRun]:
     """Read a `samples_TASK_DATE.jsonl` of lm-evaluation-harness: a run for each filter.
 
     The model is what the results file next to it names, or else the name of the folder.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             row = _row(line, path, number)
             rows.setdefault(str(row.get("filter", "none")), []).append(row)
@@ -308,9 +427,9 @@ def read_harness(path: Path) -> Iterator[LoggedRun]:
         yield LoggedRun(task or path.stem, _harness_model(path, date), metric, fields, items)
 
 
-def _row(line: str, path: Path, number: int) -> dict[str, Any]:
+def _row(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = log_json(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON") from error
     if not isinstance(row, dict) or "doc_id" not in row:
@@ -443,9 +562,17 @@ def _traits(metadata: object) -> dict[str, str]:
 
 
 def _plain(settings: object) -> dict[str, Any]:
-    """Return the settings that are single values."""
+    """Return the settings that are single values. Whole numbers that no column holds, such as long
+    seeds, become texts.
+    """
     found = settings.items() if isinstance(settings, dict) else ()
-    return {str(k): v for k, v in found if isinstance(v, str | int | float | bool)}
+    plain: dict[str, Any] = {}
+    for name, value in found:
+        if isinstance(value, int) and abs(value) > LARGEST_EXACT:
+            plain[str(name)] = str(value)
+        elif isinstance(value, str | int | float | bool):
+            plain[str(name)] = value
+    return plain
 
 
 def _text(value: object) -> str:

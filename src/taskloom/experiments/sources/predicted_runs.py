@@ -2,17 +2,20 @@
 
     recipe: zest/real
     set: {files: {dev: zest/dev.jsonl}}
+    extract: final
     predictions:
       - {model: t5-11b, split: dev, file: t5-dev.txt}
       - {model: t5-11b, split: dev, seed: 1, file: t5-dev-1.txt}
 
 A file has one prediction a line in the order of the examples, or records with ids, as `taskloom
-score` takes them. Its path is relative to this file; paths in `set` are what they would be on the
-command line. Predictions are scored by the recipe's scorer.
+score` takes them; with ids, some of the examples are enough. Its path is relative to this file;
+paths in `set` are what they would be on the command line. Predictions are scored by the recipe's
+scorer. With `extract`, the answer is first cut out of them, and they are kept as whole replies.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -25,13 +28,15 @@ from pydantic import Field
 from taskloom.core.arrow import column
 from taskloom.core.errors import DataError, nearest
 from taskloom.core.example import Example
+from taskloom.core.extraction import Extraction
 from taskloom.core.files import json_digest
-from taskloom.core.predictions import predictions_for
+from taskloom.core.predictions import some_predictions_for
+from taskloom.core.scoring import answer_or_none
 from taskloom.core.shards import to_examples, to_table
-from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
+from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, REPLY_COLUMNS, SCHEMA
 from taskloom.experiments.record import LAST_SEED
 from taskloom.experiments.spec.cell_data import CellData, read_data
-from taskloom.experiments.store import LoadedRuns
+from taskloom.experiments.store import LoadedRuns, replies_among
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
 
@@ -51,6 +56,7 @@ class PredictedFields(Fields):
     recipe: str
     set: dict[str, Any] = Field(default_factory=dict)
     seed: int = Field(0, ge=0)
+    extract: str = ""
     predictions: list[PredictionFields] = Field(min_length=1)
 
 
@@ -71,11 +77,15 @@ class PredictedRuns(LoadedRuns):
         self._data: CellData = next(iter(read_data(self._block, {}))).parts[0]
         self._examples: dict[str, list[Example]] = {}
         self._tables: dict[str, list[pa.Table]] = {}
+        self._replies: dict[str, list[pa.Table]] = {}
+        how = self._fields.extract
+        self._extraction = Extraction.read(how) if how else None
         for one in self._fields.predictions:
             self._add(one)
 
     def _add(self, one: PredictionFields) -> None:
-        kind = json_digest(["predicted", self._data.recipe.digest, one.model])
+        extract = [self._fields.extract] if self._fields.extract else []
+        kind = json_digest(["predicted", self._data.recipe.digest, one.model, *extract])
         run = json_digest([kind, one.seed])
         entry = self._scores.setdefault(run, self._empty(run, kind, one))
         if one.split in entry["splits"]:
@@ -83,14 +93,20 @@ class PredictedRuns(LoadedRuns):
                 f"{self.path} has predictions of {one.model}, seed {one.seed}, for '{one.split}'"
                 " twice; give each its own seed"
             )
-        examples = self._split(one.split)
-        texts = self._read(self.path.parent / one.file, examples)
+        numbers, replies = self._read(self.path.parent / one.file, one.split)
+        whole = self._split(one.split)
+        examples = [whole[number] for number in numbers]
+        texts = replies
+        if self._extraction is not None:
+            texts = [answer_or_none(self._extraction(reply)) for reply in replies]
+            kept = _reply_table(one.split, numbers, examples, replies)
+            self._replies.setdefault(run, []).append(kept)
         scorer = self._data.plan.scorer
         scores = [
             scorer.score(text, example) for text, example in zip(texts, examples, strict=True)
         ]
         entry["splits"][one.split] = {"n": len(examples), "score": fmean(scores)}
-        self._tables.setdefault(run, []).append(_table(one.split, examples, texts, scores))
+        self._tables.setdefault(run, []).append(_table(one.split, numbers, examples, texts, scores))
 
     def _empty(self, run: str, kind: str, one: PredictionFields) -> dict[str, Any]:
         return {
@@ -117,14 +133,23 @@ class PredictedRuns(LoadedRuns):
             self._examples[name] = list(to_examples(rows))
         return self._examples[name]
 
-    def _read(self, file: Path, examples: Sequence[Example]) -> list[str]:
-        texts = (self._data.recipe.suite.predictions or _read_file)(file, len(examples))
-        if len(texts) != len(examples):
+    def _read(self, file: Path, split: str) -> tuple[Sequence[int], list[str]]:
+        """The numbers of the examples that a file has predictions for, and these."""
+        n = len(self._split(split))
+        numbers: Sequence[int] = range(n)
+        if self._data.recipe.suite.predictions is not None:
+            texts = self._data.recipe.suite.predictions(file, n)
+        else:
+            numbers, rows = some_predictions_for(file, n, split=split)
+            texts = [row.text for row in rows]
+        if len(texts) != len(numbers):
             raise DataError(
-                f"{file} has {len(texts):,} predictions and the split has {len(examples):,}"
-                " examples; give one for each"
+                f"{file} has {len(texts):,} predictions and the split has {n:,} examples; give one"
+                " for each, or ids"
             )
-        return texts
+        if not texts:
+            raise DataError(f"{file} has no prediction")
+        return numbers, texts
 
     def config(self, run: str) -> str:
         """Return the recipe of a run; how its model was trained is not known."""
@@ -143,6 +168,12 @@ class PredictedRuns(LoadedRuns):
             else None
         )
 
+    def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
+        """The texts that answers were cut out of; None if they are the answers."""
+        if run not in self._replies:
+            return None
+        return replies_among(pa.concat_tables(self._replies[run]), split, indices)
+
     def keeps_predictions(self, run: str) -> bool:
         """Return that answers to all inputs are there."""
         return True
@@ -152,16 +183,26 @@ class PredictedRuns(LoadedRuns):
         return {}
 
 
-def _read_file(file: Path, examples: int) -> list[str]:
-    return [row.text for row in predictions_for(file, examples)]
+def _reply_table(
+    split: str, numbers: Sequence[int], examples: Sequence[Example], replies: Sequence[str]
+) -> pa.Table:
+    rows = []
+    for number, example, reply in zip(numbers, examples, replies, strict=True):
+        asked = json.dumps([{"role": "user", "content": example.input}])
+        rows.append({"split": split, "index": number, "messages": asked, "reply": reply})
+    return pa.Table.from_pylist(rows, REPLY_COLUMNS)
 
 
 def _table(
-    split: str, examples: Sequence[Example], texts: Sequence[str], scores: Sequence[float]
+    split: str,
+    numbers: Sequence[int],
+    examples: Sequence[Example],
+    texts: Sequence[str],
+    scores: Sequence[float],
 ) -> pa.Table:
     columns: dict[str, list[Any]] = {
         "split": [split] * len(examples),
-        "index": list(range(len(examples))),
+        "index": list(numbers),
         "task": [e.task for e in examples],
         "input": [e.input for e in examples],
         "targets": [list(e.targets) for e in examples],

@@ -1,14 +1,67 @@
-"""Texts of the files that exports write, one folder per tool, with `$name` for values."""
+"""Exports: the texts of their files, one folder per tool, with `$name` for values, and what the
+exports of all tools share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
+from os import PathLike
+from pathlib import Path
 from string import Template
 from typing import Any
+
+from taskloom.core.errors import DataError
+from taskloom.core.extraction import Extraction
+from taskloom.core.files import atomic_folder, path_of
+from taskloom.data.dataset import MANIFEST, Dataset, load
 
 
 def fill(template: str, values: Mapping[str, Any]) -> str:
     """A template with its values filled in; a name without a value raises a `KeyError`."""
     text = files(__name__).joinpath(template).read_text(encoding="utf-8")
     return Template(text).substitute(values)
+
+
+def made_dataset(folder: str | PathLike[str]) -> Dataset:
+    """A dataset that Taskloom made; only such a one has a scorer."""
+    if not (path_of(folder) / MANIFEST).is_file():
+        raise DataError(
+            f"{folder} is not a Taskloom dataset; make one with 'taskloom make RECIPE -o {folder}'"
+        )
+    data = load(path_of(folder))
+    _ = data.recipe  # the scorer is the recipe's, so its code must be known
+    return data
+
+
+def dataset_values(data: Dataset, extract: str) -> dict[str, str]:
+    """The values that templates share; a wrong `extract` is refused."""
+    Extraction.read(extract)
+    manifest = data.manifest
+    return {
+        "recipe": str(manifest["recipe"]["name"]),
+        "describe": str(manifest["recipe"].get("describe", "")),
+        "digest": data.digest,
+        "seed": str(manifest["seed"]),
+        "scorer": str(manifest.get("scorer", "")),
+        "extract": json.dumps(extract),
+    }
+
+
+@contextmanager
+def export_folder(place: Path) -> Iterator[Path]:
+    """A folder that is written whole or not at all, and must not exist."""
+    if place.exists():
+        raise DataError(f"{place} exists already; remove it, or name another folder")
+    with atomic_folder(place) as beside:
+        beside.mkdir(parents=True, exist_ok=True)
+        yield beside
+
+
+def copy_dataset(folder: str | PathLike[str], place: Path) -> None:
+    """Copy a dataset without what tools do not read."""
+    ignored = shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp")
+    shutil.copytree(path_of(folder), place, ignore=ignored)

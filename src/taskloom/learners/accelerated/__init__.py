@@ -1,8 +1,9 @@
-"""Faster ways to compute what the plain learners compute: Triton kernels, Llama's pass, CUDA
-graphs, shared prefixes.
+"""Faster implementations of what the plain learners compute: Triton kernels, Llama's forward pass,
+CUDA graphs, shared prefixes.
 
-Each module's head states what it buys and how to do without. Times are of one H200 unless a row
-states otherwise; docs/reference/learners-gpu.md has them with their commands and commits.
+Each module's head states what it gains and how to switch it off. Times were measured on one H200
+unless a row states otherwise; docs/reference/learners-gpu.md lists them with their commands and
+commits.
 
 Tests in tests/learners compare every part with the plain path on a CPU: `test_fused_layers.py`
 (kernels, in Triton's interpreter: `pip install triton`), `test_captured_steps.py`, `test_llama.py`,

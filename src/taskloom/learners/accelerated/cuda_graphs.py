@@ -1,12 +1,12 @@
-"""Steps of a language model as CUDA graphs, one per shape of batch.
+"""Training steps of a language model as CUDA graphs, one per batch shape.
 
-A model of 135 million weights on short inputs is bound by the starting of kernels (over a thousand
-a step), not by arithmetic; a captured step starts them all at once. Layers are compiled as well,
-and the first batch of each shape is computed both ways.
+On short inputs, a model of 135 million weights is limited by kernel launches (over a thousand per
+step), not by arithmetic. A captured step launches them all at once. Layers are also compiled, and
+the first batch of each shape is computed both ways.
 
-Buys fine-tuning SmolLM2-135M's size on 512 x 16 tokens in 27.4 ms a step, with graphs alone 52.2,
-where plain `transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4 against 253.5 (one H200).
-To do without set `graphs: false`.
+Gain: fine-tuning a model of SmolLM2-135M's size on 512 x 16 tokens takes 27.4 ms per step, 52.2
+    with graphs alone, and 132.1 with plain `transformers`; on 256 x 160 tokens 82.8, 189.4 and
+    253.5 (one H200). Switch it off with `graphs: false`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
-    """True if a step may be captured: a causal model on a GPU without dropout, whose masks must
-    change with the step.
+    """True if a step can be captured: a causal model on a GPU without dropout, whose masks must
+    change with each step.
 
-    fp16 is excluded because a step whose gradients overflow has to be skipped, Adafactor because it
-    counts steps in Python.
+    fp16 is excluded because steps whose gradients overflow must be skipped, and Adafactor because
+    it counts steps in Python.
     """
     if (
         device.type != "cuda"
@@ -88,7 +88,7 @@ class Captured:
                 self.start[name] = tensor.detach().to("cpu", copy=True)
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-        """Run one step on a batch, by the graph of its shape."""
+        """Run one step on a batch, with the graph of its shape."""
         given = [t for t in batch.tensors() if t is not None] + [which]
         shape = tuple(n for t in given for n in t.shape)
         if shape not in self.graphs:
@@ -120,8 +120,8 @@ class Captured:
         places = [t.clone() for t in given]
         self._check_compiler(places)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        # After the first shape the libraries are ready, and one run is enough for them to choose
-        # their algorithms.
+        # After the first shape the libraries are initialised, and one run is enough for them to
+        # choose their algorithms.
         with put_back(self.adapter), self._compiled_layers():
             graph, out = record(
                 lambda: self._one(places), self.pool, 1 if self.graphs else WARM_UPS
@@ -136,11 +136,13 @@ class Captured:
         """Compare the compiled gradient of a batch with the plain one, and stop compiling if they
         differ.
 
-        Both are computed with the weights that the run began with, whenever a shape first comes, so
-        that a resumed run decides as an uninterrupted one does: what is learned leaves small
-        gradients, sums that nearly cancel. Measured on a CPU with a small Llama fine-tuned in bf16:
-        layers that round less than plain ones are 0.6 % from them at the start and 4 to 5 % after
-        400 steps. Where the two differ by more than rounding mostly explains, fp32 decides.
+        Both are computed with the initial weights of the run, whenever a shape first occurs, so
+        that a resumed run decides like an uninterrupted one. Later in training gradients are small,
+        because they are sums that nearly cancel. Measured on a CPU with a small Llama fine-tuned in
+        bf16:
+        layers that round less than plain ones differ from them by 0.6 % at the start and by 4 to 5
+        % after 400 steps. If the two differ by more than rounding usually explains, they are
+        compared with fp32.
         """
         if not self._compiles():
             return
@@ -150,14 +152,14 @@ class Captured:
                 gradients = self._gradients(places, self.fast, len(places[-1]))
             plain, exact = self._gradients(places, uncompiled, PLAIN_ROWS), None
             if largest_difference(gradients, plain)[0] > ROUNDING[adapter.precision]:
-                # Wider numbers, so fewer rows at a time.
+                # Wider numbers need more memory, so fewer rows at a time.
                 exact = self._gradients(places, Shortcuts(), PLAIN_ROWS // 2, "fp32")
         if not compiled_right(gradients, plain, adapter.precision, adapter.device, exact):
             self.fast, self.layers = uncompiled, {}
 
     @contextlib.contextmanager
     def _at_start(self) -> Iterator[None]:
-        """Compute with the weights that the run began with, inside the block."""
+        """Use the initial weights of the run inside the block."""
         trained = self.adapter.trained
         now = {name: tensor.detach().clone() for name, tensor in trained.items()}
         try:
@@ -193,7 +195,7 @@ class Captured:
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
-        """Compile the layers while a step is recorded, not for answering: each new shape there
+        """Compile the layers while a step is recorded. Not while answering: there each new shape
         would compile again.
         """
         for layer, quick in self.layers.items():

@@ -1,18 +1,17 @@
-"""Greedy answers after a prefix that all rows share, and losses of given ones, by Llama's pass as a
-plain function of its weights.
+"""Greedy decoding after a prefix that all rows share, and losses of given targets, with Llama's
+forward pass as a plain function of its weights.
 
 The library's `generate` copies the prefix's keys and values for every row, and again at every
-token. Here all rows look at the one copy in one product per head; each row's own keys and values
-are few. A row that is done is left out of the following steps.
+token. Here all rows attend to a single copy with one product per head; each row's own keys and
+values are few. Finished rows are dropped from the following steps.
 
-On a GPU a step of a small model is bound by the starting of its kernels (over a thousand), so there
-a step is recorded as a CUDA graph. A graph knows its memory and its shapes: rows are then a power
-of two, those that are done stay, and every step looks at the whole room for tokens, of which those
-to come are hidden.
+On a GPU a step of a small model is limited by kernel launches (over a thousand), so steps are
+recorded as CUDA graphs. A graph has fixed memory and shapes: the number of rows is a power of two,
+finished rows stay, and every step attends to the whole token buffer, with future positions masked.
 
-Buys in-context answers with 32 shots 25.9 times as fast as plain `generate` at 64 inputs and 35.9
-times at 256 (one H200), 12.7 times on a CPU, all answers equal. Without it (`can_write` is False
-for models other than Llama) the library's `generate` writes.
+Gain: in-context answers with 32 shots are 25.9 times as fast as with plain `generate` for 64 inputs
+    and 35.9 times for 256 (one H200), and 12.7 times on a CPU, with equal answers. Models other
+    than Llama (`can_write` is False) use the library's `generate`.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ LASTING_TURNS = {"default", "linear", "llama3", "yarn"}
 """Types of rotary position whose angles do not depend on the length of the text."""
 
 ROOM = 32
-"""Tokens by which the capacity of a recorded step grows. Every capacity needs a recording of its
-own, and unused capacity is computed and masked.
+"""Number of tokens by which the capacity of a recorded step grows. Every capacity needs its own
+recording, and unused capacity is computed and masked.
 """
 
 FEWEST_ROWS = 8
@@ -58,19 +57,18 @@ a GPU takes as long for fewer.
 """
 
 FIRST_RECORDED = 8
-"""Number of the step that is recorded in a block. Earlier steps load the kernels, and recording
-pays after about seven: on an H200 with SmolLM2 recording took 50 to 70 ms, and a recorded step
-takes 10 ms less.
+"""Number of the step at which a block is recorded. Earlier steps load the kernels, and recording
+pays off after about seven.
 
 On an H200 with SmolLM2 recording took 50 to 70 ms, and a recorded step takes 10 ms less.
 """
 
 Finished = Callable[[Sequence[list[int]]], Sequence[bool]]
-"""Takes the tokens that some rows have written. True for each row that is done."""
+"""Takes the tokens that some rows have generated. Returns True for each row that is finished."""
 
 
 def can_write(model: Any) -> bool:
-    """True if a `GreedyDecoder` writes what the library's greedy search writes with this model."""
+    """True if a `GreedyDecoder` generates the same as the library's greedy search with this model."""
     return (
         can_follow(model)
         and set(model.generation_config.to_diff_dict()) <= HARMLESS
@@ -79,17 +77,17 @@ def can_write(model: Any) -> bool:
 
 
 def recorded(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Return a step as a CUDA graph that leaves its result in the same memory each time.
+    """Record a step as a CUDA graph that writes its result to the same memory each time.
 
-    The step has been taken before, so that its kernels are loaded.
+    The step must have run before, so that its kernels are loaded.
     """
 
     def inferred() -> Tensor:
         with torch.inference_mode():
             return step()
 
-    # What torch itself keeps for all graphs must not be for inference alone: steps of training are
-    # recorded as well.
+    # What torch keeps for all graphs must not be restricted to inference, because training steps
+    # are recorded too.
     with torch.inference_mode(False):
         graph, result = record(inferred, None, 0)
 
@@ -112,8 +110,8 @@ class _Shape(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Weights of a layer, its maps transposed for products from the left, and the prefix's keys and
-    values in it.
+    """Weights of a layer, with its maps transposed for products from the left, and the prefix's
+    keys and values in it.
     """
 
     weights: Layer
@@ -122,18 +120,17 @@ class _Layer(NamedTuple):
 
 
 class _Block:
-    """The memory of rows that are written together.
+    """Memory of rows that are generated together.
 
     Attributes:
-        ids: [rows, 1] the last token of each row.
-        at: [1] its place after the prefix, padding included.
+        ids: [rows, 1] the last token of each row. at: [1] its position after the prefix, padding
+            included.
         empty: [rows] the padding before each row's own tokens.
         own: [layers, 2, rows, heads, room, size] the keys and values that each row has besides the
             prefix's.
-        turns: The rotary positions of the room.
-        used: How much of the room is taken.
-        steps: Of one token each, that were taken here in all calls.
-        replay: The recorded step, once there is one.
+        turns: Rotary positions of the buffer. used: Number of buffer positions in use. steps:
+            Number of one-token steps taken in this block, over all calls. replay: The recorded
+            step, once there is one.
     """
 
     def __init__(self, own: Tensor, turns: Pair) -> None:
@@ -145,8 +142,8 @@ class _Block:
         self.replay: Callable[[], Tensor] | None = None
 
     def begin(self, rests: Sequence[Sequence[int]]) -> Tensor:
-        """Return the tokens [rows, width] of each row, the shorter ones after padding; rows without
-        any are padding.
+        """Return the tokens [rows, width] of each row, left-padded. Rows without tokens are all
+        padding.
         """
         width = max(map(len, rests))
         empty = [width - len(rest) for rest in rests] + [0] * (self.rows - len(rests))
@@ -159,7 +156,7 @@ class _Block:
         return torch.tensor(rows, device=self.own.device)
 
     def take(self, other: _Block, slots: Tensor) -> None:
-        """Take over some rows of another block, as the first ones of this."""
+        """Copy some rows of another block to the first rows of this one."""
         number, used = len(slots), other.used
         self.own[:, :, :number, :, :used] = other.own[:, :, :, :, :used].index_select(2, slots)
         self.empty[:number] = other.empty[slots]
@@ -168,16 +165,16 @@ class _Block:
 
 
 class GreedyDecoder:
-    """Writes the likeliest tokens after one prefix.
+    """Generates the likeliest tokens after one prefix.
 
     Args:
         model: A causal language model that `can_write` accepts.
         states: Keys and values [1, heads, length, size] of the prefix at every layer.
-        graphs: Whether steps are recorded as CUDA graphs, which are kept, with their memory, as
-            long as the decoder. Where that fails they are started one by one.
+        graphs: True to record steps as CUDA graphs, which live as long as the decoder, with their
+            memory. If recording fails, kernels are launched one by one.
 
     Attributes:
-        failure: Why no step was recorded, where one was to be.
+        failure: Why recording failed; empty if it did not.
     """
 
     def __init__(self, model: Any, states: Sequence[Pair], graphs: bool = False) -> None:
@@ -193,7 +190,7 @@ class GreedyDecoder:
             for layer, pair in zip(model.model.layers, states, strict=True)
         ]
         self._kept: dict[int, _Block] = {}
-        # Threads share the blocks that are kept.
+        # Threads share the cached blocks.
         self._alone: AbstractContextManager[Any] = Lock() if graphs else nullcontext()
         self.failure = ""
 
@@ -205,12 +202,13 @@ class GreedyDecoder:
     def write(
         self, rests: Sequence[Sequence[int]], longest: int, finished: Finished
     ) -> list[list[int]]:
-        """Write the likeliest token after each row, then the next one, until the row is done.
+        """Generate the likeliest token after each row, then the next one, until the row is
+        finished.
 
         Args:
             rests: The tokens of each row after the prefix, at least one.
-            longest: The most tokens that are written.
-            finished: When a row is done; it is asked after every token.
+            longest: Maximum number of tokens to generate.
+            finished: Tells which rows are finished; called after every token.
         """
         together = self._together(max(map(len, rests)))
         parts = [rests[first : first + together] for first in range(0, len(rests), together)]
@@ -219,15 +217,13 @@ class GreedyDecoder:
                 return [tokens for part in parts for tokens in self._write(part, longest, finished)]
         except RuntimeError as error:
             if is_short(error):
-                self._kept.clear()  # fewer rows will be tried, and need the memory
+                self._kept.clear()  # fewer rows will be tried, and they need the memory
             raise
 
     def losses(
         self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[float]:
-        """Return the summed cross entropy of a target's tokens after each row, of which there is at
-        least one token.
-        """
+        """Summed cross entropy of a target's tokens after each row, which has at least one token."""
         together = self._together(max(map(len, rests)) + max(map(len, targets)) - 1)
         starts = range(0, len(rests), together)
         parts = [
@@ -236,14 +232,14 @@ class GreedyDecoder:
         return [loss for part in parts for loss in self._losses(*part)]
 
     def _together(self, width: int) -> int:
-        """Maximum rows of this many tokens that are read at once."""
+        """Maximum rows of this many tokens that are processed at once."""
         each = self._shape.shared * self._shape.groups * width * (self._length + width)
         return max(1, MOST_SCORES // each)
 
     def _losses(
         self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[float]:
-        """Compute the losses of rows that are read together."""
+        """Compute the losses of rows that are processed together."""
         rows = [[*rest, *target[:-1]] for rest, target in zip(rests, targets, strict=True)]
         longest, width = max(map(len, targets)), max(map(len, rows))
         block = self._new_block(len(rows), width)
@@ -261,14 +257,14 @@ class GreedyDecoder:
     def _write(
         self, rests: Sequence[Sequence[int]], longest: int, finished: Finished
     ) -> list[list[int]]:
-        """Write rows together to their ends, and return the tokens of each."""
+        """Generate rows together until all are finished, and return the tokens of each."""
         written: list[list[int]] = [[] for _ in rests]
         room = max(map(len, rests)) + longest
         block = self._block(len(rests), room)
         new = self._next(
             block, block.begin(rests), torch.arange(block.used, device=block.own.device), block.used
         )
-        # The rows that are not done, and their positions in the block.
+        # The unfinished rows, and their positions in the block.
         active = slots = list(range(len(rests)))
         for number in range(1, longest + 1):
             tokens = new.tolist()
@@ -307,7 +303,7 @@ class GreedyDecoder:
         rows = self._size(rows)
         if rows in self._kept and self._kept[rows].room >= room:
             return self._kept[rows]
-        self._kept.pop(rows, None)  # before there is another
+        self._kept.pop(rows, None)  # freed before the next one is allocated
         if not self._fixed:
             return self._new_block(rows, room)
         # A recorded step reads the whole block, and memory that is not initialised may hold NaN,
@@ -317,14 +313,14 @@ class GreedyDecoder:
         return block
 
     def _new_block(self, rows: int, room: int) -> _Block:
-        """Return memory for so many rows and tokens, with nothing in it."""
+        """Allocate an empty block for this many rows and tokens."""
         shape = (len(self._layers), 2, rows, self._shape.shared, room, self._shape.size)
         return _Block(
             self._layers[0].keys.new_empty(shape), _turns(self._model.model, self._length, room)
         )
 
     def _step(self, block: _Block, new: Tensor) -> Tensor:
-        """Read one more token of each row and return the likeliest next one."""
+        """Process one more token of each row and return the likeliest next one."""
         block.ids[: len(new)] = new[:, None]
         block.at += 1
         block.used += 1
@@ -342,7 +338,7 @@ class GreedyDecoder:
         return self._next(block, block.ids, block.at, block.room if self._graphs else block.used)
 
     def _next(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
-        """Read tokens [rows, length], and return the likeliest one after them."""
+        """Process tokens [rows, length], and return the likeliest next token."""
         return self._logits(self._read(block, ids, at, seen)[:, -1]).argmax(-1)
 
     def _logits(self, h: Tensor) -> Tensor:
@@ -351,13 +347,14 @@ class GreedyDecoder:
         return F.linear(self._norm(h, self._model.model.norm.weight), weight)
 
     def _read(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
-        """Read tokens [rows, length], and return the states [rows, length, d] after the last layer.
+        """Process tokens [rows, length], and return the states [rows, length, d] after the last
+        layer.
 
         Args:
             block: The memory of the rows.
             ids: The tokens.
-            at: [length] their places after the prefix.
-            seen: How many places are looked at; those after a token are hidden from it.
+            at: [length] their positions after the prefix.
+            seen: Number of positions to attend to. Those after a token are masked.
         """
         (rows, length), shape = ids.shape, self._shape
         every = torch.arange(seen, device=ids.device)
@@ -387,7 +384,7 @@ class GreedyDecoder:
         rows, seen = own.shape[1], bias.shape[-1]
         heads = shape.shared * shape.groups
         n = self._norm(h, w.before)
-        # Turned together: on a GPU a small product costs no more than the call.
+        # Rotated together: on a GPU a small product costs no more than the call.
         both = torch.cat([n.mm(w.q), n.mm(w.k)], 1).view(rows, len(at), -1, shape.size)
         both = torch.addcmul(both * turns[0], both.roll(shape.size // 2, -1), turns[1])
         own[0].index_copy_(2, at, both[:, :, heads:].transpose(1, 2))
@@ -399,17 +396,17 @@ class GreedyDecoder:
         return torch.addmm(a, F.silu(m.mm(w.gate)).mul_(m.mm(w.up)), w.down)
 
     def _norm(self, x: Tensor, gain: Tensor) -> Tensor:
-        """Normalize by one kernel where the library has one."""
+        """Normalize with one kernel if the library has one."""
         return F.rms_norm(x, gain.shape, gain, self._shape.epsilon)
 
 
 def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
-    """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix
-    there.
+    """Return a layer's weights together with the keys and values [1, shared, length, size] of the
+    prefix.
     """
     turned = Layer(
         *(weight.t() for weight in _weights(layer))
-    )  # gains have one axis, and stay as they are
+    )  # gains have one axis, and stay unchanged
     return _Layer(turned, keys[0].transpose(1, 2) * keys.shape[3] ** -0.5, values[0])
 
 

@@ -1,19 +1,18 @@
-"""Llama's pass as a plain function of its weights, for training: the same mathematics as the
-library's module, less work.
+"""Llama's forward pass as a plain function of its weights, for training: the same mathematics as
+the library's module, with less work.
 
     a = h + O softmax(rope(Q n) rope(K n)' / sqrt(d)) V n      n = RMS(h) * gain
     h' = a + D ( silu(G m) * U m )                             m = RMS(a) * gain
 
-What is saved: one compiled layer serves every depth, the last one computes only the positions that
-predict a target, and states of a tuned prompt are computed once per task (`past`). Weights and
-their gradients stay in their own precision; under autocast products and the stream of states are in
-its precision, sums inside norms and attention in fp32.
+The savings: one compiled layer serves every depth, the last layer computes only the positions that
+predict a target, and the states of a tuned prompt are computed once per task (`past`). Weights and
+their gradients keep their own precision. Under autocast, products and the residual stream use its
+precision, and sums inside norms and attention are in fp32.
 
-Compiled and captured (`cuda_graphs.py`) it buys a step of SmolLM2-135M's size on 512 x 16 tokens in
-27.4 ms, uncompiled 52.2, where plain `transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4
-against 253.5 (one H200, before compiled layers rounded as they do now). `compile: false` leaves it
-uncompiled. Without it, as for all models of which `can_follow` is False, the library's own module
-computes the layers.
+Gain: compiled and captured (`cuda_graphs.py`), a step of SmolLM2-135M's size on 512 x 16 tokens
+takes 27.4 ms, 52.2 uncompiled, and 132.1 with plain `transformers`; on 256 x 160 tokens 82.8, 189.4
+and 253.5 (one H200, before compiled layers rounded as they do now). Switch compilation off with
+`compile: false`. Models for which `can_follow` is False use the library's own module.
 """
 
 from __future__ import annotations
@@ -62,11 +61,11 @@ half.
 
 
 class Rounded:
-    """A model's maps in the precision of the products, as leaves of their own, rounded (and their
-    gradients widened) all at once.
+    """A model's maps in the precision of the products, as leaves of their own. They are rounded,
+    and their gradients widened, all at once.
 
-    Left to autograd, each weight is a rounding and each gradient a widening of its own: four
-    hundred small kernels a step.
+    With autograd, each weight would be a rounding and each gradient a widening of its own: four
+    hundred small kernels per step.
     """
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
@@ -77,7 +76,7 @@ class Rounded:
         self.of = {id(w): copy for w, copy in zip(self.sources, self.copies, strict=True)}
 
     def refresh(self) -> None:
-        """Copy the current weights, if they change at all."""
+        """Copy the current weights if they can change at all."""
         with torch.no_grad():
             pairs = [
                 (c, w) for c, w in zip(self.copies, self.sources, strict=True) if w.requires_grad
@@ -86,7 +85,7 @@ class Rounded:
                 torch._foreach_copy_([c for c, _ in pairs], [w for _, w in pairs])
 
     def hand_over(self) -> None:
-        """Give the gradients of the copies to the weights."""
+        """Pass the gradients of the copies to the weights."""
         pairs = [
             (w, c, c.grad)
             for c, w in zip(self.copies, self.sources, strict=True)
@@ -114,8 +113,8 @@ class Shortcuts:
 
 
 def can_follow(model: Any) -> bool:
-    """True if the model is Llama as above: bare maps without biases, adapters or hooks,
-    SiLU, no dropout.
+    """True if the model is a Llama as above: plain maps without biases, adapters or hooks, SiLU,
+    and no dropout.
     """
     config = model.config
     if (
@@ -133,7 +132,7 @@ def can_follow(model: Any) -> bool:
 
 
 def has_hooks(model: Any) -> bool:
-    """True if a module has hooks that may read or change what it computes, apart from those by
+    """True if a module has hooks that may read or change its computation, apart from those with
     which the library collects outputs.
     """
     for module in model.modules():
@@ -151,16 +150,15 @@ def logits_at(
     tasks: Tensor | None,
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
 ) -> Tensor:
-    """Compute logits [batch, K, vocabulary] at the positions `where` [batch, K] of ids [batch,
-    length].
+    """Logits [batch, K, vocabulary] at the positions `where` [batch, K] of ids [batch, length].
 
     Args:
         model: A causal language model that `can_follow` accepts.
-        ids: Tokens, padded on the right, where nothing looks from.
-        where: The positions that are asked.
-        prompts: [tasks, n, d] vectors that stand before the tokens.
-        tasks: [batch] the prompt of each row, where there are prompts.
-        fast: What makes it faster.
+        ids: Tokens, right-padded, where no position attends from.
+        where: Positions of the logits.
+        prompts: [tasks, n, d] prompt vectors that precede the tokens.
+        tasks: [batch] index of each row's prompt, if there are prompts.
+        fast: Options that make it faster.
     """
     device = ids.device.type
     kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else model.dtype
@@ -190,8 +188,8 @@ def logits_at(
 
 
 def prefix_states(model: Any, ids: Sequence[int]) -> list[Pair]:
-    """Compute keys and values [1, heads, length, size] of tokens at every layer, as the library
-    does, in its precision.
+    """Keys and values [1, heads, length, size] of tokens at every layer, as in the library and in
+    its precision.
     """
     core, config = model.model, model.config
     form = Form(
@@ -214,8 +212,8 @@ def _prompt_states(
     form: Form,
     run: Any,
 ) -> Sequence[Pair | None]:
-    """Compute keys and values of the prompts at every layer, once per task, for each example of the
-    task.
+    """Keys and values of the prompts at every layer, computed once per task and expanded to each
+    example of the task.
     """
     if prompts is None:
         return [None] * len(layers)
@@ -253,8 +251,8 @@ def _layer(
     where: Tensor | None,
     form: Form,
 ) -> tuple[Tensor, Tensor, Pair]:
-    """Compute the next states (at `where` alone if given) as a sum still to be taken, and this
-    layer's keys and values.
+    """Next states (only at `where` if given) as a sum still to be taken, and this layer's keys and
+    values.
 
     The sum is left to the next layer, whose norm reads it anyway.
     """
@@ -278,7 +276,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, past: Pair | None, visible: Tensor 
         k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
     if visible is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=groups > 1)
-    # With a mask the fast kernels know no shared heads.
+    # With a mask the fast kernels do not support shared heads.
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
 
@@ -288,8 +286,8 @@ def _map(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
-    """Normalize by the library's kernel, which sums in fp32; written out, the norms are a quarter
-    of a step in bf16.
+    """Normalize with the library's kernel, which sums in fp32. Written out, norms would be a
+    quarter of a step in bf16.
     """
     return F.rms_norm(x, gain.shape, gain.to(x.dtype), epsilon)
 
@@ -300,11 +298,11 @@ def _split(x: Tensor, heads: int) -> Tensor:
 
 
 def _turned(x: Tensor, turns: Pair) -> Tensor:
-    """Apply rotary positions: channel pairs (c, c + size / 2) are turned by their position's
+    """Apply rotary positions: channel pairs (c, c + size / 2) are rotated by their position's
     angles.
 
-    The partners come by rolling, with the sign in the sines: a compiler turns cutting and joining
-    into much slower code.
+    The partners come from rolling, with the sign in the sines, because compilers generate much
+    slower code for slicing and concatenation.
     """
     return (x * turns[0] + x.roll(x.shape[-1] // 2, -1) * turns[1]).to(x.dtype)
 

@@ -1,15 +1,15 @@
-"""The common beginning of all inputs, computed once: a description and k examples are most of a
-prompt and are the same in each.
+"""The common beginning of all inputs, computed once. A description and k examples are most of a
+prompt and are the same in every prompt.
 
-A causal model's keys and values of a prefix do not depend on what follows, so every row of a batch
-continues from one copy. Padding goes between the prefix and a shorter input; no position attends to
-it or counts it.
+In a causal model the keys and values of a prefix do not depend on what follows, so every row of a
+batch continues from one copy. Shorter inputs are padded after the prefix. Padding is masked and not
+counted as positions.
 
-Buys, with `greedy.py`, answers to 32-shot prompts 25.9 times as fast as plain `generate`
-at 64 inputs (one H200) and 12.7 times on a CPU, and there log-probabilities 8.3 times. Without it
-(`find_shared_prefix` returns None, as for other kinds of models) whole prompts are computed. A
-server with a prefix cache behind the learner `endpoint` does the same for models that do not fit
-here.
+Gain with `greedy.py`: answers to 32-shot prompts are 25.9 times as fast as with plain `generate`
+for 64 inputs (one H200) and 12.7 times on a CPU, where log-probabilities are 8.3 times as fast. If
+`find_shared_prefix` returns None, as for other kinds of models, whole prompts are computed. For
+models that do not fit on this machine, a server with a prefix cache behind the learner `endpoint`
+does the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ SHARING = {
     "bloom", "cohere", "falcon", "gemma", "gpt2", "gpt_neox", "gptj", "granite", "llama", "mistral", "olmo2", "opt", "phi3",
     "qwen2", "qwen3", "smollm3",
 }  # fmt: skip
-"""Architectures that write the same after a shared prefix as after whole prompts. Each has a test.
+"""Architectures that generate the same after a shared prefix as after whole prompts. Each one is
+tested.
 
 GPT-Neo is missing: its attention window counts padding and so would see less of the prefix.
 """
@@ -56,8 +57,7 @@ of the time of one answer.
 """
 
 Weights = tuple[float, ...]
-"""Identifies the state of a model's weights: addresses, version counters, and some of the numbers.
-"""
+"""Fingerprint of a model's weights: addresses, version counters, and some of the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class SharedPrefix:
     Attributes:
         ids: The tokens.
         states: Keys and values of each layer, for one row.
-        weights: Which weights they were computed by.
-        decoder: Writes after it where the library need not; None for a model that only the library
-            knows.
+        weights: Fingerprint of the weights that computed them.
+        decoder: Decoder that generates after the prefix without the library; None for models that
+            need the library.
     """
 
     ids: list[int]
@@ -78,7 +78,7 @@ class SharedPrefix:
     decoder: GreedyDecoder | None
 
     def cache(self, rows: int) -> Any:
-        """Return the keys and values for a batch of rows."""
+        """Return the keys and values, expanded to a batch of rows."""
         from transformers import DynamicCache
 
         cache = DynamicCache()
@@ -89,7 +89,7 @@ class SharedPrefix:
     def aligned(
         self, sources: Sequence[Sequence[int]], pad: int, device: torch.device
     ) -> tuple[Tensor, Tensor]:
-        """Return ids and mask of one width: the prefix, padding, and the rest of each input."""
+        """Ids and mask of equal width: the prefix, padding, and the rest of each input."""
         start, width = len(self.ids), max(map(len, sources))
         empty = [width - len(source) for source in sources]
         rows = [
@@ -107,16 +107,15 @@ def find_shared_prefix(
     kept: SharedPrefix | None = None,
     graphs: bool = False,
 ) -> SharedPrefix | None:
-    """Compute the common beginning of all inputs. None if they have none, or if the model keeps
+    """Compute the common beginning of all inputs. None if there is none, or if the model keeps
     other states than keys and values.
 
     Args:
         base: The model.
         sources: The inputs.
-        device: The model's.
-        kept: The prefix of earlier inputs, which is taken where these begin with it as well and
-            with little more.
-        graphs: Whether the steps of writing are recorded.
+        device: Device of the model.
+        kept: Prefix of earlier inputs, which is reused if these share it and little more.
+        graphs: True to record the decoding steps.
     """
     if (
         not sources
@@ -126,14 +125,14 @@ def find_shared_prefix(
     ):
         return None
     rows = [source if isinstance(source, list) else list(source) for source in sources]
-    first, last = min(rows), max(rows)  # what these two share, all others share
+    first, last = min(rows), max(rows)  # tokens that these two share, all others share
     ids, weights = _common(first, last)[: min(map(len, rows)) - 1], _weights_now(base.model)
     if kept is not None and kept.weights == weights and not _has_adapters(base.model):
         same = len(_common(ids, kept.ids))
-        alone = first == last  # nothing is saved by reading more of one input before
+        alone = first == last  # reading more of a single input in advance saves nothing
         if same == len(kept.ids) and (alone or len(ids) - same <= LEAST):
             return kept
-        if same == len(ids) >= LEAST:  # causal: what follows does not matter
+        if same == len(ids) >= LEAST:  # causal: what follows has no effect
             states = [(keys[:, :, :same], values[:, :, :same]) for keys, values in kept.states]
             return _prefix(base, ids, states, weights, graphs)
     if len(sources) < 2 or len(ids) < LEAST:
@@ -145,8 +144,8 @@ def find_shared_prefix(
 
 
 def can_share(config: Any) -> bool:
-    """True if a model with this config reads tokens the same, however long the text after them
-    becomes.
+    """True if a model with this config reads tokens in the same way, however long the following
+    text is.
     """
     turns = getattr(config, "rope_parameters", None) or {}
     lasting = (
@@ -195,9 +194,7 @@ def _needs_whole_rows(model: Any) -> bool:
 
 
 def _has_adapters(model: Any) -> bool:
-    """True if a model has adapters of peft, which can be switched without a change of any
-    weight.
-    """
+    """True if a model has peft adapters, which can be switched without changing any weight."""
     return any(hasattr(module, "base_layer") for module in model.modules())
 
 
@@ -216,8 +213,8 @@ def _weights_now(model: Any) -> Weights:
 class WholeLine:
     """Finds rows that have a complete, non-empty line. Nothing after it is read.
 
-    Only a token that may break a line can end one. Other rows are not decoded: that would cost
-    hundreds of rows as much as a step of a small model on a GPU.
+    Only tokens that may contain a line break can end a line. Other rows are not decoded: for
+    hundreds of rows that would take as long as a step of a small model on a GPU.
     """
 
     def __init__(self, tokeniser: Any) -> None:
@@ -225,7 +222,7 @@ class WholeLine:
         self._breaking: dict[int, bool] = {}
 
     def __call__(self, rows: Sequence[Sequence[int]]) -> list[bool]:
-        """True for each row that has one. Called after every token."""
+        """True for each row that has a complete line. Called after every token."""
         whole = [False] * len(rows)
         candidates = [i for i, row in enumerate(rows) if self._may_break(row[-1])]
         if not candidates:
@@ -237,7 +234,7 @@ class WholeLine:
         return whole
 
     def _may_break(self, token: int) -> bool:
-        """True if a token has a line break, or a part of a character, which may be one."""
+        """True if a token contains a line break, or a part of a character, which may be one."""
         if token not in self._breaking:
             text = self._tokeniser.decode([token], skip_special_tokens=True)
             self._breaking[token] = len(f".{text}.".splitlines()) > 1 or "\ufffd" in text
@@ -245,13 +242,13 @@ class WholeLine:
 
 
 class FirstLine:
-    """Ends each row of `generate` with its first whole line."""
+    """Stops each row of `generate` after its first complete line."""
 
     def __init__(self, tokeniser: Any, start: int) -> None:
         self._has_line, self._start = WholeLine(tokeniser), start
 
     def __call__(self, ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        """True for each row that has one."""
+        """True for each row that has a complete line."""
         return torch.tensor(self._has_line(ids[:, self._start :].tolist()), device=ids.device)
 
 

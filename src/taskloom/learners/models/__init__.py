@@ -1,5 +1,5 @@
-"""Chat models: behind any OpenAI-compatible server, of every provider that Inspect knows, or in this
-process.
+"""Chat models: behind any OpenAI-compatible server, from any provider that Inspect supports, or in
+this process.
 """
 
 from taskloom.learners.models import learner as learner

@@ -1,7 +1,7 @@
-"""What all learners that ask a chat model share: their settings, the prompt, and how a reply becomes
-an answer.
+"""Common parts of all learners that ask a chat model: settings, the prompt, and extracting answers
+from replies.
 
-A fitted one keeps a record of every reply (`replies`), which runs write to `replies.parquet`.
+A fitted one records every reply (`replies`), which runs write to `replies.parquet`.
 """
 
 from __future__ import annotations
@@ -60,20 +60,22 @@ ANSWERED = "answered"
 """
 
 SHOTS_AS = ("messages", "prompt")
-"""Ways to show training examples: as earlier turns of the conversation, or in the one prompt."""
+"""Ways to show training examples: as earlier turns of the conversation, or in a single prompt."""
 
 GUIDED = ("", "schema", "choice")
-"""Ways to hold a model to a form: none, a JSON schema, or a choice of the known answers."""
+"""Ways to constrain the form of replies: not at all, by a JSON schema, or to a choice of the known
+answers.
+"""
 
 MOST_CHOICES = 200
-"""Maximum known answers that a model can be held to."""
+"""Maximum number of known answers for a constrained choice."""
 
 MILLION = 1_000_000
-"""Tokens that a price is for."""
+"""Number of tokens that a price is for."""
 
 
 def is_finished(said: str, how: str) -> bool:
-    """True if a reply that was cut off had finished its answer before: the line, box or tag that is
+    """True if a reply that was cut off contains a complete answer: the line, box or tag that is
     extracted is whole.
 
     >>> is_finished("kitchen\\nBecause she", "line"), is_finished("kitch", "line")
@@ -140,7 +142,7 @@ def _is_price(value: Any) -> bool:
 
 
 class Asker(Protocol):
-    """What answers questions: a connection to a server, or a model in this process."""
+    """Answers questions: a connection to a server, or a model in this process."""
 
     def ask(
         self,
@@ -160,22 +162,22 @@ class FittedChat:
 
     def __init__(self, learner: ChatLearner, prompt: Prompt, seed: int = 0) -> None:
         self.learner, self.prompt, self.seed = learner, prompt, seed
-        # One record per input of the last call of `answer`, which runs keep: see `answer`.
+        # One record per input of the last call of `answer`, which runs store.
         self.replies: list[dict[str, Any]] = []
 
     @cached_property
     def asker(self) -> Asker:
-        """The connection, with what has been spent through it; or the model."""
+        """The connection, with what has been spent through it, or the model."""
         return self.learner.client(self.prompt.answers)
 
     def messages(self, text: str) -> list[Message]:
-        """The conversation that asks for the answer to an input."""
+        """Conversation that asks for the answer to an input."""
         how = self.learner
         turns = [{"role": "system", "content": how.system}] if how.system else []
         if how.shots_as == "prompt":
             asked = chat_prompt(self.prompt.fill(text), how.answer_format)
             return [*turns, {"role": "user", "content": asked}]
-        instruction = f"{how.describe}\n\n" if how.describe else ""  # before the first turn alone
+        instruction = f"{how.describe}\n\n" if how.describe else ""  # only before the first turn
         for shown_input, target in self.prompt.examples:
             asked = instruction + chat_prompt(shown_input + how.join, how.answer_format)
             turns.append({"role": "user", "content": asked})
@@ -186,8 +188,8 @@ class FittedChat:
         return [*turns, {"role": "user", "content": asked}]
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Return one answer per input, extracted from what the model writes; empty for replies that
-        have none.
+        """Return one answer per input, extracted from the model's replies; empty for replies
+        without an answer.
         """
         asked = [self.messages(text) for text in texts(inputs)]
         note = noting()
@@ -230,7 +232,7 @@ class FittedChat:
         }
 
     def _outcome(self, reply: ModelReply, said: str) -> str:
-        """`answered`, or why there is no answer in a reply that says something or nothing."""
+        """`answered`, or the reason why a reply has no answer."""
         if reply.finish == "refusal":
             return "refused"
         if reply.finish == "content_filter":
@@ -246,18 +248,18 @@ class FittedChat:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Refuse: endpoints do not score given answers."""
+        """Raise an error: endpoints do not score given answers."""
         raise LearnerError(
             "an endpoint answers but does not give the probability of given answers; use a local"
             " model"
         )
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Refuse: endpoints do not show states."""
-        raise LearnerError("an endpoint does not show its states; use a local model")
+        """Raise an error: endpoints do not expose their states."""
+        raise LearnerError("an endpoint does not expose its states; use a local model")
 
     def save(self, folder: Path) -> None:
-        """Write the card and the examples shown; never the key."""
+        """Write the card and the examples shown, but never the key."""
         save_prompt(folder, self.learner, self.prompt)
 
 
@@ -266,35 +268,34 @@ class ChatLearner(WithoutSteps[FittedChat]):
     """Settings of every learner that asks a chat model; see `taskloom.core.extraction`.
 
     Attributes:
-        model: The model's name, which tables and pages call it by.
+        model: Name of the model, also used in tables and on pages.
         described: Put the description of the task before each input, in experiments.
         describe: Your own instruction, before the first input.
         answer_format: The sentence after each input that asks for a form; empty: none.
         system: A system message before the prompt.
-        shots: How many training examples are shown, chosen by the seed.
+        shots: Number of training examples to show, chosen by the seed.
         shots_as: `messages`: as earlier turns of the conversation; `prompt`: in the one prompt.
-        join: What stands between an input and its answer.
-        extract: How the answer is cut out of a reply. `final`: the answer that it ends with;
+        join: Separator between an input and its answer.
+        extract: How the answer is extracted from a reply. `final`: the answer that it ends with;
             `line`: its first line; `known`: the answer of the training split that it names first;
             `last-line`, `boxed`, `tag:NAME`, `json:KEY`, `regex:PATTERN`, `whole`: see
             docs/reference/scorers.md.
-        guided: Hold the model to a form, if the server can: `schema` (a JSON object with `answer`)
-            or `choice` (one of the answers of the training split).
-        longest_answer: The most tokens of a reply, thinking included.
-        requests: Budget in requests, repeated ones included; 0: no limit.
+        guided: Constrain the form of replies, if the server can: `schema` (a JSON object with
+            `answer`) or `choice` (one of the answers of the training split).
+        longest_answer: Maximum tokens of a reply, including thinking.
+        requests: Budget in requests, including repeated ones; 0: no limit.
         tokens: Budget in tokens; 0: no limit.
-        at_once: The most requests at one time; fewer run when the endpoint says that it is too
-            much.
-        attempts: How often a question is tried.
-        timeout: Seconds for one request.
+        at_once: Maximum concurrent requests; fewer run if the endpoint limits the rate.
+        attempts: Maximum attempts per question.
+        timeout: Timeout of a request in seconds.
         pause: Seconds before a second attempt, doubled each time.
-        cache: A file for replies, by content; empty: one in the store of the runs, or only in
-            memory outside of experiments.
-        request: Parameters that are sent as they are, such as `{temperature: 0, seed: 1,
-            reasoning_effort: low, stop: [";"]}`; null leaves one out. None are sent by default but
-            the longest answer: a server's own temperature counts.
-        thinking: Marks before and after a thought that are not known, such as `<plan> </plan>`.
-        prices: Price of a million tokens, `{in: 0.25, out: 2}`, or a JSON file of LiteLLM's format
+        cache: File that caches replies by the content of the request; empty: one in the store of
+            the runs, or in memory outside experiments.
+        request: Parameters to send unchanged, such as `{temperature: 0, seed: 1, reasoning_effort:
+            low, stop: [";"]}`; null leaves one out. None are sent by default but the longest
+            answer: a server's own temperature counts.
+        thinking: Additional marks around thoughts, such as `<plan> </plan>`.
+        prices: Price of a million tokens, `{in: 0.25, out: 2}`, or a JSON file in LiteLLM's format
             with the prices of many models. Runs do not depend on it.
     """
 
@@ -316,19 +317,19 @@ class ChatLearner(WithoutSteps[FittedChat]):
     timeout: float = 60.0
     pause: float = 0.5
     cache: str = ""
-    # Mappings have no hash.
+    # Mappings are not hashable.
     request: dict[str, Any] | None = field(default=None, hash=False, metadata={"later": True})
     thinking: str = later_setting("")
     prices: dict[str, float] | str | None = field(default=None, hash=False, metadata={ASIDE: True})
 
     name: ClassVar[str] = ""
     keeps_replies: ClassVar[bool] = True
-    """True if replies are kept in a cache, because they are paid for or take a while."""
+    """True if replies are cached, because they cost money or take a while."""
 
     @property
     def label(self) -> str:
-        """What tables, pages and files call the learner: the model's name; of a path, which a local
-        server may call its model by, the last part.
+        """Name of the learner in tables, pages and files: the model's name, or its last part if it
+        is a path, as on some local servers.
         """
         if self.model.startswith(("/", "./", "../", "~")):
             return PurePosixPath(self.model).name
@@ -355,7 +356,8 @@ class ChatLearner(WithoutSteps[FittedChat]):
             value = getattr(self, name)
             if value not in known:
                 raise LearnerError(f"{name} is '{value}'; {nearest(value, known)}")
-        read_prices(self.prices, self.model)  # bad prices are refused before anything is asked
+        # raises an error for bad prices before anything is asked
+        read_prices(self.prices, self.model)
         for name in ("timeout", "pause"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be a number above 0")
@@ -370,15 +372,15 @@ class ChatLearner(WithoutSteps[FittedChat]):
         """Open the connection.
 
         Args:
-            answers: The known answers, if the model is held to them.
+            answers: The known answers, if replies are constrained to them.
         """
         raise NotImplementedError
 
     def learn(self, train: Pairs, seed: int) -> FittedChat:
-        """Choose the examples; nothing is asked yet."""
+        """Choose the examples to show. Nothing is asked yet."""
         if not self.model:
             raise LearnerError(
-                f"{self.name}: say which model, e.g. {{learner: {self.name}, model: my-model}}"
+                f"{self.name}: name a model, e.g. {{learner: {self.name}, model: my-model}}"
             )
         if self.shots and not len(train):
             raise LearnerError(

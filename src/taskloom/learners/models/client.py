@@ -1,13 +1,15 @@
-"""Asking a model behind an OpenAI-compatible endpoint, by chat completions or the Responses API: many
-questions at once, politely, within a budget, and never twice.
+"""Client for a model behind an OpenAI-compatible endpoint, by chat completions or the Responses
+API: concurrent, rate-limited, within a budget, and with a cache, so that no question is asked
+twice.
 
-Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and
-is halved when the endpoint says that it is too much (429). Replies are kept by the content of the
-request, so a run that was stopped asks only what is open.
+The number of concurrent requests adapts to the endpoint: it grows by one after as many successes in
+a row, and is halved when the endpoint answers 429 (too many requests). Replies are cached by the
+content of the request, so a stopped run asks only the remaining questions.
 
-A reply is data: empty, refused, filtered and cut-off ones are kept like any other and have no
-answer. Only a server that fails ends a run: one that cannot be reached with the first question that has used
-up its attempts, any other after `MOST_FAILED_IN_ROW` such questions. Secrets are hidden before anything is kept or shown.
+Empty, refused, filtered and cut-off replies are kept like any other and have no answer. Only a
+failing server ends a run: one that cannot be reached, as soon as a question has used up its
+attempts; any other after `MOST_FAILED_IN_ROW` such questions, if it then also fails at a question
+that it has answered before. Secrets are removed before anything is stored or shown.
 """
 
 from __future__ import annotations
@@ -40,22 +42,23 @@ from taskloom.core.http import (
 from taskloom.learners.interface import LearnerError
 
 LONGEST_WAIT = 60.0
-"""Maximum seconds of one wait. An endpoint that asks for more is tried earlier, as often as
-`attempts` says.
+"""Maximum seconds of one wait. An endpoint that asks for a longer one is tried earlier, up to
+`attempts` times.
 """
 
 LONGEST_REQUESTED_WAIT = 600.0
-"""Seconds of a requested wait above which the run stops instead: a quota of a day, or the year
-9999. Nothing is lost, since the cache has all answers so far.
+"""Maximum seconds of a requested wait. Above it the run stops, since the quota may be for a day.
+Nothing is lost, because the cache has all answers so far.
 """
 
 NOTED_WAIT = 5.0
-"""Seconds of a requested wait from which it is announced."""
+"""Minimum seconds of a requested wait that is announced."""
 
 MOST_FAILED_IN_ROW = 8
-"""Questions in a row without a usable answer, after all their attempts, that end a run: then the
-server fails and not the question. Otherwise a server that is down is asked all questions six times
-each, which takes minutes for hundreds.
+"""Maximum consecutive questions without a usable answer, after all their attempts. Then a question
+that was answered before is asked again. If that fails, too, the server is failing, and the run
+ends. Otherwise a server that is down would be asked all questions six times each, which takes
+minutes for hundreds. If it is answered, only these questions are at fault, and the others are asked.
 """
 
 MOST_BYTES = 2**22
@@ -63,45 +66,45 @@ MOST_BYTES = 2**22
 
 
 FILTER_CODES = ("content_filter", "content_policy_violation", "invalid_prompt")
-"""Codes of refusals of one question by a content filter: Azure OpenAI, OpenAI's images and its
-reasoning models.
+"""Error codes of content filters that refuse a single question: Azure OpenAI, OpenAI's images and
+its reasoning models.
 """
 
 TOO_LONG = "too long"
-"""`finish` of a reply to a question that does not fit into the model's context."""
+"""`finish` of a reply to a question that does not fit the model's context."""
 
 _TOO_LONG = re.compile(
     r"context.length|context.size|context.window|maximum.context|too.many.(?:input.)?tokens"
     r"|(?:prompt|input|request).is.too.long|string_above_max_length",
     re.IGNORECASE,
 )
-"""What OpenAI, vLLM, llama.cpp, Anthropic and others say to such a question."""
+"""Error messages of OpenAI, vLLM, llama.cpp, Anthropic and others for such a question."""
 
 
 SHORTER = "set a smaller longest_answer, or give the server a larger context"
-"""What to do if no question fits."""
+"""Remedy if no question fits."""
 
 
 class EndpointError(LearnerError):
-    """An endpoint that cannot be asked, or gave no usable answer."""
+    """Raised if an endpoint cannot be reached, or gave no usable answer."""
 
 
 class BudgetSpent(EndpointError):  # noqa: N818 - not a fault: what was granted is used up
-    """The requests or tokens granted are used up; what was answered is in the cache."""
+    """Raised when the budget of requests or tokens is used up. Replies so far are in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be spent, and how patiently.
+    """Budgets, timeouts and retries.
 
     Attributes:
-        requests: The most requests, repeated ones included; 0: no limit.
-        tokens: The most tokens, of questions and answers together; 0: no limit. A request is sent
-            only when its worst case fits.
-        at_once: The most requests at one time.
-        attempts: How often a question is tried.
-        timeout: Seconds for one request.
-        pause: Seconds before the second attempt; doubled each time.
+        requests: Maximum requests, including repeated ones; 0: no limit.
+        tokens: Maximum tokens of questions and answers together; 0: no limit. A request is sent
+            only if its worst case fits.
+        at_once: Maximum concurrent requests.
+        attempts: Maximum attempts per question.
+        timeout: Timeout of a request in seconds.
+        pause: Seconds before the second attempt, doubled each time.
     """
 
     requests: int = 0
@@ -114,7 +117,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Spent:
-    """What was spent: counted before a request is sent, put right after it."""
+    """What was spent, counted before a request is sent and corrected after it."""
 
     requests: int = 0
     tokens: int = 0
@@ -123,18 +126,18 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What an endpoint sent back for one question.
+    """An endpoint's reply to one question.
 
     Attributes:
-        text: What the model wrote, thoughts included; empty if there is nothing.
-        thinking: Thoughts that the endpoint sent apart.
-        finish: Why the model stopped, as the endpoint says (`stop`, `length`, `content_filter`);
-            `refusal` for a refusal that was sent in place of a text; `TOO_LONG` for a question that
-            was not accepted; may be empty.
-        tokens_in: Tokens of the question; None if the endpoint does not say.
-        tokens_out: Tokens of the reply, thinking included.
+        text: Text of the model, including thoughts; may be empty.
+        thinking: Thoughts that the endpoint sent separately.
+        finish: Why the model stopped, as reported by the endpoint (`stop`, `length`,
+            `content_filter`); `refusal` for a refusal that was sent in place of a text; `TOO_LONG`
+            for a question that was not accepted; may be empty.
+        tokens_in: Tokens of the question; None if not reported.
+        tokens_out: Tokens of the reply, including thinking.
         tokens_thinking: Tokens of the thoughts alone.
-        seconds: Time that the request took.
+        seconds: Duration of the request.
     """
 
     text: str = ""
@@ -152,9 +155,7 @@ class ModelReply:
 
     @classmethod
     def of_cache(cls, kept: bytes) -> ModelReply | None:
-        """Read a reply as the cache has it, where earlier versions kept the text alone; None for
-        one that is damaged.
-        """
+        """Parse a cached reply; earlier versions cached the text alone. None if it is damaged."""
         try:
             if not kept.startswith(_KEPT):
                 return cls(repaired(kept.decode("utf-8", "surrogatepass")))
@@ -163,12 +164,12 @@ class ModelReply:
             return None
 
     def for_cache(self) -> bytes:
-        """Write it as the cache keeps it."""
+        """Serialize for the cache."""
         return _KEPT + json.dumps(asdict(self)).encode()
 
 
 _KEPT = b"\0taskloom reply\n"
-"""Begins the replies in a cache that are JSON."""
+"""Prefix of cached replies that are JSON."""
 
 
 Message = Mapping[str, str]
@@ -178,7 +179,7 @@ Question = str | Sequence[Message]
 """A prompt, or the messages of a conversation."""
 
 PROTOCOLS = {"chat": "chat/completions", "responses": "responses"}
-"""Where questions are sent, by the name of the protocol."""
+"""Path of the endpoint for each protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +187,8 @@ class RequestForm:
     """What is sent with every question.
 
     Attributes:
-        parameters: Parameters of the request; None leaves out one that would be sent.
-        limit_name: What the endpoint calls the longest answer; empty: as the protocol does.
+        parameters: Parameters of the request; None omits one that would be sent by default.
+        limit_name: The endpoint's name for the maximum answer length; empty: that of the protocol.
         protocol: One of `PROTOCOLS`.
     """
 
@@ -197,30 +198,30 @@ class RequestForm:
 
     @property
     def limit(self) -> str:
-        """Name of the parameter with the longest answer."""
+        """Name of the parameter for the maximum answer length."""
         usual = "max_output_tokens" if self.protocol == "responses" else "max_tokens"
         return self.limit_name or usual
 
     def settings(self, most_tokens: int) -> dict[str, Any]:
-        """All parameters but the model and the messages."""
+        """All parameters except the model and the messages."""
         given = {self.limit: most_tokens, **self.parameters}
         return {name: value for name, value in given.items() if value is not None}
 
     def body(self, model: str, question: Question, most_tokens: int) -> dict[str, Any]:
-        """The whole request."""
+        """Body of the request."""
         turns = "input" if self.protocol == "responses" else "messages"
         return {"model": model, turns: messages_of(question), **self.settings(most_tokens)}
 
 
 def messages_of(question: Question) -> list[dict[str, str]]:
-    """The messages that ask a question."""
+    """Messages that ask a question."""
     if isinstance(question, str):
         return [{"role": "user", "content": question}]
     return [dict(message) for message in question]
 
 
 class Gate:
-    """How many requests run at once, adapted to what the endpoint bears."""
+    """Limits the number of concurrent requests, adapted to what the endpoint can handle."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -237,12 +238,12 @@ class Gate:
     def __exit__(self, *error: object) -> None:
         with self._free:
             self._active -= 1
-            # one place, one that waits: waking all of them costs more than a request
+            # one slot, one waiter: waking all of them costs more than a request
             self._free.notify()
 
     def went_well(self) -> None:
-        """Allow one more after `limit` successes in a row with all places taken: idle places prove
-        nothing.
+        """Allow one more request after `limit` successes in a row with all slots in use. Idle slots
+        prove nothing.
         """
         with self._free:
             if self._active + 1 < self.limit:
@@ -253,7 +254,7 @@ class Gate:
                 self._free.notify()
 
     def too_much(self) -> None:
-        """Allow half as many from now on."""
+        """Halve the number of concurrent requests."""
         with self._free:
             self.limit, self._row = max(1, self.limit // 2), 0
 
@@ -275,13 +276,13 @@ class ModelClient:
         """Open the cache; nothing is sent yet.
 
         Args:
-            url: Up to and including `/v1`.
-            model: As the endpoint calls it.
-            key: Hidden wherever it would be shown or kept.
-            limits: What may be spent.
-            cache: The file of replies; None: in memory.
+            url: Address, up to and including `/v1`.
+            model: The endpoint's name of the model.
+            key: API key, hidden wherever it would be shown or stored.
+            limits: Budgets, timeouts and retries.
+            cache: File of cached replies; None to cache in memory.
             form: What is sent with every question.
-            headers: Sent with every request, besides or in place of our own.
+            headers: Headers of every request, in addition to our own or replacing them.
             secrets: Parts of the headers that are hidden like the key.
         """
         self.form = form or RequestForm()
@@ -312,6 +313,7 @@ class ModelClient:
         self._answered = 0
         self._failed_in_row = 0
         self._too_long: list[str] = []
+        self._answerable: Question | None = None
 
     def ask(
         self,
@@ -325,10 +327,10 @@ class ModelClient:
 
         Args:
             questions: Whole prompts, or conversations.
-            most_tokens: The longest answer.
-            progress: Called with how many are answered, and of how many.
+            most_tokens: Maximum tokens of an answer.
+            progress: Called with the number of answered questions and the total.
             note: Called with a sentence, from any thread, when there is a wait.
-            sample: Which of several independent replies to the same questions is wanted.
+            sample: Index among several independent replies to the same question.
         """
         self._stop.clear()
         self._note, self._is_noted, self._failed_in_row = note, False, 0
@@ -343,6 +345,7 @@ class ModelClient:
                 open_[digest] = question
             else:
                 answers[digest] = self._without_secrets(known)
+                self._answerable = question
         self.spent.cached += len(answers)
         different = len(set(digests))
         failed: list[BaseException] = []
@@ -366,7 +369,7 @@ class ModelClient:
         if failed:
             worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
             answered = len(open_) - len(failed)
-            # A budget that went into failures would else hide them.
+            # Without this, a budget that was spent on failures would hide them.
             why = (
                 f"; the last failure: it {self._fault}"
                 if self._fault and isinstance(worst, BudgetSpent)
@@ -391,8 +394,8 @@ class ModelClient:
         if [message["role"] for message in messages] == ["user"]:
             asked = messages[0]["content"]
         parts: list[Any] = [self.url, self.model, asked, most_tokens]
-        # What all requests of earlier versions had is not part of the digest, so that their answers
-        # are found.
+        # Parameters that all requests of earlier versions had are not part of the digest, so that
+        # their answers are found.
         if settings != {"max_tokens": most_tokens, "temperature": 0}:
             parts.append(sorted(settings.items()))
         if self.form.protocol != "chat":
@@ -403,7 +406,7 @@ class ModelClient:
         return text_digest(text.encode("utf-8", "surrogatepass"), 20)
 
     def _one(self, digest: str, question: Question, most_tokens: int) -> ModelReply:
-        """Ask until there is a reply, and keep it."""
+        """Ask until there is a reply, and store it."""
         before = self._answered
 
         def once() -> ModelReply:
@@ -419,10 +422,11 @@ class ModelClient:
 
         try:
             reply = retried(once, self.limits.attempts, self._backoff, sleep=self._stop.wait)
+            self._answerable = question
         except _NoText:
-            reply = ModelReply()  # one item without a text must not cost a run all others
+            reply = ModelReply()  # one item without a text must not end the whole run
         except TryLater as error:
-            self._count_failure(error, before)
+            self._count_failure(error, before, most_tokens)
             raise EndpointError(
                 f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last"
                 f" time it {error}"
@@ -431,14 +435,15 @@ class ModelClient:
             if error.code in FILTER_CODES:
                 return self._received(digest, ModelReply(finish="content_filter"))
             if _is_too_long(error) and self._others_fit(str(error)):
-                return ModelReply(finish=TOO_LONG)  # not kept: a server's context may grow
+                # not stored, because a server's context may grow
+                return ModelReply(finish=TOO_LONG)
             self._stop.set()  # every other request would be refused, too
             remedy = self._remedy(error, question, most_tokens)
             raise EndpointError(f"the endpoint {error}; {remedy}") from error
         return self._received(digest, reply)
 
     def _received(self, digest: str, reply: ModelReply) -> ModelReply:
-        """Count a reply and keep it."""
+        """Count a reply and store it."""
         with self._lock:
             self._answered += 1
             self._failed_in_row = 0
@@ -447,10 +452,10 @@ class ModelClient:
         return reply
 
     def _others_fit(self, problem: str) -> bool:
-        """Count a question that does not fit; False if it seems that none does.
+        """Count a question that does not fit. False if apparently none does.
 
         Args:
-            problem: What the server says.
+            problem: The server's message.
         """
         with self._lock:
             self._too_long.append(problem)
@@ -465,21 +470,37 @@ class ModelClient:
         self._is_noted = True
         self._note(f"trying up to {self.limits.attempts} times, because the endpoint {error}")
 
-    def _count_failure(self, error: TryLater, answered_before: int) -> None:
-        """Stop if no other question can be expected to be answered.
+    def _count_failure(self, error: TryLater, answered_before: int, most_tokens: int) -> None:
+        """Raise an error if no other question can be expected to succeed.
 
         Args:
             error: Why the last attempt at a question failed.
             answered_before: Questions that had been answered before its first attempt.
+            most_tokens: The longest answer.
         """
         with self._lock:
             self._failed_in_row += 1
             is_down = error.is_unreachable and self._answered == answered_before
-            if is_down or self._failed_in_row >= MOST_FAILED_IN_ROW:
-                self._stop.set()
+            are_many = self._failed_in_row >= MOST_FAILED_IN_ROW
+            if are_many:
+                self._failed_in_row = 0
+        if is_down or (are_many and not self._still_answers(most_tokens)):
+            self._stop.set()
+
+    def _still_answers(self, most_tokens: int) -> bool:
+        """True if the server answers a question that it has answered before."""
+        if self._answerable is None:
+            return False
+        try:
+            self._try(self._answerable, most_tokens)
+        except _NoText:
+            return True
+        except (TryLater, Refused, EndpointError):
+            return False
+        return True
 
     def _remedy(self, error: Refused, question: Question, most_tokens: int) -> str:
-        """What a person can do about a refusal: change the parameter that it names."""
+        """Remedy for a refusal: change the parameter that it names."""
         if error.status not in (400, 422):
             return "check url, model and key"
         if _is_too_long(error):
@@ -507,7 +528,7 @@ class ModelClient:
         return "check url, model and key, and the parameters in the setting 'request'"
 
     def _keep(self, digest: str, reply: ModelReply) -> None:
-        """Keep a reply; ask no more if that fails, since every further one would be paid for and
+        """Store a reply. If that fails, stop, because every further reply would be paid for and
         lost.
         """
         try:
@@ -517,8 +538,9 @@ class ModelClient:
             raise
 
     def _try(self, question: Question, most_tokens: int) -> ModelReply:
-        """Ask once, within the budget: return the reply, or raise `TryLater` or `Refused`."""
-        # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
+        """Ask once within the budget, and return the reply. Raises `TryLater` or `Refused`."""
+        # Three bytes per token overestimates the tokens of ordinary text with any current
+        # tokeniser.
         asked = "".join(message["content"] for message in messages_of(question))
         worst = len(asked.encode("utf-8", "surrogatepass")) // 3 + 16 + most_tokens
         self._reserve(worst)
@@ -542,7 +564,7 @@ class ModelClient:
         return self._without_secrets(replace(reply, seconds=time.monotonic() - began))
 
     def _check_wait(self, error: TryLater) -> None:
-        """Limit the wait that an endpoint asks for, and announce it; stop if it is out of reach."""
+        """Limit the wait that an endpoint asks for, and announce it. Stop if it is too long."""
         requested = error.wait
         if requested > LONGEST_REQUESTED_WAIT:
             self._stop.set()
@@ -564,9 +586,7 @@ class ModelClient:
         )
 
     def _request(self, question: Question, most_tokens: int) -> tuple[ModelReply, int | None]:
-        """Send a request; return the reply and the tokens that it took unless it does not state
-        them.
-        """
+        """Send a request. Returns the reply and the tokens that it took, if reported."""
         request = self.form.body(self.model, question, most_tokens)
         address = f"{self.url.rstrip('/')}/{PROTOCOLS[self.form.protocol]}"
         return READERS[self.form.protocol](self._http.post(address, json.dumps(request).encode()))
@@ -592,11 +612,11 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
 
 
 class _NoText(TryLater):
-    """A reply without a text and without a reason for that, which another try may have."""
+    """A reply without a text and without a reason. Another attempt may have one."""
 
 
 def _is_too_long(error: Refused) -> bool:
-    """True if a server refuses a question because it does not fit into the context."""
+    """True if a server refuses a question because it does not fit the context."""
     by_words = error.status in (400, 413, 422) and _TOO_LONG.search(f"{error.code} {error}")
     return bool(by_words)
 
@@ -606,13 +626,11 @@ def _names(text: str, word: str) -> bool:
 
 
 NOT_A_REPLY = (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError)
-"""What reading truncated JSON, another encoding or another shape raises."""
+"""Exceptions when parsing truncated JSON, another encoding or another structure."""
 
 
 def _read_chat(reply: Reply) -> tuple[ModelReply, int | None]:
-    """Return what a reply of the chat completions protocol says, and the tokens that it took unless
-    the reply does not state them.
-    """
+    """Parse a reply of the chat completions protocol, with the tokens that it took if reported."""
     try:
         content = json.loads(reply.body)
         choice = content["choices"][0]
@@ -634,7 +652,7 @@ def _read_chat(reply: Reply) -> tuple[ModelReply, int | None]:
 
 
 def _read_response(reply: Reply) -> tuple[ModelReply, int | None]:
-    """Return what a reply of the Responses protocol says, and the tokens that it took."""
+    """Parse a reply of the Responses protocol, with the tokens that it took."""
     try:
         content = json.loads(reply.body)
         said, thought, refusals = _response_texts(content["output"])
@@ -653,7 +671,7 @@ def _read_response(reply: Reply) -> tuple[ModelReply, int | None]:
 
 
 def _response_texts(output: Any) -> tuple[list[str], list[str], list[str]]:
-    """Texts of a response: what the model said, what it thought, and its refusals."""
+    """Texts of a response: what the model said, its thoughts, and its refusals."""
     said: list[str] = []
     thought: list[str] = []
     refusals: list[str] = []
@@ -671,7 +689,7 @@ READERS: Mapping[str, Callable[[Reply], tuple[ModelReply, int | None]]] = {
     "chat": _read_chat,
     "responses": _read_response,
 }
-"""What reads the replies of each protocol."""
+"""Parser of replies for each protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -683,7 +701,7 @@ class _TokenCounts:
 
 
 def _counts(usage: Mapping[str, Any], asked: str, replied: str) -> _TokenCounts:
-    """The numbers of tokens of a reply, under the names that a protocol has for them."""
+    """Numbers of tokens of a reply, by the names that a protocol has for them."""
     details = usage.get(f"{replied}_tokens_details")
     thought = details.get("reasoning_tokens") if isinstance(details, dict) else None
     return _TokenCounts(
@@ -706,7 +724,7 @@ def _reply(text: str, thinking: str, reason: str, counts: _TokenCounts) -> Model
 
 
 def _parts(content: object) -> tuple[str, str]:
-    """Return the text and the thoughts of a message's content: a text, parts with a type, or
+    """Text and thoughts of a message's content, which may be a text, a list of typed parts, or
     nothing.
     """
     if isinstance(content, str):
@@ -721,7 +739,7 @@ def _parts(content: object) -> tuple[str, str]:
 
 
 TEXT_PARTS = ("text", "output_text")
-"""Types of the parts of a message's content that are what the model says."""
+"""Types of the parts of a message's content that hold the model's text."""
 
 
 def _kind(part: Any) -> Any:
@@ -729,19 +747,19 @@ def _kind(part: Any) -> Any:
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens; None for what is not one."""
+    """A number of tokens; None if the value is not one."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
     return value if is_count and isinstance(value, int) else None
 
 
 def repaired(text: str) -> str:
-    """Return a text that can be written: half a surrogate pair, as of a cut emoji, is replaced."""
+    """Replace lone surrogates, as left by a cut emoji, so that the text can be written."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _headers(key: str) -> dict[str, str]:
-    """Return the headers that say who asks: the key, and the organization and project that OpenAI's
-    own tools read too.
+    """Headers that identify the user: the key, and the organization and project that OpenAI's own
+    tools read too.
     """
     names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
     groups = {

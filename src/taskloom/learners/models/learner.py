@@ -18,7 +18,7 @@ from taskloom.learners.models.client import PROTOCOLS, Limits, ModelClient, Requ
 from taskloom.learners.pretrained.in_context import read_prompt
 
 OURS = ("model", "messages", "input", "stream", "n")
-"""Parameters of a request that `request` cannot change."""
+"""Parameters that the setting `request` cannot change."""
 
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
@@ -33,12 +33,12 @@ def _is_address(url: str) -> bool:
             and not re.search(r"\s", url)
             and parts.port != 0
         )
-    except ValueError:  # a port that is none
+    except ValueError:  # not a port
         return False
 
 
 def answer_schema(answers: Sequence[str]) -> dict[str, Any]:
-    """The JSON schema of an object with the answer, which is one of some if they are given."""
+    """JSON schema of an object with the answer, which is one of the given answers if there are any."""
     answer: dict[str, Any] = {"type": "string"}
     if answers:
         answer["enum"] = list(answers)
@@ -51,7 +51,7 @@ def answer_schema(answers: Sequence[str]) -> dict[str, Any]:
 
 
 def guidance(guided: str, protocol: str, answers: Sequence[str]) -> dict[str, Any]:
-    """Parameters that hold a model to a form, as OpenAI, vLLM, llama.cpp and Ollama take them.
+    """Parameters that constrain the form of replies, for OpenAI, vLLM, llama.cpp and Ollama.
 
     Args:
         guided: `schema`, `choice` (a parameter of vLLM) or empty.
@@ -69,7 +69,7 @@ def guidance(guided: str, protocol: str, answers: Sequence[str]) -> dict[str, An
 
 
 def load_endpoint(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load the learner from its folder."""
     return FittedChat(*read_prompt(folder))
 
 
@@ -80,14 +80,15 @@ def load_endpoint(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class Endpoint(ChatLearner):
-    """A model behind an OpenAI-compatible endpoint; all settings of `ChatLearner`, and these.
+    """A model behind an OpenAI-compatible endpoint. It has the settings of `ChatLearner` and the
+    following.
 
     Attributes:
-        url: Up to and including `/v1`.
+        url: Address, up to and including `/v1`.
         protocol: `chat` (chat completions) or `responses` (the Responses API).
         key_variable: The environment variable that holds the key; the key itself is never written
             anywhere.
-        limit_name: What the server calls the longest answer; empty: `max_tokens`, or
+        limit_name: The server's name for the maximum answer length; empty: `max_tokens`, or
             `max_output_tokens` for Responses. Newer models of OpenAI: `max_completion_tokens`.
         headers: Headers of every request. `$NAME` stands for an environment variable, and its value
             is hidden like the key.
@@ -145,7 +146,7 @@ class Endpoint(ChatLearner):
         )
 
     def read_headers(self) -> tuple[Mapping[str, str], list[str]]:
-        """Return the headers with the values of their environment variables, and these values."""
+        """Headers with the values of their environment variables, and these values."""
         headers = {}
         secrets: list[str] = []
 

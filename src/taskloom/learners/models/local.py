@@ -1,5 +1,5 @@
-"""Chat models in this process: the messages of `endpoint`, written by the model's own chat template,
-answered by transformers or by vLLM.
+"""Chat models in this process: the prompts of `endpoint`, formatted by the model's own chat
+template and answered by transformers or vLLM.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from taskloom.learners.models.client import ModelReply, Question, messages_of, r
 from taskloom.learners.pretrained.in_context import read_prompt
 
 ENGINES = ("transformers", "vllm")
-"""What computes the replies."""
+"""Libraries that can compute the replies."""
 
 OF_SERVERS = ("requests", "tokens", "at_once", "attempts", "timeout", "pause", "cache", "guided")
-"""Settings of `ChatLearner` that are for models behind an API."""
+"""Settings of `ChatLearner` that only apply to models behind an API."""
 
 
 class LocalAsker(ABC):
-    """Asks a model in this process: without waiting, budgets or samples that differ.
+    """Asks a model in this process, without waits, budgets or several samples.
 
     Args:
         learner: The settings.
@@ -60,7 +60,7 @@ class TransformersAsker(LocalAsker):
         from taskloom.learners.training.step import pick_device
 
         class CountingModel(FittedLanguageModel):
-            """Notes the number of tokens of each reply of the last call."""
+            """Records the number of tokens of each reply of the last call."""
 
             written: Sequence[int] = ()
 
@@ -82,7 +82,7 @@ class TransformersAsker(LocalAsker):
         tokeniser = model.base.tokeniser
         sources = []
         for question in questions:
-            # The template writes the marks at the beginning itself.
+            # The template already writes the beginning-of-text token.
             text = tokeniser.apply_chat_template(
                 messages_of(question), add_generation_prompt=True, tokenize=False
             )
@@ -90,14 +90,15 @@ class TransformersAsker(LocalAsker):
         replies = model.say(sources)
         received = []
         for source, text, count in zip(sources, replies, model.written, strict=True):
-            # The end mark is not counted, so a reply that ended by itself is shorter.
+            # The end token is not counted, so a reply that ended by itself is shorter than the
+            # limit.
             finish = "length" if count >= most_tokens else "stop"
             received.append(ModelReply(repaired(text), "", finish, len(source), count))
         return received
 
 
 class VllmAsker(LocalAsker):
-    """Asks a model by vLLM in this process, through its `LLM.chat`."""
+    """Asks a model with vLLM in this process, through its `LLM.chat`."""
 
     @cached_property
     def _vllm(self) -> Any:
@@ -127,7 +128,7 @@ class VllmAsker(LocalAsker):
 
 
 def load_local(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load the learner from its folder."""
     return FittedChat(*read_prompt(folder))
 
 
@@ -138,17 +139,17 @@ def load_local(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class LocalChat(ChatLearner):
-    """An instruction-tuned model with its own chat template, in this process; the prompts, answers
-    and kept replies of `endpoint`.
+    """An instruction-tuned model with its own chat template, in this process. Prompts, answers and
+    stored replies are like those of `endpoint`.
 
-    Settings of `ChatLearner` about requests and budgets are refused: nothing is sent.
+    Settings of `ChatLearner` for requests and budgets are refused, because nothing is sent.
 
     Attributes:
-        longest_answer: The most tokens of a reply.
+        longest_answer: Maximum tokens of a reply.
         engine: `transformers`; or `vllm`, if it is installed, to which `request` passes its
             SamplingParams.
-        batch: Inputs that are answered at once, by transformers.
-        device: `auto` takes a GPU if there is one, for transformers.
+        batch: Batch size, for transformers.
+        device: `auto` uses a GPU if there is one, for transformers.
     """
 
     model: str = "smollm2"
@@ -177,5 +178,5 @@ class LocalChat(ChatLearner):
             )
 
     def client(self, answers: Sequence[str] = ()) -> Asker:
-        """The model, which is opened with the first question."""
+        """The model, which is loaded with the first question."""
         return VllmAsker(self) if self.engine == "vllm" else TransformersAsker(self)

@@ -1,8 +1,8 @@
-"""Models of every provider, by the model layer of Inspect: `openai/…`, `anthropic/…`, `google/…`,
-`bedrock/…`, `ollama/…`, `vllm/…` and all others that it knows.
+"""Models of all providers that Inspect's model layer supports: `openai/…`, `anthropic/…`,
+`google/…`, `bedrock/…`, `ollama/…`, `vllm/…` and others.
 
-The prompt, the extraction, the cache and the budgets are those of `endpoint`. Keys are those that
-each provider's package reads from the environment.
+The prompt, the extraction, the cache and the budgets are those of `endpoint`. API keys are those
+that each provider's package reads from the environment.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from taskloom.learners.models.learner import answer_schema
 from taskloom.learners.pretrained.in_context import read_prompt
 
 FINISHES = {"max_tokens": "length", "model_length": "length"}
-"""Inspect's reasons for the end of a reply under the names of the OpenAI protocol."""
+"""OpenAI's names for Inspect's stop reasons."""
 
 BATCH_AT_ONCE = 1000
-"""Questions that are open at one time in batch mode, if `at_once` is smaller. A batch may take hours,
-so the questions of a run should share one.
+"""Concurrent questions in batch mode, unless `at_once` is larger. A batch may take hours, so the
+questions of a run should share one.
 """
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
@@ -49,14 +49,14 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 _SECRET_ARGUMENT = re.compile(
     r"(^|_)(api_?)?key($|_)|secret|password|credential|auth|(^|_)token$|headers", re.IGNORECASE
 )
-"""Settings that may hold a key. `max_tokens` and the like may not."""
+"""Matches names of settings that may hold a key. `max_tokens` and the like do not match."""
 
 _PASSING = re.compile(r"rate.?limit|timeout|overloaded|connection|unavailable", re.IGNORECASE)
-"""Errors of providers' packages after which the same request may succeed later."""
+"""Matches errors of providers' packages after which the same request may succeed later."""
 
 
 class ProviderClient(ModelClient):
-    """Asks one model by Inspect's model layer.
+    """Asks one model through Inspect's model layer.
 
     Args:
         model: Provider and name: `openai/gpt-5-mini`.
@@ -79,7 +79,7 @@ class ProviderClient(ModelClient):
         identity = {**settings, **({"arguments": arguments} if arguments else {})}
         keys = [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
         seconds = max(1, round(limits.timeout))
-        # Inspect gives up a try after `attempt_timeout`, and tries again until `timeout`.
+        # Inspect gives up an attempt after `attempt_timeout`, and retries until `timeout`.
         how: dict[str, Any] = {"attempt_timeout": seconds, "timeout": seconds}
         is_batch = bool(batch or settings.get("batch"))
         if is_batch:
@@ -91,11 +91,12 @@ class ProviderClient(ModelClient):
         self._settings = {**how, **settings}
         self._opening = threading.Lock()
         if is_batch:
-            self.gate.limit = limits.at_once  # all at once: the first batch is sent after seconds
+            # all at once, since the first batch is sent after seconds
+            self.gate.limit = limits.at_once
 
     @cached_property
     def _opened(self) -> tuple[Any, asyncio.AbstractEventLoop]:
-        """The model, and the event loop that all requests share, in a thread of its own: the
+        """The model, and the event loop in its own thread that all requests share, because the
         connections of providers' packages belong to one loop.
         """
         try:
@@ -106,7 +107,7 @@ class ProviderClient(ModelClient):
         threading.Thread(target=loop.run_forever, name="inspect", daemon=True).start()
         try:
             return get_model(self.model, **self._arguments), loop
-        except Exception as error:  # a provider or package that is not there, or a missing key
+        except Exception as error:  # an unknown provider, a missing package or a missing key
             raise LearnerError(f"model: {self._sentence(error)}") from error
 
     def _request(self, question: Question, most_tokens: int) -> tuple[ModelReply, int | None]:
@@ -116,7 +117,7 @@ class ProviderClient(ModelClient):
         try:
             asked = _generate(model, messages_of(question), config)
             output = asyncio.run_coroutine_threadsafe(asked, loop).result()
-        except Exception as error:  # each provider's package has its own errors
+        except Exception as error:  # each provider's package has its own exceptions
             cause = _cause(error)
             kind = type(cause).__name__
             if kind == "AttemptTimeoutError":
@@ -144,7 +145,7 @@ class ProviderClient(ModelClient):
 
 
 def _cause(error: Exception) -> BaseException:
-    """The error of the last of Inspect's own tries, which it wraps."""
+    """The error of Inspect's last attempt, which it wraps."""
     last = getattr(error, "last_attempt", None)
     return (last.exception() if last is not None else None) or error
 
@@ -162,7 +163,7 @@ async def _generate(model: Any, messages: Sequence[dict[str, str]], config: Any)
 
 
 def _read_output(output: Any) -> tuple[ModelReply, int | None]:
-    """Return what an output of Inspect says, and the tokens that it took."""
+    """Parse an output of Inspect, with the tokens that it took."""
     thoughts: list[str] = []
     said: list[str] = []
     content = output.choices[0].message.content if output.choices else ""
@@ -188,7 +189,7 @@ def _read_output(output: Any) -> tuple[ModelReply, int | None]:
 
 
 def load_model(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load the learner from its folder."""
     return FittedChat(*read_prompt(folder))
 
 
@@ -199,7 +200,8 @@ def load_model(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class ProviderModel(ChatLearner):
-    """A model of any provider that Inspect knows; all settings of `ChatLearner`, and these.
+    """A model of any provider that Inspect supports. It has the settings of `ChatLearner` and the
+    following.
 
     `model` is provider and name, such as `anthropic/claude-sonnet-4-5`; `request` has settings of
     Inspect's `GenerateConfig`, such as `{temperature: 0, reasoning_effort: low}`.

@@ -1,5 +1,5 @@
-"""Learners that write text: language models of any origin, fine-tuned whole, by LoRA, or by a tuned
-prompt.
+"""Learners that generate text: language models of any origin, with full fine-tuning, LoRA, or a
+tuned prompt.
 
 Importing this package registers them; torch is imported only when one is fitted.
 """

@@ -1,4 +1,4 @@
-"""Examples as token ids: what the model reads, and every answer that is right."""
+"""Examples as token ids: the model's input, and every acceptable answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from taskloom.learners.pretrained.models import UNKNOWN, Base
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """A split as ids; `targets` has all acceptable answers of each example, the official one
+    """Token ids of a split. `targets` has all acceptable answers of each example, the official one
     first.
     """
 
@@ -28,25 +28,27 @@ class EncodedRows:
         return len(self.sources)
 
     def lengths(self) -> list[int]:
-        """Tokens of each source with its longest answer. Batches are made of rows of like length."""
+        """Number of tokens of each source with its longest answer. Batches consist of rows of
+        similar length.
+        """
         return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
 
 
 Cut = Literal["end", "start"]
-"""Which end of an input is cut off if it is too long."""
+"""End of an input that is cut off if it is too long."""
 
 Targets = Literal["redrawn", "fixed", "first", "listed"]
-"""Which of several acceptable answers is learned from."""
+"""Which of several acceptable answers to train on."""
 
 ENCODED_AT_ONCE = 4_096
-"""Maximum inputs of one call of the tokeniser. It uses all cores for a call, and what it returns
-besides the ids takes much memory.
+"""Maximum inputs of one call of the tokeniser. A call uses all cores, and its result takes much
+memory besides the ids.
 """
 
 
 def read_source(base: Base, text: str, join: str, longest: int = 0, cut: Cut = "end") -> list[int]:
-    """Encode an input, ready to be answered; with `longest` cut to so many tokens, `join` and marks
-    included.
+    """Encode an input so that an answer can follow. With `longest`, it is cut to that many tokens,
+    including `join` and special tokens.
     """
     return read_sources(base, [text], join, longest, cut)[0]
 
@@ -89,7 +91,7 @@ def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
 
 def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[int]]:
     marks = base.kind == "encoder-decoder"
-    # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
+    # Inputs that are too long get our own error with a remedy, so the tokeniser need not warn.
     coded = base.tokeniser(
         [text + join for text in texts], add_special_tokens=marks, verbose=False
     )["input_ids"]
@@ -99,7 +101,7 @@ def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[in
         if marks and (not ids or ids[-1] != end):
             ids.append(end)
         if base.begin and tuple(ids[: len(base.begin)]) != base.begin:
-            ids[:0] = base.begin  # a chat's template may have written the mark already
+            ids[:0] = base.begin  # a chat template may have written the token already
         if base.tokeniser.unk_token == UNKNOWN and base.tokeniser.unk_token_id in ids:
             raise InputError(
                 f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among"
@@ -125,7 +127,8 @@ def _unknown(base: Base, text: str) -> str:
 
 
 def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
-    """Encode answers with their end marks, each with a leading blank to separate it from the input.
+    """Encode answers with their end token, each with a leading space that separates it from the
+    input.
 
     Each distinct answer is encoded once and all in one call, which is much faster than one by one.
     """
@@ -151,19 +154,18 @@ def read_rows(
     cut: Cut = "end",
     cut_answers: bool = False,
 ) -> EncodedRows:
-    """Encode examples; one that is longer than the model can read is an error that says so.
+    """Encode examples. One that is longer than the model can read raises an error.
 
     Args:
         base: The model.
-        examples: What to read.
-        join: What stands between an input and its answer.
-        prompt: Vectors that stand before every input.
-        answer: Tokens that the model may write.
-        longest: The most tokens of an input; what is longer is cut, with a warning. 0: nothing is
+        examples: The examples.
+        join: Separator between an input and its answer.
+        prompt: Number of prompt vectors before every input.
+        answer: Maximum tokens of an answer.
+        longest: Maximum tokens of an input. Longer inputs are cut, with a warning. 0: nothing is
             cut.
-        cut: Which end is cut off.
-        cut_answers: Cut answers that have more tokens than may be written, with a warning; else
-            they are refused.
+        cut: End that is cut off.
+        cut_answers: Cut answers that are too long, with a warning. Otherwise they are refused.
     """
     if longest:
         _warn_of_cuts(base, examples, join, longest)
@@ -189,7 +191,7 @@ def read_rows(
 
 
 def _tokens_needed(base: Base, rows: EncodedRows, answer: int) -> list[int]:
-    """Tokens that a model must hold for each row; it may write `answer` of them."""
+    """Tokens that the model must hold for each row, including up to `answer` generated ones."""
     sources = [len(source) for source in rows.sources]
     if base.kind == "decoder":  # which reads the answer after the source
         pairs = zip(rows.lengths(), sources, strict=True)
@@ -213,7 +215,7 @@ def _warn_of_cuts(base: Base, examples: Sequence[Example], join: str, longest: i
 
 
 def _cut_answers(base: Base, targets: dict[str, list[int]], most: int) -> dict[str, list[int]]:
-    """Cut encoded answers to `most` tokens; the end mark stays, so that a model learns to stop."""
+    """Cut encoded answers to `most` tokens. The end token stays, so that a model learns to stop."""
     end = base.tokeniser.eos_token_id
     cut: dict[str, list[int]] = {}
     for text, ids in targets.items():
@@ -229,7 +231,7 @@ def _cut_answers(base: Base, targets: dict[str, list[int]], most: int) -> dict[s
 
 
 def _check_answers_fit(rows: EncodedRows, most: int) -> None:
-    """Refuse answers that would be cut off in writing; the end mark need not be written."""
+    """Raise an error for answers that would be cut off in generation. The end token need not fit."""
     needed = [min(map(len, targets)) - 1 for targets in rows.targets]
     worst = max(range(len(needed)), key=needed.__getitem__)
     if needed[worst] > most:
@@ -242,10 +244,10 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
 
 
 def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
-    """Return rows to learn from: with all answers (one is drawn at each step), one drawn once, or
-    the official one.
+    """Select the answers to train on: all (one is drawn at each step), one drawn once, or the
+    official one.
 
-    Rows whose answers are `listed` have one answer already.
+    Rows whose answers are `listed` have a single answer already.
     """
     if how in ("redrawn", "listed"):
         return rows
@@ -259,13 +261,13 @@ def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
 
 
 def draw_targets(rows: EncodedRows, chosen: Sequence[int], key: Key, step: int) -> list[list[int]]:
-    """Draw one acceptable answer for each chosen row, uniform over f(x), as a function of the key,
-    the step and the row.
+    """Draw one acceptable answer for each chosen row, uniformly, as a function of the key, the step
+    and the row.
     """
     drawn = []
     for row in chosen:
         answers = rows.targets[row]
-        if len(answers) == 1:  # most rows; a draw costs a hash
+        if len(answers) == 1:  # most rows have a single answer, and a draw costs a hash
             drawn.append(answers[0])
         else:
             drawn.append(key.random("target", step, int(row)).choice(answers))

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 )
 @dataclass(frozen=True)
 class Extractive(Pretrained):
-    """Fine-tunes all weights of an encoder with an output map for start and end, which is
-    initialised at random if the model has none.
+    """Fine-tunes all weights of an encoder with an output map for start and end, which is randomly
+    initialised if the model has none.
 
     The defaults are those usual for SQuAD: AdamW, 3e-5, batches of 16; 8,000 steps are two epochs
     of concat(T7).
 
     Attributes:
-        model: `minilm` (licence: Apache-2.0), a hub id or a local folder; it must be an encoder with
-            a fast tokeniser.
-        longest_answer: The most tokens of an answer.
+        model: `minilm` (licence: Apache-2.0), a hub id or a local folder; it must be an encoder
+            with a fast tokeniser.
+        longest_answer: Maximum tokens of an answer.
         without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
 
@@ -55,7 +55,7 @@ class Extractive(Pretrained):
     name: ClassVar[str] = "extractive"
 
     def __post_init__(self) -> None:
-        """Refuse settings of text generation, which have no meaning for spans."""
+        """Raise an error for settings of text generation, which do not apply to spans."""
         Pretrained.__post_init__(self)
         for setting, default in (
             ("targets", "redrawn"),
@@ -70,7 +70,7 @@ class Extractive(Pretrained):
                 )
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
-        """Load the encoder, or its untrained twin."""
+        """Load the encoder, or the same architecture with random weights."""
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(self.model, self.pretrained, seed, pointer=True)
@@ -80,7 +80,7 @@ class Extractive(Pretrained):
         return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
 
     def usable(self, items: list[Example]) -> list[Example]:
-        """Return the examples whose answer stands in the text."""
+        """Return the examples whose answer is part of the text."""
         return with_spans(items, self.name, self.without_span)
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
@@ -92,7 +92,7 @@ class Extractive(Pretrained):
         check_tokeniser(base)
 
     def rows(self, base: Base, items: Sequence[Example], prompt: int) -> EncodedRows:
-        """Encode question and context, and where the answer stands."""
+        """Encode question and context, and the position of the answer."""
         from taskloom.learners.pretrained.span_head import read_passages
 
         return read_passages(base, items)

@@ -1,6 +1,4 @@
-"""A language model that has been adapted: it answers, weighs answers, shows its states, and is
-saved.
-"""
+"""A fitted language model: answers, log-probabilities, states, saving."""
 
 from __future__ import annotations
 
@@ -43,16 +41,16 @@ take about 10 GB.
 """
 
 FIRST_TOKENS = 8
-"""Tokens after which unfinished rows are regrouped into batches of their own on a GPU; again after
-four times as many.
+"""Number of tokens after which unfinished rows are regrouped into new batches on a GPU; and again
+after four times as many.
 
-A batch is written until its last row is done, and among hundreds of answers one is long. The tokens
-so far are read again with the input, which costs less than the steps that are saved.
+A batch is generated until its last row is finished, and among hundreds of answers one is long. The
+tokens so far are read again with the input, which costs less than the steps that are saved.
 """
 
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
-"""Maps the rows of a batch to the prompts [tasks, n, d] and the task of each row. Both are None if
-all rows have one task.
+"""Maps the rows of a batch to the prompts [tasks, n, d] and the task index of each row. Both are
+None if all rows have one task.
 """
 
 
@@ -66,32 +64,30 @@ rounding.
 
 
 class StepAnswers:
-    """The answers of each task at the step at which it was evaluated last."""
+    """The answers of each task at the step of its last evaluation."""
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, KnownAnswers]] = {}
 
     def of(self, task: int, step: int) -> KnownAnswers:
-        """The answers of a task's weights after a step, to be added to. Those of another step are
-        dropped.
-        """
+        """Cached answers of a task's weights after a step. Those of another step are dropped."""
         if self._latest.get(task, (None,))[0] != step:
             self._latest[task] = (step, {})
         return self._latest[task][1]
 
 
 class FittedLanguageModel:
-    """A model, its tokeniser and (for prompt tuning) the vectors that stand before every input.
+    """A model, its tokeniser and (for prompt tuning) the vectors before every input.
 
     Args:
-        learner: Whose settings count.
+        learner: The learner, for its settings.
         base: The model.
-        prompt: Vectors that stand before every input.
-        curve: What training measured.
-        batch: Inputs that are answered at once.
-        task: Whose adapter is used where the model carries several.
-        keeps_prefix: Whether what inputs begin with is kept from one call to the next, on a GPU
-            with the recorded steps of writing: for a model that is not trained.
+        prompt: Prompt vectors before every input.
+        curve: Learning curve.
+        batch: Batch size for answering.
+        task: Index of the adapter to use if the model has several.
+        keeps_prefix: True to keep the shared prefix of inputs between calls, on a GPU with the
+            recorded decoding steps. For models that are not trained.
     """
 
     def __init__(
@@ -111,7 +107,7 @@ class FittedLanguageModel:
         self.curve = tuple(curve)
         self.batch = batch
         self.task = task
-        self.step: int | None = None  # whose weights these are, as training knows
+        self.step: int | None = None  # identifies the weights during training
         self.known: KnownAnswers = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,11 +123,11 @@ class FittedLanguageModel:
         return device
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Return one answer per input, greedily or by beams."""
+        """Return one answer per input, by greedy or beam search."""
         return self.write(self.read(texts(inputs)))
 
     def read(self, inputs: Sequence[str]) -> list[list[int]]:
-        """Encode inputs as the learner's settings say, cut if they are too long."""
+        """Encode inputs with the learner's settings, cut if they are too long."""
         longest: int = getattr(self.learner, "longest_input", 0)
         cut: Cut = getattr(self.learner, "cut", "end")
         return read_sources(self.base, inputs, self.learner.join, longest, cut)
@@ -153,7 +149,7 @@ class FittedLanguageModel:
         return {"total": frozen + trained, "trained": trained}
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Return answers to encoded inputs, extracted as the learner says, with whitespace
+        """Answers to encoded inputs, extracted as the learner specifies, with whitespace
         normalised.
         """
         recalled = self.recall(sources)
@@ -162,23 +158,23 @@ class FittedLanguageModel:
         return self.extracted(self.say(sources))
 
     def recall(self, sources: Sequence[Sequence[int]]) -> list[str] | None:
-        """Return the answers to inputs that were answered together before; else None."""
+        """Cached answers to inputs that were answered together before, or None."""
         return self.known.get(tuple(map(tuple, sources)))
 
     def remember(self, sources: Sequence[Sequence[int]], answers: Sequence[str]) -> None:
-        """Keep the answers to inputs, so that these are not answered again."""
+        """Cache the answers to inputs."""
         self.known[tuple(map(tuple, sources))] = list(answers)
 
     def extracted(self, written: Sequence[str]) -> list[str]:
-        """Return the answers in what was written, with single blanks."""
+        """Answers in generated texts, with whitespace normalised."""
         how: str = getattr(self.learner, "extract", "whole")
         cut = Extraction.read(how)
         return [" ".join(cut(text).split()) for text in written]
 
     @property
     def _answered_at_once(self) -> int:
-        """Number of answers written together. One more token costs a GPU about the same for one row
-        as for hundreds.
+        """Number of answers generated together. One more token costs a GPU about the same for one
+        row as for hundreds.
         """
         beams: int = getattr(self.learner, "beams", 1)
         if self.device.type != "cuda":
@@ -191,13 +187,13 @@ class FittedLanguageModel:
         adapters: RowAdapters | None = None,
         first_line: bool = False,
     ) -> list[str]:
-        """Return the text that the model writes, including line breaks.
+        """Generated text, including line breaks.
 
         Args:
-            sources: Inputs that are ids already.
-            adapters: Where the rows belong to several tasks.
-            first_line: Whether only the first line that is not empty is wanted: then what follows
-                it may be cut.
+            sources: Inputs as ids.
+            adapters: Adapters of the rows, if they belong to several tasks.
+            first_line: True if only the first non-empty line is needed, so that the rest may be
+                cut.
         """
         one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
@@ -224,14 +220,14 @@ class FittedLanguageModel:
             for indices in self._batches(lengths, self._answered_at_once):
                 rows = [todo[i] for i in indices]
                 in_halves(rows, partial(write_more, most=last - first))
-                # A row that wrote fewer tokens than the stage allows has ended its answer.
+                # A row that generated fewer tokens than the stage allows has ended its answer.
                 done += sum(last == stages[-1] or len(written[row]) < last for row in rows)
                 report_answers(done, len(sources))
             todo = [row for row in todo if len(written[row]) == last]
         return self._decoded(written)
 
     def _begin_writing(self, sources: Sequence[Sequence[int]]) -> None:
-        """Check that the inputs fit; a decoder's answers need room after them."""
+        """Check that the inputs fit. A decoder's answers need room after them."""
         room = self.learner.longest_answer if self.base.kind == "decoder" else 0
         self._begin([len(source) + room for source in sources], "longest_answer")
 
@@ -255,7 +251,7 @@ class FittedLanguageModel:
 
     @property
     def _stages(self) -> list[int]:
-        """The numbers of tokens up to which answers are written together."""
+        """Numbers of tokens up to which answers are generated together."""
         longest: int = self.learner.longest_answer
         if (
             self.device.type != "cuda"
@@ -266,8 +262,8 @@ class FittedLanguageModel:
         return [*(n for n in (FIRST_TOKENS, 4 * FIRST_TOKENS) if n < longest), longest]
 
     def _shared_prefix(self, sources: Sequence[Sequence[int]]) -> SharedPrefix | None:
-        """The common beginning of all inputs, computed. None if sharing it does not pay, or with
-        beam search.
+        """The common beginning of all inputs, computed once. None if sharing it does not pay off,
+        or with beam search.
         """
         if getattr(self.learner, "beams", 1) != 1:
             return None
@@ -301,7 +297,7 @@ class FittedLanguageModel:
         sources: Sequence[Sequence[int]],
         first_line: bool,
     ) -> list[list[int]]:
-        """Return the tokens that the model writes after inputs that begin with a shared prefix."""
+        """Generate tokens after inputs that begin with a shared prefix."""
         rests = [source[len(shared.ids) :] for source in sources]
         end = self.base.tokeniser.eos_token_id
         whole_line = WholeLine(self.base.tokeniser) if first_line else None
@@ -310,7 +306,7 @@ class FittedLanguageModel:
             lines = [False] * len(rows) if whole_line is None else whole_line(rows)
             return [line or row[-1] == end for line, row in zip(lines, rows, strict=True)]
 
-        # Cheaper than no_grad: views need not be noted, and a pass has hundreds.
+        # Cheaper than no_grad: views are not tracked, and a pass has hundreds.
         with torch.inference_mode(), computing("fp32", self.device):
             written = decoder.write(rests, self.learner.longest_answer, finished)
         return [_until(row, end) for row in written]
@@ -319,10 +315,10 @@ class FittedLanguageModel:
         return None if self.prompt is None else self.prompt.unsqueeze(0), None
 
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Return ids and mask of one width.
+        """Ids and mask of equal width.
 
-        A decoder is padded on the left, so that every row's answer begins at the same position; an
-        encoder on the right, where padding shifts no position.
+        A decoder is padded on the left, so that every row's answer begins at the same position. An
+        encoder is padded on the right, where padding does not shift positions.
         """
         pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
         rows, masks = [], []
@@ -343,8 +339,8 @@ class FittedLanguageModel:
         first_line: bool = False,
         past: Any = None,
     ) -> list[list[int]]:
-        """Return at most so many tokens that the library writes after each row, without the end
-        mark.
+        """Generate at most this many tokens after each row with the library. The end token is
+        removed.
         """
         given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
         if past is not None:
@@ -373,8 +369,8 @@ class FittedLanguageModel:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the summed log-probability of each candidate's tokens and end mark; minus infinity
-        for what cannot be written.
+        """Summed log-probability of each candidate's tokens and end token; minus infinity for texts
+        that cannot be generated.
         """
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
@@ -388,7 +384,7 @@ class FittedLanguageModel:
         sums, _ = self.losses(sources, targets)
         logprobs = []
         for target, loss in zip(targets, sums, strict=True):
-            can_be_written = unknown not in target[:-1]  # the last token is the end mark
+            can_be_written = unknown not in target[:-1]  # the last token is the end token
             logprobs.append(-loss if can_be_written else -math.inf)
         each = iter(logprobs)
         return [list(islice(each, len(row))) for row in candidates]
@@ -399,7 +395,7 @@ class FittedLanguageModel:
         targets: Sequence[list[int]],
         adapters: RowAdapters | None = None,
     ) -> tuple[list[float], list[int]]:
-        """Return the summed cross entropy of each target and its number of tokens."""
+        """Summed cross entropy of each target and its number of tokens."""
         one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
         sums, counts = [0.0] * len(sources), [0] * len(sources)
@@ -438,17 +434,15 @@ class FittedLanguageModel:
         return contextlib.nullcontext() if tasks is None else self.base.choice.of(tasks, even=False)
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """Return the share of acceptable answers, and the mean loss per token of the official
-        answers.
-        """
+        """Share of acceptable answers, and mean loss per token of the official answers."""
         sums, counts = self.losses(rows.sources, [t[0] for t in rows.targets])
         answers = self.write(rows.sources)
         self.remember(rows.sources, answers)
         return graded(answers, sums, counts, rows)
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return the state of the last input token: `readout` after the last layer, or `layer.K` (0
-        is the embedding).
+        """State of the last input token: `readout` after the last layer, or `layer.K` (0 is the
+        embedding).
         """
         import numpy as np
 
@@ -477,7 +471,7 @@ class FittedLanguageModel:
         return np.stack([v for v in vectors if v is not None])
 
     def _states(self, sources: Sequence[list[int]]) -> tuple[Sequence[Tensor], Tensor]:
-        """Return the states of all layers, and the position of each row's last token."""
+        """States of all layers, and the position of each row's last token."""
         run = self.base.model
         if self.base.kind == "encoder-decoder":
             run = run.get_encoder()
@@ -494,8 +488,8 @@ class FittedLanguageModel:
         return layers, ends
 
     def _begin(self, lengths: Sequence[int], setting: str = "") -> None:
-        """Put the model into evaluation mode, with this task's adapter if it carries several.
-        Refuse inputs that are too long.
+        """Put the model into evaluation mode, with this task's adapter if it has several. Raise an
+        error for inputs that are too long.
         """
         needed = max(lengths, default=0) + (0 if self.prompt is None else self.prompt.shape[0])
         if needed > self.base.longest:
@@ -509,21 +503,21 @@ class FittedLanguageModel:
         self.base.choice.task = self.task
 
     def _batches(self, lengths: Sequence[int], batch: int = 0) -> Iterator[list[int]]:
-        # Rows of like length share a batch, so that little of it is padding.
+        # Rows of similar length share a batch, so that there is little padding.
         order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
         size = batch or self.batch
         for first in range(0, len(order), size):
             yield order[first : first + size]
 
     def save(self, folder: Path) -> None:
-        """Write the folder as the learner does."""
+        """Save as the learner specifies."""
         self.learner.save(self, Path(folder))
 
 
 def graded(
     answers: Sequence[str], sums: Sequence[float], counts: Sequence[int], rows: EncodedRows
 ) -> tuple[float, float]:
-    """Return the share of acceptable answers, and the mean loss per token."""
+    """Share of acceptable answers, and mean loss per token."""
     judge = AnyOf()
     right = [
         judge.score(answer, example) for answer, example in zip(answers, rows.examples, strict=True)
@@ -568,7 +562,7 @@ class TaskBatches:
                 " their own"
             )
         self.sizes = list(sizes)
-        # A prompt is found by its place in the stack, a LoRA adapter by the number that it was
+        # A prompt is found by its position in the stack, a LoRA adapter by the index that it was
         # trained under.
         prompts = [model.prompt for model in models if model.prompt is not None]
         self.prompts = torch.stack(prompts) if prompts else None

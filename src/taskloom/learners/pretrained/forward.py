@@ -1,8 +1,8 @@
-"""Passes through a language model: losses per example, with tuned prompts where a task has one.
+"""Forward passes of a language model: losses per example, optionally with tuned prompts.
 
 In a causal model the states of a prompt do not depend on what follows it. So the prompt of each
-task is run once a step, and its keys and values are shared by all examples of the task; examples of
-many tasks go through the frozen model in one batch.
+task is run once per step, and its keys and values are shared by all examples of the task. Examples
+of many tasks go through the frozen model in one batch.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded rows, on the right.
+    """Right-padded rows.
 
     Attributes:
-        ids: What the model reads: the input (decoder: followed by the target).
+        ids: Input ids (for a decoder, followed by the target).
         mask: 1 at real tokens.
         labels: [batch, K] the target tokens of each row, then `IGNORED`.
         where: Decoder: [batch, K] the positions that predict them.
@@ -39,22 +39,20 @@ class Batch:
     where: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on another device."""
+        """Copy the batch to another device."""
         return Batch(*(None if t is None else send(t, device) for t in self.tensors()))  # type: ignore[arg-type]
 
     def rows(self, chosen: Tensor) -> Batch:
-        """Return some of the rows."""
+        """Select some of the rows."""
         return Batch(*(None if t is None else t[chosen] for t in self.tensors()))  # type: ignore[arg-type]
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Return the tensors in the order of the attributes."""
+        """Tensors in the order of the attributes."""
         return self.ids, self.mask, self.labels, self.where
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Move a tensor to a device; to a GPU from pinned memory, so that the CPU does not wait for the
-    copy.
-    """
+    """Copy a tensor to a device. For a GPU it is pinned first, so that the CPU does not wait."""
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
@@ -66,8 +64,8 @@ def collate(
     targets: Sequence[Sequence[int]],
     multiple: int = 1,
 ) -> Batch:
-    """Pad rows to one width; with a `multiple` widths are rounded up to one so that few shapes
-    occur, long ones more coarsely.
+    """Pad rows to equal width. With `multiple`, widths are rounded up so that few shapes occur;
+    long ones are rounded more coarsely.
     """
     decoder = base.kind == "decoder"
     if decoder:
@@ -87,8 +85,8 @@ def collate(
 
 
 def rounded_width(width: int, multiple: int) -> int:
-    """Return the next multiple; from eight multiples on of a quarter of the power of two below:
-    four widths to an octave.
+    """Round up to a multiple. From eight multiples on, the multiple is a quarter of the next lower
+    power of two, which gives four widths per octave.
 
     >>> [rounded_width(n, 8) for n in (3, 63, 130, 257)]
     [8, 64, 160, 320]
@@ -98,7 +96,8 @@ def rounded_width(width: int, multiple: int) -> int:
 
 
 def rounded_length(length: int, least: int) -> int:
-    """Return the next power of two, at least `least`: targets differ more in length than they cost.
+    """Round up to a power of two, at least `least`: the lengths of targets vary more than their
+    cost.
 
     >>> [rounded_length(n, 8) for n in (3, 8, 9, 70)]
     [8, 8, 16, 128]
@@ -107,7 +106,7 @@ def rounded_length(length: int, least: int) -> int:
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Tensor, Tensor]:
-    """Return rows as one matrix, and 1 where it holds no padding."""
+    """Rows as one padded matrix, and a mask that is 1 at real tokens."""
     lengths = np.array([len(row) for row in rows])
     real = np.arange(width)[None, :] < lengths[:, None]
     out = np.full((len(rows), width), filler, dtype=np.int64)
@@ -125,16 +124,16 @@ def losses(
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the summed cross entropy of each example, its number of target tokens, and whether
-    each of them is the likeliest.
+    """Summed cross entropy of each example, its number of target tokens, and whether each of them
+    is the likeliest.
 
     Args:
         base: The model.
         batch: The examples.
-        prompts: [tasks, n, d] vectors that stand before the inputs.
-        tasks: [batch] which prompt belongs to which example; none needed for one task.
-        fast: What makes it faster, where the model is one whose layers we know.
-        smoothing: The share of a target token's probability that is spread over the vocabulary.
+        prompts: [tasks, n, d] prompt vectors before the inputs.
+        tasks: [batch] index of each example's prompt; not needed for one task.
+        fast: Options that make it faster, for models whose layers are implemented here.
+        smoothing: Share of a target token's probability that is spread over the vocabulary.
     """
     if prompts is not None and tasks is None:
         tasks = _first(batch.ids)
@@ -162,11 +161,11 @@ def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Ten
 
 
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Compute logits at the positions that predict a target, and only there: the output map is the
-    widest of all.
+    """Logits at the positions that predict a target only, because the output map is the widest of
+    all.
 
-    Padding is on the right, where a causal model never looks from, so all that has to be masked is
-    what comes later.
+    Padding is on the right, where no position of a causal model attends from, so only future
+    positions are masked.
     """
     model = base.model
     given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
@@ -180,8 +179,8 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
         before = batch.mask.new_ones(len(batch.mask), 0 if prompts is None else prompts.shape[1])
         logits: Tensor = model(**given, attention_mask=torch.cat([before, batch.mask], 1)).logits
         return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
-    # A mask that is made already: transformers would look at values on the device to decide which
-    # one it needs, and so wait.
+    # The mask is precomputed. Otherwise transformers would inspect values on the device to choose
+    # one, which makes it wait.
     given["attention_mask"] = _causal(
         batch.ids.shape[1], 0 if prompts is None else prompts.shape[1], _dtype(base), batch.ids
     )
@@ -193,8 +192,8 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
 
 
 def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor:
-    """Build the mask [1, 1, length, before + length]: 0 where a position may look, minus infinity
-    at what comes later.
+    """Causal mask [1, 1, length, before + length]: 0 for visible positions, minus infinity for
+    later ones.
     """
     at = torch.arange(before + length, device=like.device)
     later = at[None, :] > at[before:, None]
@@ -203,9 +202,7 @@ def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor
 
 
 def plain(model: Any) -> bool:
-    """True if logits are just the output map of the last states (no scaling or capping in
-    between).
-    """
+    """True if logits are just the output map of the last states, without scaling or capping."""
     return getattr(model.config, "model_type", "") == "llama"
 
 
@@ -215,7 +212,9 @@ def _first(ids: Tensor) -> Tensor:
 
 
 def prompt_states(base: Base, prompts: Tensor, tasks: Tensor) -> Any:
-    """Compute keys and values of the prompts once per task, for each example of the task."""
+    """Keys and values of the prompts, computed once per task and expanded to each example of the
+    task.
+    """
     from transformers import DynamicCache
 
     run = base.model.model if plain(base.model) else base.model
@@ -234,9 +233,7 @@ def _dtype(base: Base) -> torch.dtype:
 def with_prompts(
     base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return input vectors and mask with each example's prompt before its tokens (after padding on
-    the left).
-    """
+    """Input vectors and mask with each example's prompt before its tokens (after left padding)."""
     vectors = base.model.get_input_embeddings()(ids)
     before = prompts[_first(ids) if tasks is None else tasks].to(vectors.dtype)
     mask_before = mask.new_ones(len(mask), prompts.shape[1])
@@ -256,8 +253,8 @@ def _encoder_decoder(
 
 
 def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Compute [batch, K, positions]: the logits of start and end (further labels are none), minus
-    infinity outside the context.
+    """Logits [batch, K, positions] of start and end, minus infinity outside the context. Further
+    labels are ignored.
     """
     first, last = point(base, batch.ids, batch.mask)[:2]
     rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
@@ -267,11 +264,11 @@ def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
 def point(
     base: Base, ids: Tensor, mask: Tensor, states: bool = False
 ) -> tuple[Tensor, Tensor, Any]:
-    """Compute logits of start and end, minus infinity outside the context, and the states of all
-    layers where wanted.
+    """Logits of start and end, minus infinity outside the context, and optionally the states of all
+    layers.
 
-    An input is the question, separators, the context, a separator; the context is what comes after
-    the first separator.
+    An input is the question, separators, the context, and a separator. The context starts after the
+    first separators.
     """
     separator = ids == base.tokeniser.sep_token_id
     after = separator.cumsum(1) > 0
@@ -282,7 +279,7 @@ def point(
     }
     has_types = getattr(base.model.config, "type_vocab_size", 0) > 1
     if "token_type_ids" in base.tokeniser.model_input_names and has_types:
-        # As BERT was trained: 0 up to the first separator and with it, 1 after it.
+        # As in BERT's training: 0 up to and including the first separator, 1 after it.
         first_separator = separator & (separator.cumsum(1) == 1)
         given["token_type_ids"] = (after & ~first_separator).long()
     output = base.model(**given)

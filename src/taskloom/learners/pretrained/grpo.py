@@ -1,5 +1,5 @@
-"""GRPO: a language model that is adapted by reinforcement learning, with the score of its own
-answers as the reward.
+"""GRPO: adapts a language model by reinforcement learning, with the score of its own answers as the
+reward.
 """
 
 from __future__ import annotations
@@ -43,20 +43,19 @@ if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
 
 TESTED = "1.16.0"
-"""The version of TRL that the tests were last run with."""
+"""Version of TRL with which the tests were last run."""
 
 ROW = "example"
-"""The column that says which example a prompt is of."""
+"""Column that identifies the example of a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisedStart:
-    """Supervised steps before reinforcement, taken as `fine-tune` with the same settings takes
-    them.
+    """Supervised steps before reinforcement learning, as in `fine-tune` with the same settings.
 
     Attributes:
-        steps: How many; 0: none.
-        batch: Examples in a step.
+        steps: Number of steps; 0: none.
+        batch: Examples per step.
         rate: Learning rate.
     """
 
@@ -150,7 +149,7 @@ class Grpo(Pretrained):
         evaluate: Mapping[str, Mapping[str, Pairs]],
         options: FitOptions,
     ) -> dict[str, FittedLanguageModel]:
-        """Train on the inputs of one task; a run that is found in the folder is resumed."""
+        """Train on the inputs of one task. A run found in the folder is resumed."""
         [name], [split] = train, train.values()
         check_seed(options.seed)
         trl = _trl()
@@ -190,8 +189,8 @@ class Grpo(Pretrained):
         return {name: self.fitted(base, None, curve, self.training.batch)}
 
     def _start(self, split: Pairs, options: FitOptions) -> Base:
-        """Return the model that reinforcement begins with: as it is, or fine-tuned on the answers
-        first.
+        """Return the initial model of reinforcement learning: unchanged, or fine-tuned on the
+        answers first.
         """
         if not self.supervised.steps:
             return self.base([], options.seed)
@@ -245,8 +244,8 @@ class Grpo(Pretrained):
             temperature=self.temperature,
             beta=self.beta,
             seed=seed % 2**32,
-            # Without one in between: the trainer would write its state at the end, which no run
-            # resumes from.
+            # No checkpoint in between: the trainer would write its state at the end, from which no
+            # run resumes.
             save_strategy="steps" if keep and how.checkpoint_every <= how.steps else "no",
             save_steps=how.checkpoint_every,
             save_total_limit=1,
@@ -278,7 +277,7 @@ class Grpo(Pretrained):
 
 
 class Rewards:
-    """The reward of sampled answers, as TRL asks for it."""
+    """Reward of sampled answers, in the form that TRL expects."""
 
     __name__ = "score"
 
@@ -295,7 +294,7 @@ class Rewards:
 
 
 def _trl() -> Any:
-    """Import TRL, and check that it has what is used."""
+    """Import TRL, and check that it has everything that is used."""
     try:
         import trl
     except ImportError:
@@ -310,8 +309,8 @@ def _trl() -> Any:
 
 
 def _printer() -> Any:
-    """Return the callback that prints every logged step on standard output, which belongs to the
-    command.
+    """Return the callback that prints every logged step on standard output, which is reserved for
+    the command.
     """
     from transformers import PrinterCallback
 
@@ -336,13 +335,13 @@ def _last_checkpoint(folder: Path) -> str | None:
 
 
 def _reporter(progress: Report, steps: int) -> Any:
-    """Return a callback that reports where the run stands."""
+    """Return a callback that reports the progress of the run."""
     import time
 
     from transformers import TrainerCallback
 
     class Reporter(TrainerCallback):  # type: ignore[misc]
-        """Reports after every logged step."""
+        """Reports progress after every logged step."""
 
         began = time.monotonic()
 

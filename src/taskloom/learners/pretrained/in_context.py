@@ -1,7 +1,7 @@
-"""Learning without training: a language model that is shown a description and k examples, or
-nothing but the input.
+"""In-context learning: a language model that is shown a description and k examples, or only the
+input.
 
-`Prompt` shows a task, and cuts the answer out of what a model writes back.
+`Prompt` shows a task, and extracts the answer from a model's reply.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 KNOWN = "known"
-"""The extraction that needs the training split: the answer of it that a reply names first."""
+"""Extraction that needs the training split: the first of its answers that a reply names."""
 
 
 def check_extract(text: str) -> None:
-    """Raise a `LearnerError` where a setting `extract` is not one."""
+    """Raise a `LearnerError` unless the setting `extract` is valid."""
     if text == KNOWN:
         return
     try:
@@ -56,15 +56,14 @@ def check_extract(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A description, some examples, and the form in which inputs and answers stand.
+    """A description, some examples, and the layout of inputs and answers.
 
     Attributes:
-        describe: The instruction, first and in a paragraph of its own.
+        describe: The instruction, in a paragraph of its own at the beginning.
         examples: (input, answer) pairs that are shown.
-        join: What stands between an input and its answer.
-        answers: Where not empty, the answers that there are: the one that is named first is cut out
-            of a whole sentence.
-        how: How an answer is cut out of a reply: `line`, `known` or one of
+        join: Separator between an input and its answer.
+        answers: The known answers. If not empty, the first one that a sentence names is extracted.
+        how: How an answer is extracted from a reply: `line`, `known` or one of
             `taskloom.core.extraction.KINDS`.
     """
 
@@ -75,16 +74,16 @@ class Prompt:
     how: str = "line"
 
     def before(self, text: str) -> str:
-        """Return everything up to the end of the input; the caller adds the join."""
+        """Prompt up to the end of the input, without the separator."""
         head = [self.describe, ""] if self.describe else []
         return "\n".join([*head, *(f"{x}{self.join} {y}" for x, y in self.examples), text])
 
     def fill(self, text: str) -> str:
-        """Return the whole prompt, join included."""
+        """Whole prompt, including the separator."""
         return self.before(text) + self.join
 
     def extract(self, reply: str) -> str:
-        """Extract the answer from what a model wrote.
+        """Extract the answer from a reply.
 
         `line` and `known` take its first non-empty line, without a repeated label, quotes or full
         stop.
@@ -92,7 +91,7 @@ class Prompt:
         return self.cut(reply)[0]
 
     def cut(self, reply: str) -> tuple[str, str]:
-        """Extract the answer, and name the rule that found it."""
+        """Extract the answer, with the name of the rule that found it."""
         if self.how not in ("line", KNOWN):
             return Extraction.read(self.how).cut(reply)
         return self._first_line(reply), self.how
@@ -105,8 +104,8 @@ class Prompt:
         line = lines[0]
         mark = self.join.strip()
         if mark and mark in line:
-            # A model that continues with the next example repeats the join; one that repeats the
-            # question puts it first.
+            # A model that continues with the next example repeats the separator; one that repeats
+            # the question puts it first.
             head, _, tail = line.partition(mark)
             line = head if head.strip() else tail
         line = re.sub(r"^(the\s+)?answer\s*(is\b|:)\s*", "", line.strip(), flags=re.IGNORECASE)
@@ -114,8 +113,8 @@ class Prompt:
         return line if not self.answers or line in self.answers else self._named(line)
 
     def _named(self, line: str) -> str:
-        """Find the known answer that a line names first, the longest of those that begin there;
-        else return the line itself.
+        """The known answer that a line names first, or the longest of those that begin there. If
+        there is none, the line itself.
         """
         places = []
         for answer in self.answers:
@@ -126,15 +125,15 @@ class Prompt:
 
 
 def save_prompt(folder: Path, learner: Any, prompt: Prompt) -> None:
-    """Write a learner that only prompts: its card and the examples. The model is named, not copied;
-    a key is never written.
+    """Write a learner that only prompts: its card and the examples. The model is named, not copied,
+    and keys are never written.
     """
     with saving(folder, learner, examples=prompt.examples, answers=prompt.answers):
         pass
 
 
 def read_prompt(folder: Path) -> tuple[Any, Prompt]:
-    """Read a learner that only prompts, and its prompt."""
+    """Read a learner that only prompts, with its prompt."""
     card, learner = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])
     how = "json:answer" if getattr(learner, "guided", "") == "schema" else learner.extract
@@ -142,12 +141,12 @@ def read_prompt(folder: Path) -> tuple[Any, Prompt]:
 
 
 def known_answers(targets: Sequence[str]) -> tuple[str, ...]:
-    """Return the different answers of a training split."""
+    """Distinct answers of a training split."""
     return tuple(sorted(set(targets)))
 
 
 def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
-    """Choose by the seed the k examples that every prompt shows."""
+    """Choose by the seed the k examples for every prompt."""
     if not shots:
         return ()
     items: list[Example] = examples(train)
@@ -179,26 +178,26 @@ class FittedInContext:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the log-probability of each candidate as the continuation."""
+        """Log-probability of each candidate as the continuation."""
         logprobs: list[list[float]] = self.model.logprob(
             [self.prompt.before(text) for text in texts(inputs)], candidates
         )
         return logprobs
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return the states of the last token of the whole prompt."""
+        """States of the last token of the whole prompt."""
         states: NDArray[np.float32] = self.model.represent(
             [self.prompt.before(text) for text in texts(inputs)], where
         )
         return states
 
     def save(self, folder: Path) -> None:
-        """Write the card and the examples shown; the model is named, not copied."""
+        """Write the card and the examples shown. The model is named, not copied."""
         save_prompt(folder, self.learner, self.prompt)
 
 
 def load_in_context(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load the learner from its folder."""
     learner, prompt = read_prompt(folder)
     fitted: Fitted = learner.with_prompt(prompt)
     return fitted
@@ -222,16 +221,16 @@ class InContext(WithoutSteps[FittedInContext]):
     Attributes:
         model: `smollm2` (licence: Apache-2.0), `gemma3-270m` (Gemma Terms of Use), a local folder,
             or a hub id.
-        shots: How many training examples are shown, chosen by the seed.
-        describe: The instruction that the model gets; empty: none.
-        join: What stands between an input and its answer.
-        longest_answer: The most tokens that are written.
-        extract: How the answer is cut out of a reply. `line`: its first line; `known`: the answer
-            of the training split that it names first; `last-line`, `final`, `boxed`, `tag:NAME`,
-            `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
-        batch: Inputs that are answered at once.
-        device: `auto` takes a GPU where there is one.
-        pretrained: False takes the same architecture with random weights, which are the same in
+        shots: Number of training examples to show, chosen by the seed.
+        describe: The instruction; empty: none.
+        join: Separator between an input and its answer.
+        longest_answer: Maximum tokens of a reply.
+        extract: How the answer is extracted from a reply. `line`: its first line; `known`: the
+            answer of the training split that it names first; `last-line`, `final`, `boxed`,
+            `tag:NAME`, `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
+        batch: Batch size for answering.
+        device: `auto` uses a GPU if there is one.
+        pretrained: False uses the same architecture with random weights, which are the same in
             every run.
     """
 

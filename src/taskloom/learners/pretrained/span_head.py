@@ -1,6 +1,6 @@
-"""Encoders that point at the answer in what they read: passages as ids, and the adapted model.
+"""Encoders that point at the answer in their input: passages as ids, and the adapted model.
 
-Apart from `extractive.py`, which registers the learner and must not import torch.
+Separate from `extractive.py`, which registers the learner and must not import torch.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def check_tokeniser(base: Base) -> None:
-    """Check that a tokeniser gives the places of its tokens, and puts something between question
-    and context.
+    """Raise an error unless a tokeniser gives the positions of its tokens and puts a separator
+    between question and context.
     """
     if not base.tokeniser.is_fast or base.tokeniser.sep_token_id is None:
         raise LearnerError(
@@ -41,15 +41,15 @@ def check_tokeniser(base: Base) -> None:
 def read_passage(
     base: Base, context: str, question: str
 ) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """Return the ids of question and context, the positions of the context's tokens among them, and
-    their places in the text.
+    """Ids of question and context, positions of the context's tokens among them, and their
+    positions in the text.
     """
     encoded = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
     offsets = encoded["offset_mapping"]
     positions = []
     for i, sequence in enumerate(encoded.sequence_ids()):
         first, last = offsets[i]
-        if sequence == 1 and last > first:  # a token of the context, not an empty one
+        if sequence == 1 and last > first:  # a non-empty token of the context
             positions.append(i)
     if len(encoded["input_ids"]) > base.longest:
         raise LearnerError(
@@ -65,15 +65,15 @@ def read_passage(
 
 
 def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
-    """Cut off the blank that some tokenisers count to the word after it."""
+    """Remove the space that some tokenisers include in the following word."""
     while first < last and text[first].isspace():
         first += 1
     return first, last
 
 
 def read_passages(base: Base, examples: Sequence[Example]) -> EncodedRows:
-    """Encode examples; the target is the first and the last position of the answer, or nothing
-    where it is not in the text.
+    """Encode examples. The target is the first and last position of the answer, or nothing if it is
+    not in the text.
     """
     check_tokeniser(base)
     sources, targets = [], []
@@ -105,8 +105,8 @@ class Pointing(FittedLanguageModel):
         return weigh_all(self._point, inputs, candidates)
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """Return the share of acceptable answers, and the mean loss of start and end where the
-        answer stands in the text.
+        """Share of acceptable answers, and mean loss of start and end for answers that are in the
+        text.
         """
         judge = AnyOf()
         answers = self.answer([e.input for e in rows.examples])
@@ -118,8 +118,8 @@ class Pointing(FittedLanguageModel):
         return sum(right) / len(right), sum(sums) / max(1, len(marked))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return the state of the first token: `readout` after the last layer, or `layer.K` (0 is
-        the embedding).
+        """State of the first token: `readout` after the last layer, or `layer.K` (0 is the
+        embedding).
         """
         import numpy as np
 
@@ -158,7 +158,7 @@ class Pointing(FittedLanguageModel):
     def _passes(
         self, sources: Sequence[list[int]], take: Callable[..., None], states: bool = False
     ) -> None:
-        """Pass the rows and results of each batch of like lengths to `take`."""
+        """Pass the rows and results of each batch of similar lengths to `take`."""
 
         def some(rows: list[int]) -> None:
             batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(

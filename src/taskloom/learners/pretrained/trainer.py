@@ -1,10 +1,10 @@
-"""Adapting a language model: the loop that fine-tuning, LoRA and prompt tuning share, for one task
-or many at once.
+"""Training loop for language models, shared by fine-tuning, LoRA and prompt tuning, for one task or
+many at once.
 
 What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n,
 d], LoRA matrices of many tasks have an axis of tasks as well, and since the model is frozen their
-gradients do not touch: a step over the batches of all tasks is for each task the step it would take
-alone.
+gradients are independent: a step over the batches of all tasks is, for each task, the step it would
+take alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, 
 """Maps the indices of some tasks and their rows of a split to each task's score and loss."""
 
 LOOK_EVERY = 25
-"""Steps between reads of the loss from a GPU. Each read leaves it idle until the next step is sent.
+"""Steps between reads of the loss from a GPU. Each read makes it idle until the next step is sent.
 """
 
 WIDTHS = 8
@@ -68,7 +68,9 @@ class TaskRecord:
     since: int = 0
 
     def stopped(self, patience: int) -> bool:
-        """True if the last `patience` points brought no better score; 0 never stops."""
+        """True if the last `patience` points brought no better score. With 0 training never stops
+        early.
+        """
         return bool(patience) and self.since >= patience
 
 
@@ -86,18 +88,20 @@ class Adapter:
         prompts: Tensor | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        # Tasks of different sizes take the same steps; epochs are those of the largest.
+        # Tasks of different sizes take the same number of steps; epochs are those of the largest
+        # task.
         how = how.for_rows(max(len(rows) for rows in tasks.values()))
         self.base, self.how, self.seed, self.prompts = base, how, seed, prompts
         self.trained = dict(trained)
         self.tasks = dict(tasks)
-        # Whether what is trained has an axis of tasks; a model that is trained itself has one task.
+        # Whether trained tensors have an axis of tasks. A model that is trained as a whole has one
+        # task.
         self.stacked = prompts is not None or len(self.tasks) > 1
         self.device = next(iter(self.trained.values())).device
         self.precision = pick_precision(how.precision, self.device)
         _check_how(base, how, len(self.tasks))
         self.optimiser = _optimiser(list(self.trained.values()), how, self.device)
-        # A model that is trained whole has nothing else that a seed could change.
+        # If the whole model is trained, nothing else depends on the seed.
         self.orders = {
             name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed + seed)
             for name, rows in tasks.items()
@@ -110,16 +114,16 @@ class Adapter:
         self.done = 0
         self.parts = 1
         self.loss = 0.0
-        # Losses and hits of the training batches since the last point; a hit has all target tokens
-        # likeliest, given those before.
+        # Losses and hits of the training batches since the last point. A hit means that all target
+        # tokens are the likeliest, given those before.
         self.sums = torch.zeros(len(self.tasks), device=self.device)
         self.hits = torch.zeros(len(self.tasks), device=self.device)
         self.last = torch.zeros(len(self.tasks), device=self.device)
         self.bad = torch.full((), -1, device=self.device)
         self.measured = 0
         self.folder: Path | None = None
-        # The scale of an fp16 loss, whose gradients would else vanish, and the steps since it last
-        # was too large.
+        # Scale of an fp16 loss, whose gradients would otherwise vanish, and the number of steps
+        # since it was last too large.
         self.scale, self.calm = (65536.0 if self.precision == "fp16" else 1.0), 0
         described = {
             "settings": checkpoint.lasting(how),
@@ -136,15 +140,15 @@ class Adapter:
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Train to the end (or to the end of the time granted); afterwards the trained tensors hold
-        the chosen weights.
+        """Train to the end, or until the time limit. Afterwards the trained tensors hold the
+        selected weights.
 
         Args:
-            splits: For each name the rows of every task, in the tasks' order.
-            score: How a task is scored on some rows.
-            folder: For checkpoints.
+            splits: Rows of every task by split, in the tasks' order.
+            score: Scores a task on some rows.
+            folder: Folder of checkpoints.
             progress: Called after every step.
-            seconds: Time granted.
+            seconds: Time limit.
         """
         if self.how.patience and "dev" not in splits:
             raise LearnerError(
@@ -204,7 +208,7 @@ class Adapter:
         return all(record.stopped(self.how.patience) for record in self.records.values())
 
     def _batch(self, step: int) -> tuple[Batch, Tensor]:
-        """Return the batches of all tasks for a step as one, and the task of each row."""
+        """Batches of all tasks for a step as one batch, and the task index of each row."""
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         which: list[int] = []
@@ -243,9 +247,7 @@ class Adapter:
             self._look()
 
     def _look(self) -> None:
-        """Read the loss from the device, which waits for it; a loss that is not a number ends the
-        run.
-        """
+        """Read the loss from the device, which waits for it. Raise an error if it is not a number."""
         self.loss = float(self.last.mean())
         bad = int(self.bad)
         if bad >= 0:
@@ -313,7 +315,7 @@ class Adapter:
         return sums, hits / torch.bincount(which, minlength=len(self.tasks))
 
     def counts(self, batch: Batch, which: Tensor) -> Tensor:
-        """Return the target tokens of each task."""
+        """Number of target tokens of each task."""
         zero = torch.zeros(len(self.tasks), device=self.device)
         return zero.index_add(0, which, (batch.labels != IGNORED).sum(1).float())
 
@@ -344,16 +346,14 @@ class Adapter:
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
     def even(self, rows: int) -> bool:
-        """True if that many rows are a whole batch, and a batch has as many rows of every
+        """True if the rows are a whole batch, and a batch has the same number of rows of every
         task.
         """
         sizes = [order.batch for order in self.orders.values()]
         return rows == sum(sizes) and len(set(sizes)) == 1
 
     def clip(self) -> None:
-        """Reduce the gradient to the largest allowed norm; each task of a stack has a norm of its
-        own.
-        """
+        """Clip the gradient to the maximum norm. Each task of a stack has its own norm."""
         if not self.stacked:
             torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.how.clip)
             return
@@ -368,7 +368,8 @@ class Adapter:
         n = self.done - self.measured
         records = list(self.records.values())
         going = [i for i, one in enumerate(records) if not one.stopped(self.how.patience)]
-        if "train" not in splits:  # which would be measured as it is now, not as it was in passing
+        # otherwise the current value would be measured, not the one at that time
+        if "train" not in splits:
             for number in going:
                 seen = float(self.hits[number]) / n, float(self.sums[number]) / n
                 records[number].curve.append(Point(self.done, "train", *seen))
@@ -387,7 +388,7 @@ class Adapter:
         self.measured = self.done
 
     def _keep(self, number: int) -> None:
-        """Keep the current weights as the best; of a stack, those of one task."""
+        """Keep the current weights as the best ones; for a stack, those of one task."""
         if self.best is None:
             self.best = {name: tensor.detach().clone() for name, tensor in self.trained.items()}
         for name, tensor in self.trained.items():
@@ -397,7 +398,7 @@ class Adapter:
                 self.best[name][number].copy_(tensor.detach()[number])
 
     def _save(self, folder: Path) -> None:
-        self._look()  # a broken state must never replace a sound checkpoint
+        self._look()  # a broken state must never replace a good checkpoint
         if not checkpoint.sound(self.trained.values()):
             self._fault("a weight is not a number", self.done - 1)
         tensors = {f"trained.{n}": t for n, t in self.trained.items()}
@@ -452,7 +453,7 @@ class Adapter:
 
 
 def _check_how(base: Base, how: Training, tasks: int) -> None:
-    """Refuse settings that this model cannot be trained with."""
+    """Raise an error for settings that this model cannot be trained with."""
     if how.label_smoothing and base.kind == "pointer":
         raise LearnerError(
             "label_smoothing spreads a target over a vocabulary, and this learner points at spans;"
@@ -466,7 +467,7 @@ def _check_how(base: Base, how: Training, tasks: int) -> None:
 
 
 def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> torch.optim.Optimizer:
-    """Build torch's own optimiser; on a GPU fused, with a rate that a captured step can read."""
+    """Build torch's own optimiser. On a GPU it is fused, with a rate that a captured step can read."""
     if how.optimiser == "sgd":
         raise LearnerError(
             "optimiser is sgd, which only networks from scratch can take; use adamw or adam"

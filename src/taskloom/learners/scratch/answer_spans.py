@@ -1,9 +1,9 @@
-"""Answers that are a part of the input: where they stand, and how pointers to a start and an end
-become an answer.
+"""Answers that are part of the input: finding them, and converting pointers to a start and an end
+into an answer.
 
-An input is a context and then a question, which is its last sentence. A learner knows nothing of
-suites; beside the text it uses only the trait `support_lines`, the numbers of the sentences that
-prove the answer, where an example has it.
+An input is a context followed by a question, which is its last sentence. Learners know nothing
+about suites. Besides the text they use only the trait `support_lines`, the numbers of the sentences
+that prove the answer, if an example has it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Missing = Literal["refuse", "skip"]
-"""What to do about training examples whose answer is not part of their context."""
+"""What to do with training examples whose answer is not part of their context."""
 
 _SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Split an input into context and question: what follows the mark, or else the last
-    sentence.
-    """
+    """Split an input into context and question: the text after the mark, or else the last sentence."""
     context, mark, question = text.rpartition(QUESTION_MARK)
     if mark and context.strip() and question.strip():
         return context, question.strip()
@@ -56,8 +54,8 @@ def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
-    """Find the official position of an answer: where the trait `answer_start` says it begins, in the
-    last supporting sentence that has it, or else its last occurrence.
+    """Find the official position of an answer: where the trait `answer_start` says, in the last
+    supporting sentence that contains it, or else its last occurrence.
     """
     start = example.traits.get("answer_start")
     if isinstance(start, int) and context.startswith(example.target, start):
@@ -80,8 +78,8 @@ def find_span(context: str, example: Example) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class SpanExample:
-    """An example as a pointer sees it; `span` is in characters of the context, None where the
-    answer does not stand there.
+    """An example with the span of its answer in characters of the context, or None if the answer is
+    not in it.
     """
 
     context: str
@@ -99,8 +97,8 @@ def ask(examples: Sequence[Example]) -> list[SpanExample]:
 
 
 def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list[Example]:
-    """Return the training examples that can be learned from; the others are counted and refused, or
-    skipped with a warning.
+    """Training examples that can be learned from. The others are counted and refused, or skipped
+    with a warning.
     """
     kept: list[Example] = []
     lost: list[Example] = []
@@ -126,10 +124,10 @@ class Pointed:
     """Output of a model for one input.
 
     Attributes:
-        context: The text that is pointed at.
+        context: Text of the context.
         offsets: First and last character (exclusive) of each of its tokens.
-        start: The log-probability of each token to begin the answer.
-        end: And to end it.
+        start: Log-probability of each token to begin the answer.
+        end: Log-probability of each token to end it.
     """
 
     context: str
@@ -138,7 +136,7 @@ class Pointed:
     end: NDArray[np.float64]
 
     def best(self, longest: int) -> str:
-        """Find the likeliest span of at most `longest` tokens, without a table of all pairs: it
+        """Find the likeliest span of at most `longest` tokens, without a table of all pairs, which
         would cost more than the model.
         """
         import numpy as np
@@ -179,7 +177,7 @@ class Pointed:
 
 
 class Weighing(Protocol):
-    """Output for one input that knows how likely a text is its answer."""
+    """Output for one input that gives the probability of a text as its answer."""
 
     def weigh(self, candidate: str) -> float:
         """The log-probability that the answer is this text."""
@@ -190,8 +188,8 @@ def weigh_all(
     inputs: Sequence[str],
     candidates: Sequence[Sequence[str]],
 ) -> list[list[float]]:
-    """The log-probability of each candidate, wherever it occurs in its input; minus infinity for
-    what does not.
+    """Log-probability of each candidate, wherever it occurs in its input; minus infinity if it does
+    not occur.
 
     Args:
         point: The model.
@@ -206,7 +204,7 @@ def weigh_all(
 
 @dataclass(frozen=True, slots=True)
 class SpanTable:
-    """What a model that scores whole spans says about one input.
+    """Scores of whole spans for one input.
 
     Attributes:
         context: The text that is pointed at.
@@ -230,7 +228,7 @@ class SpanTable:
         return self.context[self.offsets[int(first)][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:
-        """The log-probability that the answer is this text, wherever it stands."""
+        """Log-probability that the answer is this text, wherever it occurs."""
         import numpy as np
 
         starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}

@@ -1,8 +1,9 @@
 """Classifiers trained from scratch: the bi-LSTM, the Transformer and NDR of CTL++, with the
 reference's settings as defaults.
 
-One output per answer of the training split. Where paper and reference differ in a number, the
-default is the reference's, whose parameter counts are the published ones; `feed_forward: 512`
+One output per answer of the training split. If paper and reference implementation differ in a
+number, the default is the reference's, whose parameter counts are the published ones;
+`feed_forward: 512`
 (Transformer) or `1024` (NDR) gives the paper's text.
 """
 
@@ -91,14 +92,14 @@ F = TypeVar("F", bound=Fitted)
 
 @dataclass(frozen=True)
 class Prepared(Generic[F]):
-    """A network with its data as arrays.
+    """A network and its data as arrays.
 
     Attributes:
         net: The network.
-        train: What it learns from.
-        held_out: The splits of its learning curve.
-        fitted: From what a seed came to, to the fitted learner.
-        begin: Weights to begin with; None draws them by the seed.
+        train: Training data.
+        held_out: Splits of its learning curve.
+        fitted: Builds the fitted learner from the outcome of a seed.
+        begin: Initial weights; None draws them by the seed.
     """
 
     net: Net
@@ -148,7 +149,7 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[F]:
-        """Train several seeds (a number, or these) as one stacked program; each ends as it would
+        """Train several seeds (a number, or a list) as one stacked program. Each ends as it would
         alone, within rounding.
         """
         need_torch()
@@ -177,8 +178,8 @@ class Stacked(Generic[F]):
         """Train several seeds on each of several datasets (training split, evaluated splits), all
         as one stacked program.
 
-        The datasets need as many different words and answers, since their networks must have the
-        same sizes; see `train_each`.
+        The datasets need the same numbers of distinct words and answers, so that their networks
+        have the same sizes; see `train_each`.
         """
         need_torch()
         from taskloom.learners.training.loop import LearningData, train_each
@@ -215,8 +216,8 @@ class Scratch(Stacked["Classifier"]):
         raise NotImplementedError
 
     def reader(self, texts: Iterable[str]) -> Any:
-        """Build what turns inputs into arrays, from all texts that will be read; here by their
-        words.
+        """Build the reader that converts inputs to arrays, from all texts that will be read; here
+        by their words.
         """
         return WordVocabulary.of(texts)
 
@@ -225,7 +226,7 @@ class Scratch(Stacked["Classifier"]):
         return WordVocabulary(tuple(card["words"]))
 
     def describe_reader(self, reader: Any) -> dict[str, Any]:
-        """Return what `reader_of` needs."""
+        """Data from which `reader_of` restores the reader."""
         return {"words": reader.words}
 
     def network_for(self, reader: Any, classes: int) -> Net:
@@ -248,7 +249,7 @@ class Scratch(Stacked["Classifier"]):
         if self.start_from:
             reader, classes, net, begin = self._continued(items[1])
         else:
-            # The vocabulary includes words that only evaluated splits have.
+            # The vocabulary includes words that only occur in evaluated splits.
             every_input = chain(items[0], *(inputs for inputs, _ in tests.values()))
             reader = self.reader(every_input)
             classes = classes_of(items[1], MOST_CLASSES)
@@ -274,7 +275,7 @@ class Scratch(Stacked["Classifier"]):
     def _continued(
         self, answers: Sequence[str]
     ) -> tuple[Any, tuple[str, ...], Net, dict[str, Tensor]]:
-        """Read words, answers and weights of the saved model, into the network that these settings
+        """Read words, answers and weights of the saved model into the network that these settings
         describe.
         """
         folder = path_of(self.start_from)
@@ -295,7 +296,7 @@ class Scratch(Stacked["Classifier"]):
 
 
 def frame(data: Encoded, net: Net, words: WordVocabulary) -> Encoded:
-    """Add the start and end marks that the network wants."""
+    """Add the start and end marks that the network requires."""
     start, end = net.frame
     return data.framed(words.sos if start else None, words.eos if end else None)
 
@@ -320,7 +321,7 @@ class Classifier:
         self.curve = curve
         self.weights = dict(weights)
         self.batch = batch
-        self.step: int | None = None  # whose weights these are, as training knows
+        self.step: int | None = None  # identifies the weights during training
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the likeliest class of each input."""
@@ -334,9 +335,7 @@ class Classifier:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the log-probability of each candidate; minus infinity for an answer that was not
-        in training.
-        """
+        """Log-probability of each candidate; minus infinity for answers that were not in training."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
@@ -349,7 +348,7 @@ class Classifier:
         return logprobs
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """States by place: `readout` (the classifier's input), and in layered nets `layer.K` and
+        """States by position: `readout` (the classifier's input), and in layered nets `layer.K` and
         `argument` (the last word).
         """
         from taskloom.core.errors import nearest
@@ -378,7 +377,7 @@ class Classifier:
         return {"total": total, "trained": total}
 
     def with_layers(self, layers: int) -> Classifier:
-        """Return the same model with its shared layer applied another number of times when
+        """Return the same model with a different number of applications of its shared layer when
         answering.
         """
         if not hasattr(self.learner, "layers_answering"):
@@ -404,7 +403,7 @@ class Classifier:
 def in_batches(
     net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Training, batch: int, take: Take
 ) -> Tensor:
-    """Compute some result per row, in batches of like length, and put the rows back into order."""
+    """Compute a result for each row in batches of similar length, in the original order."""
     import torch
 
     from taskloom.learners.training.out_of_memory import in_halves
@@ -467,11 +466,11 @@ class TransformerLearner(Scratch):
     Attributes:
         state: Size of the states.
         heads: Attention heads.
-        layers: How often the shared layer runs.
+        layers: Number of applications of the shared layer.
         feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
         dropout: Of attention's output, and inside and after the feed-forward map.
         attention_dropout: Of keys, as in the reference.
-        layers_answering: How often it runs when answering; 0: as in training.
+        layers_answering: Number of applications when answering; 0: as in training.
     """
 
     training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
@@ -512,8 +511,8 @@ class NDRLearner(Scratch):
     Attributes:
         state: Size of the states.
         heads: Attention heads.
-        layers: How often the shared layer runs in training.
-        layers_answering: And when answering.
+        layers: Number of applications of the shared layer in training.
+        layers_answering: Number of applications when answering.
         feed_forward: Inner size of the feed-forward map; 1024 is the paper's text.
         dropout: Of attention's output.
         attention_dropout: Of keys, as in the reference.

@@ -2,7 +2,7 @@
 Dyna-bAbI.
 
 An input is sentences and then a question; there is one output per answer of the training split.
-Words count in small letters and without punctuation. The paper trains 200 epochs in batches of 32
+Words are lower-cased and punctuation is removed. The paper trains for 200 epochs in batches of 32
 and takes the best of 10 seeds (`fit_many` with `patience`).
 """
 
@@ -29,8 +29,8 @@ class Storied(Scratch):
     """Base class of memory networks.
 
     Attributes:
-        most_sentences: How many sentences, the last ones of a story, are read; the reference
-            programs stop at 130 or 150.
+        most_sentences: Maximum sentences to read, from the end of a story; the reference programs
+            use 130 or 150.
     """
 
     most_sentences: int = 150
@@ -71,7 +71,7 @@ class EntNetLearner(Storied):
 
     Attributes:
         state: Size of a slot.
-        slots: Entities that can be followed.
+        slots: Number of entities that can be tracked.
     """
 
     training: Training = field(
@@ -110,7 +110,7 @@ class STMLearner(Storied):
         embedding: Size of word vectors.
         state: Size d of the memories' d x d matrices.
         hidden: Inner size of the maps of what is read.
-        slots: Relations that can be kept.
+        slots: Number of relations that can be stored.
     """
 
     training: Training = field(

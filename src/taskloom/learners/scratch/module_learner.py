@@ -1,8 +1,8 @@
-"""Learners that a person writes as a torch module: `@tl.learner` on a module class, or on a
-function that builds a module.
+"""Learners that users write as a torch module: `@tl.learner` on a module class, or on a function
+that builds a module.
 
-Like the knobs of a task, the parameters after the first two are settings; those of the training
-loop come with them.
+As with tasks, the parameters after the first two are settings, in addition to those of the training
+loop.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 TRAINING = tuple(one.name for one in fields(Training))
 
 LOOP = frozenset({"training", "start_from"})
-"""Settings of every classifier, which are not parameters of the module."""
+"""Settings of every classifier that are not parameters of the module."""
 
 EAGER: Mapping[str, Any] = {"compile": False, "graphs": False}
-"""Defaults for user modules, which may branch on data: neither a compiler nor a captured graph can
-follow that. Both can be switched on.
+"""Defaults for user modules, which may branch on data. Compilers and captured graphs do not support
+that. Both can be switched on.
 """
 
 
 @dataclass(frozen=True)
 class ModuleLearner(Scratch):
-    """A classifier whose network is a person's torch module."""
+    """A classifier whose network is a user's torch module."""
 
     build: ClassVar[Callable[..., Any]]
     code: ClassVar[str]
     file: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Skip the checks of sizes: the module's constructor knows which it takes."""
+        """Skip the checks of sizes: the module's constructor knows which ones it accepts."""
 
     def network(self, vocabulary: int, classes: int) -> Net:
-        """Wrap the module; its vocabulary has one more token, the end of the input."""
+        """Wrap the module. Its vocabulary has one more token, for the end of the input."""
         from taskloom.learners.scratch.nets.module_adapter import ModuleNet
 
         arguments = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in LOOP}
@@ -75,7 +75,7 @@ class ModuleLearner(Scratch):
 def module_settings(
     name: str, build: Callable[..., Any], defaults: Mapping[str, Any]
 ) -> type[ModuleLearner]:
-    """Make the dataclass of settings for a module class, or for a function that builds a module."""
+    """Build the settings dataclass for a module class, or for a function that builds a module."""
     parameters = list(inspect.signature(build).parameters.values())
     if len(parameters) < 2:
         raise LearnerError(
@@ -112,9 +112,7 @@ def module_settings(
 
 
 def _hints(build: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> dict[str, Any]:
-    """Resolve the types of the parameters alone: that of the result may be known to type checkers
-    only.
-    """
+    """Resolve the types of the parameters only. The return type may be known only to type checkers."""
 
     def stub() -> None: ...
 

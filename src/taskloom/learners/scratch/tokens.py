@@ -1,4 +1,4 @@
-"""From text to arrays without downloads: a vocabulary of blank-separated words, stories in
+"""From text to arrays without downloads: a vocabulary of space-separated words, stories split into
 sentences, and a list of classes.
 
 The order of words and classes is the order of the strings, as in CTL++: digits, capital letters,
@@ -40,12 +40,12 @@ class WordVocabulary:
 
     @property
     def eos(self) -> int:
-        """The id of the end."""
+        """Id of the end-of-sequence token."""
         return len(self.words)
 
     @property
     def sos(self) -> int:
-        """The id of the start."""
+        """Id of the start-of-sequence token."""
         return len(self.words) + 1
 
     def encode(self, text: str) -> list[int]:
@@ -53,7 +53,7 @@ class WordVocabulary:
         return self.look_up(text.split(), text)
 
     def look_up(self, words: Sequence[str], text: str) -> list[int]:
-        """Return the ids of words of a text; one that was never seen is an error."""
+        """Ids of the words of a text. An unknown word raises an error."""
         try:
             return [self.ids[word] for word in words]
         except KeyError as error:
@@ -65,8 +65,8 @@ class WordVocabulary:
 
 
 def sentences_of(text: str) -> list[list[str]]:
-    """Split a text into sentences of words, in small letters and without punctuation; the last
-    sentence asks.
+    """Split a text into sentences of lower-case words without punctuation. The last sentence is the
+    question.
     """
     sentences = []
     for piece in re.split(r"[.?!\n]", text):
@@ -83,10 +83,10 @@ def sentences_of(text: str) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Stories:
-    """How stories are read: the question first, then the last `most` sentences, each in `sentence`
-    places.
+    """Encoding of stories: the question first, then the last `most` sentences, each in `sentence`
+    positions.
 
-    Place 0 is empty; word i of the vocabulary has the id i + 1.
+    Position 0 is empty; word i of the vocabulary has the id i + 1.
     """
 
     words: WordVocabulary
@@ -137,8 +137,8 @@ class Stories:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Inputs as ids: tokens [n, longest], padded; lengths [n]; labels [n], -1 where the answer is
-    not a known class.
+    """Inputs as ids: tokens [n, longest], padded; lengths [n]; labels [n], -1 if the answer is not
+    a known class.
     """
 
     tokens: NDArray[np.int64]
@@ -189,7 +189,7 @@ def _labels(labels: Sequence[int] | None, rows: int) -> NDArray[np.int64]:
 
 
 def classes_of(targets: Iterable[str], most: int) -> tuple[str, ...]:
-    """Return the different answers, sorted as strings; too many for a classifier is an error."""
+    """Distinct answers, sorted as strings. Raise an error if there are too many for a classifier."""
     classes = tuple(sorted(set(targets)))
     if len(classes) > most:
         raise LearnerError(

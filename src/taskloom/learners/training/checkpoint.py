@@ -1,10 +1,11 @@
-"""Checkpoints: one safetensors file that is there or not, never half, and whose run it is.
+"""Checkpoints: one safetensors file, written completely or not at all, with the identity of its
+run.
 
-A run whose loss was not a number leaves a note beside its checkpoint. The settings that can fix
-this may then be changed: the run resumes from before it.
+A run whose loss was not a number leaves a note next to its checkpoint. The settings that can fix
+this may then be changed, and the run resumes from the checkpoint.
 
-Besides its regular checkpoints a run is saved after minutes without one, and at Ctrl-C. While it
-trains, its folder is locked.
+Besides its regular checkpoints, a run is saved after minutes without one, and on Ctrl-C. During
+training its folder is locked.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ FAULT = "fault.json"
 WITHOUT_EFFECT = frozenset(
     {"threads", "device", "compile", "kernels", "graphs", "checkpoint_every"}
 )
-"""Settings that a resumed run may change, since they change no result beyond rounding."""
+"""Settings that may change when a run is resumed, because they change no result beyond rounding."""
 
 REMEDIES = frozenset({"rate", "warmup", "halve_every", "decay", "clip", "precision"})
 """Settings that a run may change when it is resumed after a loss that was not a number."""
 
 
 def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write beside the place, then rename into it."""
+    """Write to a temporary file, then rename it."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -58,9 +59,7 @@ def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) 
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, and see before the first step rather than after thousands that it can be
-    written to.
-    """
+    """Create the folder, and check before the first step that it can be written to."""
     probe = folder / f".probe.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,14 +75,14 @@ def prepare(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what was half written when a run was killed; it may be gigabytes."""
+    """Remove files that were half-written when a run was killed. They may be gigabytes."""
     for half in folder.glob(f".{NAME}.*"):
         with contextlib.suppress(OSError):
             half.unlink()
 
 
 def sound(weights: Iterable[Tensor]) -> bool:
-    """True if all weights are finite. A step may break them while its loss, computed before the
+    """True if all weights are finite. A step may break them although its loss, computed before the
     update, is finite.
     """
     return all(bool(w.isfinite().all()) for w in weights)
@@ -108,7 +107,7 @@ def _damaged(path: Path, error: Exception) -> LearnerError:
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read tensors and description of the checkpoint in a folder; None if there is none."""
+    """Read tensors and metadata of the checkpoint in a folder; None if there is none."""
     from safetensors import SafetensorError, safe_open
 
     path = folder / NAME
@@ -123,22 +122,22 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
 
 def lasting(how: Training) -> dict[str, Any]:
-    """The settings that define a run, as JSON values."""
+    """Settings that define a run, as JSON values."""
     return {
         name: value for name, value in digest_settings(how).items() if name not in WITHOUT_EFFECT
     }
 
 
 def note_fault(folder: Path | None, step: int) -> str:
-    """Note that the run stopped with a loss that is not a number; return the remedy for the error
-    message.
+    """Record that the run stopped with a loss that is not a number. Returns the remedy for the
+    error message.
     """
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
     with contextlib.suppress(
         OSError
-    ):  # on a full disk the loss itself is what a person must hear of
+    ):  # on a full disk, the error to report is still that about the loss
         (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
@@ -149,7 +148,7 @@ def note_fault(folder: Path | None, step: int) -> str:
 
 
 def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of another run."""
+    """Raise an error if a checkpoint belongs to another run."""
     if (folder / FAULT).is_file():
         saved, now = _without_remedies(saved), _without_remedies(now)
     changed = _differences(saved, now)
@@ -161,8 +160,8 @@ def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 
 def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """List the names of what differs, settings one by one; what an older version did not note
-    cannot differ.
+    """Names of the entries that differ, settings one by one. Entries that an older version did not
+    record cannot differ.
     """
     names = []
     for key in (k for k in now if k in saved and saved[k] != now[k]):
@@ -192,7 +191,7 @@ COST = 0.05
 """Maximum share of the time spent on such checkpoints."""
 
 PATIENCE = 5.0
-"""Seconds to wait until another owner of the folder ends: the worker of a killed experiment needs a
+"""Seconds to wait for another owner of the folder to end: the worker of a killed experiment needs a
 moment.
 """
 
@@ -210,7 +209,7 @@ class Watch:
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
-        """Measure a save, which starts the time anew."""
+        """Measure the duration of a save, and restart the interval."""
         began = time.monotonic()
         yield
         self._last = time.monotonic()
@@ -226,8 +225,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watching(folder: Path | None) -> Iterator[Watch]:
-    """Make the folder this run's own, and let Ctrl-C wait for the end of a step; without a folder
-    there is nothing to save.
+    """Lock the folder for this run, and delay Ctrl-C to the end of a step. Without a folder nothing
+    is saved.
     """
     if folder is None:
         yield Watch()
@@ -241,7 +240,7 @@ def watching(folder: Path | None) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Lock a folder, where the file system can: elsewhere two runs cannot be distinguished."""
+    """Lock a folder if the file system supports it. Otherwise two runs cannot be told apart."""
     with contextlib.ExitStack() as stack:
         try:
             alone = stack.enter_context(locked(folder, PATIENCE))
@@ -256,7 +255,7 @@ def _held(folder: Path) -> Iterator[bool]:
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
     """Yield a function that is True after Ctrl-C, which waits for the end of the step because
-    nothing can be saved in the middle. Pressed again, it ends the run at once.
+    nothing can be saved in the middle. A second Ctrl-C ends the run at once.
     """
     seen = False
 
@@ -275,5 +274,5 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         yield lambda: seen
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if seen:  # in the very last step: the run is done, but whoever called it should stop
+    if seen:  # pressed in the very last step: the run is finished, but the caller should stop
         raise KeyboardInterrupt

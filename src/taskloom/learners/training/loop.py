@@ -57,9 +57,9 @@ class TrainingOutcome:
     """Result of one seed.
 
     Attributes:
-        weights: On the CPU, by name, without the axis of seeds.
-        curve: Its learning curve.
-        step: The step whose weights these are.
+        weights: Weights by name, on the CPU, without the axis of seeds.
+        curve: Learning curve.
+        step: Step of these weights.
     """
 
     weights: dict[str, Tensor]
@@ -101,11 +101,11 @@ def train(
         how: The settings.
         evaluate: Framed data for the learning curve; `dev` decides about stopping when `patience`
             is set.
-        folder: For checkpoints; a run found there is resumed.
+        folder: Folder of checkpoints; a run found there is resumed.
         progress: Called about every hundred steps.
-        seconds: Time granted to this call: then the run is saved and `Paused` raised. Needs a
+        seconds: Time limit of this call, after which the run is saved and `Paused` raised. Needs a
             folder.
-        begin: Weights that every seed starts with, in place of those that it would draw.
+        begin: Initial weights of every seed, instead of drawn ones.
     """
     if len(set(seeds)) != len(seeds) or not seeds:
         raise LearnerError(f"seeds must be different and at least one, not {list(seeds)}")
@@ -131,8 +131,7 @@ def train_each(
     progress: Report | None = None,
     seconds: float | None = None,
 ) -> list[TrainingOutcome]:
-    """Train a network once per member of a stack, all at once, where members learn from data of
-    their own.
+    """Train a network once per member of a stack, all at once, with separate data for each member.
 
     Where the datasets have equally many inputs of each length, the batches of a step are equally
     wide (borders between two lengths aside), and a member ends as it does alone. Otherwise every
@@ -347,7 +346,7 @@ class _Run:
 
     def _save(self, spent: float) -> None:
         assert self.folder is not None
-        self._look()  # a broken state must never replace a sound checkpoint
+        self._look()  # a broken state must never replace a good checkpoint
         if not checkpoint.sound([self.stepper.state.weights]):
             self._fault("a weight is not a number", self.done - 1)
         tensors = self.stepper.state.tensors()
@@ -385,7 +384,7 @@ class _Run:
 def _identity(
     net: Net, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
 ) -> dict[str, Any]:
-    """Identity of a run as JSON values: two runs with the same one are the same run."""
+    """Identity of a run as JSON values. Runs with equal identities are the same run."""
     data = [_digest(source.train) for source in sources]
     evaluate = [
         {name: _digest(split) for name, split in source.evaluate.items()} for source in sources
@@ -420,13 +419,13 @@ def _digest(data: Encoded) -> str:
 
 
 class Order:
-    """The batches of a run, epoch by epoch."""
+    """Batches of a run, epoch by epoch."""
 
     def __init__(
         self, lengths: NDArray[np.int64], batch: int, seed: int, shortest: int = 0
     ) -> None:
         if len(lengths) < batch:
-            batch = len(lengths)  # a set that is smaller than a batch is one batch
+            batch = len(lengths)  # a split smaller than a batch is one batch
         if batch == 0:
             raise LearnerError("there is nothing to learn from: the split is empty")
         self.lengths = lengths
@@ -456,7 +455,7 @@ class Order:
         return self._rows, self._widths
 
     def position(self, step: int) -> tuple[int, int]:
-        """The epoch of a step and the index of its batch in the epoch."""
+        """Epoch of a step, and the index of its batch in the epoch."""
         return divmod(step, self.per_epoch)
 
 
@@ -469,7 +468,7 @@ class LearningData:
 
 
 def joined(datasets: Sequence[Encoded]) -> Encoded:
-    """Put datasets one after the other."""
+    """Concatenate datasets."""
     if len(datasets) == 1:
         return datasets[0]
     longest = max(one.tokens.shape[1] for one in datasets)
@@ -482,7 +481,7 @@ def joined(datasets: Sequence[Encoded]) -> Encoded:
 
 
 class StackBatches:
-    """The rows of each step: the same for all members, or each member's own."""
+    """Rows of each step: the same for all members, or each member's own."""
 
     def __init__(
         self, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
@@ -500,8 +499,8 @@ class StackBatches:
         self._widths = [np.zeros(0, dtype=np.int64)] * len(sources)
 
     def at(self, step: int, device: torch.device) -> tuple[Tensor, int]:
-        """Return the rows [batch] or [members, batch] of a step, in all datasets one after the
-        other, and their width.
+        """Rows [batch] or [members, batch] of a step, as indices into all datasets concatenated,
+        and their width.
         """
         positions = [order.position(step) for order in self.orders]
         new = [i for i, (epoch, _) in enumerate(positions) if epoch != self._epochs[i]]

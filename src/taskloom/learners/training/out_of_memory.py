@@ -1,4 +1,6 @@
-"""Continuing when memory is short: a batch that does not fit is computed in halves, with a warning."""
+"""Recovery from running out of memory: a batch that does not fit is computed in halves, with a
+warning.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ processes have filled.
 
 
 def is_short(error: RuntimeError) -> bool:
-    """True if an error means that memory is short."""
+    """True if an error means that memory is exhausted."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in WORDS)
 
 
@@ -43,7 +45,7 @@ def check_room(what: str, numbers: int) -> None:
     """
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # a system that does not say
+    except (AttributeError, ValueError, OSError):  # the system does not report its memory
         return
     if 4 * numbers > memory:
         raise _too_large(what)
@@ -56,9 +58,7 @@ def _too_large(what: str) -> LearnerError:
 
 
 def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:
-    """Run a function on rows. If memory is short, run it on half of them at a time, and so on down
-    to one.
-    """
+    """Run a function on rows. If memory runs out, run it on halves, down to single rows."""
     try:
         run(rows)
         return

@@ -11,7 +11,7 @@ from typing import Literal
 from taskloom.learners.interface import LearnerError, later_setting
 
 MOST_THREADS = 1_024
-"""Maximum threads, more than any machine has cores. torch would start more and crash."""
+"""Maximum number of threads, more than any machine has cores. With more, torch would crash."""
 
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
 
@@ -22,43 +22,43 @@ class Training:
 
     Attributes:
         steps: Updates in all, unless `epochs` is set.
-        batch: Examples in an update.
+        batch: Examples per update.
         rate: Learning rate after the warm-up, constant unless `halve_every` or `decay` is set.
-        warmup: The rate is rate * (i + 1) / warmup in step i < warmup.
-        halve_every: Steps after which the rate is halved each time; 0: never.
+        warmup: Number of warm-up steps; in step i < warmup the rate is rate * (i + 1) / warmup.
+        halve_every: Number of steps after which the rate is halved repeatedly; 0: never.
         optimiser: `adamw` (decoupled weight decay), `adam`, `sgd` (plain; networks from scratch) or
             `adafactor` (the rate times each weight's size, as T5 was trained; language models).
-        beta2: How slowly Adam forgets the squares of gradients.
-        weight_decay: Of all weights.
-        clip: The largest global norm of a seed's gradient; 0 is no limit.
+        beta2: Adam's decay rate for the squares of gradients.
+        weight_decay: Weight decay of all weights.
+        clip: Maximum global norm of a seed's gradient; 0 is no limit.
         evaluate_every: Steps between points of the learning curve; 0: only at the end.
-        evaluate_at: Further steps at which a point is wanted.
+        evaluate_at: Further steps at which to add a point.
         patience: Stop after this many points without a better `dev` score and keep the best
             weights; 0: never, keep the last.
         order_seed: Of the order of batches, which all seeds of a network from scratch share, as in
             the reference; language models add the seed to it, since nothing else may tell the seeds
             of a model that is trained whole apart.
         checkpoint_every: Steps between checkpoints, when a folder is given.
-        device: `auto` takes a GPU where there is one.
+        device: `auto` uses a GPU if there is one.
         precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32;
             fp16 scales the loss.
-        threads: CPU threads. One by default: results are then the same bits on any number of cores,
-            and neighbours do no harm.
-        shortest: Batches are padded to at least this many tokens, so that rare short lengths need
-            no program of their own.
-        compile: Whether layers are compiled on a GPU.
+        threads: CPU threads. One by default, so that results are bit-identical on any number of
+            cores and other processes do not slow training down.
+        shortest: Minimum tokens to which batches are padded, so that rare short lengths need no
+            separate program.
+        compile: True to compile layers on a GPU.
         kernels: When NDR and the Transformer compute their layers on a GPU by Triton kernels of
             Taskloom's own: `always`, `never`, or `auto`, which is where they were measured to be
             faster (NDR in tf32 and bf16, the Transformer in bf16). Needs `compile`.
-        graphs: Whether steps are captured as CUDA graphs, one per length.
-        epochs: Passes over the training split in place of `steps`; 0: `steps` counts.
-        evaluate_epochs: Epochs between points of the learning curve in place of `evaluate_every`;
-            0: that counts.
+        graphs: True to capture steps as CUDA graphs, one per length.
+        epochs: Passes over the training split, instead of `steps`; 0: use `steps`.
+        evaluate_epochs: Epochs between points of the learning curve, instead of `evaluate_every`;
+            0: use that.
         decay: After the warm-up the rate stays (`constant`), or falls to 0 at the last step
             (`linear`, `cosine`).
-        epsilon: What Adam adds to the root of the squares before it divides by it.
-        label_smoothing: The share of a target's probability that is spread evenly over all classes
-            or tokens in training.
+        epsilon: Adam's epsilon, added to the denominator.
+        label_smoothing: Share of a target's probability that is spread evenly over all classes or
+            tokens in training.
     """
 
     steps: int = 80_000
@@ -130,10 +130,10 @@ class Training:
             )
 
     def for_rows(self, rows: int) -> Training:
-        """Return the settings for a training split of so many rows, with epochs turned into steps.
+        """Settings for a training split of this size, with epochs converted to steps.
 
-        An epoch leaves out the rows that do not fill a batch; a split that is smaller than a batch
-        is one batch.
+        An epoch leaves out the rows that do not fill a batch. A split smaller than a batch is one
+        batch.
         """
         if not self.epochs and not self.evaluate_epochs:
             return self
@@ -146,7 +146,7 @@ class Training:
         return replace(self, steps=steps, evaluate_every=every, epochs=0.0, evaluate_epochs=0.0)
 
     def rate_at(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
+        """Learning rate of a step, counted from 0."""
         rate = self.rate
         if self.warmup:
             rate *= min(1.0, (step + 1) / self.warmup)
@@ -160,11 +160,11 @@ class Training:
         return rate
 
     def share_past(self, step: int) -> float:
-        """Share of the steps after the warm-up that are over before a step, from 0 to 1."""
+        """Share of the steps after the warm-up that have passed before a step, from 0 to 1."""
         return min(1.0, max(0, step - self.warmup) / max(1, self.steps - self.warmup))
 
     def points(self) -> set[int]:
-        """Return the steps after which the splits are evaluated; the last one always."""
+        """Steps after which the splits are evaluated, always including the last one."""
         points = {self.steps}
         if self.evaluate_every:
             points.update(range(self.evaluate_every, self.steps + 1, self.evaluate_every))

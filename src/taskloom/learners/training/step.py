@@ -1,8 +1,8 @@
-"""One training step of a stack of seeds: gradients, computed eagerly, in parts when memory is short,
-or as a captured CUDA graph; and their update by AdamW, Adam or SGD, each seed with its own norm,
+"""One training step of a stack of seeds: gradients (eager, in parts if memory is short, or as a
+captured CUDA graph) and their update by AdamW, Adam or SGD, where each seed has its own norm,
 clipping and loss scale.
 
-All weights of all seeds lie in one matrix [seeds, numbers]: an update is a dozen operations on
+All weights of all seeds are in one matrix [seeds, numbers], so an update is a dozen operations on
 three matrices.
 """
 
@@ -27,7 +27,7 @@ from taskloom.learners.training.out_of_memory import in_halves, is_short
 from taskloom.learners.training.settings import Training
 
 _ALIGN = 8
-"""Weights start at a multiple of this many numbers, so that matrix products may read wide words."""
+"""Weights start at a multiple of this many numbers, so that matrix products can read wide words."""
 
 BETA1 = 0.9
 GROWTH_STEPS = 2_000
@@ -49,7 +49,7 @@ class Flat:
         self.matrix = torch.zeros(seeds, end, device=device)
 
     def views(self, matrix: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the weights by name, as leaves that share the matrix's memory."""
+        """Weights by name, as leaves that share the matrix's memory."""
         source = (self.matrix if matrix is None else matrix).detach()
         return {n: source[:, a:b].view(-1, *shape) for n, (a, b, shape) in self.places.items()}
 
@@ -83,11 +83,11 @@ class TrainingState:
         self.bad = torch.full((seeds,), -1, dtype=torch.int32, device=weights.device)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors by name, for checkpoints."""
+        """Tensors by name, for checkpoints."""
         return dict(vars(self))
 
     def restore(self, saved: Mapping[str, Tensor]) -> None:
-        """Take a checkpoint's values, in place, since captured graphs know the memory."""
+        """Restore a checkpoint in place, because captured graphs hold the addresses."""
         for name, tensor in self.tensors().items():
             tensor.copy_(saved[name])
 
@@ -115,11 +115,11 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
         state.scale.mul_((1 + grown) * (0.5 + 0.5 * fine))
         state.calm.mul_(1 - grown)
     else:
-        # Without loss scaling an overflow is an error, which the loop reports with its step.
+        # Without loss scaling, an overflow is an error, which the loop reports with its step.
         fine = torch.ones_like(fine)
     if how.clip:
         gradient = gradient * (how.clip / (norm + 1e-6)).clamp(max=1.0)
-    # `Training.rate_at`, on the device: a captured graph must read the step from memory.
+    # `Training.rate_at` on the device, because a captured graph must read the step from memory.
     if how.warmup:
         rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0)
     else:
@@ -150,15 +150,15 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
 R = TypeVar("R")
 
 ROUNDING = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.04, "fp16": 0.04}
-"""Relative difference of a compiled gradient from a plain one that rounding explains.
+"""Maximum relative difference between a compiled and a plain gradient that rounding explains.
 
-Measured in bf16: NDR's are 0.01 from fp32's; SmolLM2's, compiled with rounding, are 0.02 from plain
-ones at most (fine-tuned, LoRA and prompts, on a CPU).
+Measured in bf16: NDR's are 0.01 from fp32's; SmolLM2's, compiled with rounding, are at most 0.02
+from plain ones (fine-tuned, LoRA and prompts, on a CPU).
 """
 
 FEWEST_NUMBERS = 16
-"""Weights of at most this many numbers are not compared: their gradients are sums that nearly
-cancel, and so mostly rounding.
+"""Weights of at most this many numbers are not compared, because their gradients are sums that
+nearly cancel and are mostly rounding.
 """
 
 PLAIN_ROWS = 64
@@ -198,7 +198,7 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 @contextlib.contextmanager
 def computing(precision: str, device: torch.device) -> Iterator[None]:
-    """Compute matrix products in that precision, inside the block only."""
+    """Use that precision for matrix products inside the block."""
     before = torch.get_float32_matmul_precision()
     # On a CPU the setting would mean emulation, which is slower; there tf32 is fp32.
     loose = precision != "fp32" and device.type == "cuda"
@@ -217,10 +217,10 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def using_threads(number: int) -> Iterator[None]:
-    """Use `number` CPU threads inside the block; 0 leaves torch's own choice.
+    """Use `number` CPU threads inside the block; 0 keeps torch's own choice.
 
-    Threads wait for each other at every product, and small products are many: as soon as another
-    process wants a core, they crawl.
+    Threads wait for each other at every product, and there are many small products. If another
+    process needs a core, they slow down extremely.
     """
     before = torch.get_num_threads()
     if number:
@@ -260,8 +260,8 @@ def _rounding_is_known() -> bool:
 def record(
     step: Callable[[], R], pool: Any, warm_ups: int = WARM_UPS
 ) -> tuple[torch.cuda.CUDAGraph, R]:
-    """Return a step as a CUDA graph, and the tensors in which it leaves its results; the warm-up
-    really takes steps.
+    """Record a step as a CUDA graph. Returns it with the tensors that hold its results. The warm-up
+    takes real steps.
     """
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
@@ -277,8 +277,8 @@ def record(
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Stop garbage collection inside the block: an earlier run's graph, freed while a step is
-    recorded, would spoil it.
+    """Disable garbage collection inside the block: freeing an earlier run's graph while a step is
+    recorded would spoil the recording.
     """
     before = gc.isenabled()
     gc.disable()
@@ -326,9 +326,7 @@ def compiled_right(
     what: str = "compiled layers",
     then: str = "without compiling",
 ) -> bool:
-    """True if compiled layers give the gradients of plain ones, up to rounding. Warns if they do
-    not.
-    """
+    """True if compiled layers give the gradients of plain ones, up to rounding. Warns if not."""
     worst, name = largest_difference(gradients, plain, exact)
     if worst <= ROUNDING[precision]:
         return True
@@ -341,8 +339,8 @@ def compiled_right(
 
 
 def takes_kernels(net: Net, how: Training, precision: str) -> bool:
-    """True if a network's layers should be computed by kernels. `kernels_in` names the precisions
-    in which kernels were measured to be faster.
+    """True if kernels should compute a network's layers. `kernels_in` names the precisions in which
+    they were measured to be faster.
     """
     return how.kernels == "always" or (
         how.kernels == "auto" and precision in getattr(net, "kernels_in", ())
@@ -350,7 +348,7 @@ def takes_kernels(net: Net, how: Training, precision: str) -> bool:
 
 
 class Resident:
-    """Encoded data on the device, where batches are gathered by row numbers."""
+    """Encoded data on the device, from which batches are gathered by row number."""
 
     def __init__(self, data: Encoded, device: torch.device) -> None:
         self.tokens = torch.from_numpy(data.tokens).to(device)
@@ -359,17 +357,17 @@ class Resident:
         self.lengths_here = data.lengths
 
     def width(self, rows: Sequence[int]) -> int:
-        """Return the tokens of the longest of some rows."""
+        """Tokens of the longest of some rows."""
         return int(self.lengths_here[rows].max())
 
     def batch(self, rows: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return tokens cut to a width, lengths, labels, of rows [batch] or [seeds, batch]."""
+        """Tokens cut to a width, lengths and labels of rows [batch] or [seeds, batch]."""
         return self.tokens[rows][..., :width], self.lengths[rows], self.labels[rows]
 
 
 class Stepper:
-    """Trains a stack of seeds, step by step, on rows [batch] that all share or on rows [seeds,
-    batch] of their own.
+    """Trains a stack of seeds step by step, on shared rows [batch] or on separate rows [seeds,
+    batch].
     """
 
     def __init__(self, net: Net, data: Encoded, seeds: Sequence[int], how: Training) -> None:
@@ -402,7 +400,7 @@ class Stepper:
         self._pool: Any = None
 
     def _draw_start(self) -> None:
-        """Give every seed the weights that it starts with."""
+        """Draw the initial weights of every seed."""
         views = self.flat.views()
         for s, seed in enumerate(self._starts):
             for name, start in self.net.start(torch.Generator().manual_seed(seed)).items():
@@ -410,7 +408,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def _at_start(self) -> Iterator[None]:
-        """Compute with the weights that seeds start with, inside the block."""
+        """Use the initial weights of the seeds inside the block."""
         matrix = self.flat.matrix.detach()
         now = matrix.clone()
         self._draw_start()
@@ -420,7 +418,7 @@ class Stepper:
             matrix.copy_(now)
 
     def advance(self, rows: Tensor, width: int) -> None:
-        """Take one update on these rows."""
+        """Perform one update on these rows."""
         with computing(self.precision, self.device):
             while True:
                 try:
@@ -520,10 +518,10 @@ class Stepper:
             self.wrap = None
 
     def _gradient_by_kernels(self, rows: Tensor, width: int) -> Tensor | None:
-        """Compute the gradient. None if this device cannot build or start the kernels."""
+        """Compute the gradient. None if this device cannot build or launch the kernels."""
         try:
             return self._part(rows, width, 0, rows.shape[-1])[2]
-        except Exception as error:  # Triton's errors have no class in common
+        except Exception as error:  # Triton's exceptions have no common class
             if isinstance(error, RuntimeError) and is_short(error):
                 raise
             what = (str(error).splitlines() or [""])[0]
@@ -565,8 +563,8 @@ class Stepper:
     def measure(
         self, data: Resident, weights: dict[str, Tensor] | None = None
     ) -> tuple[list[float], list[float]]:
-        """Score and mean loss of every seed, or of those whose weights are given, on some data, in
-        answering mode.
+        """Score and mean loss of every seed, or of the given weights, on some data, in evaluation
+        mode.
         """
         weights = weights or self.weights
         seeds = len(next(iter(weights.values())))
@@ -592,7 +590,7 @@ class Stepper:
 def even_batches(
     lengths: np.ndarray[Any, np.dtype[np.int64]], size: int
 ) -> Iterator[tuple[Any, int]]:
-    """Yield all rows in batches of nearly one length, with the width of each."""
+    """Yield all rows in batches of nearly equal length, with the width of each."""
     order = np.argsort(lengths, kind="stable")
     for first in range(0, len(order), size):
         rows = order[first : first + size]

@@ -39,22 +39,23 @@ TABLE = PaperTable(
 SPLITS = ("iid", "ood")
 
 SUCCESS = 0.95
-"""A seed succeeds if its ood accuracy is over this (section 4.1)."""
+"""Minimum ood accuracy (exclusive) of a successful seed (section 4.1)."""
 
 CONVERGED = 0.5
-"""Minimum final iid accuracy of a seed that counts: the public code's criterion for "converged"
-(appendix A.2).
+"""Minimum final iid accuracy of seeds that are included: the public code's criterion for
+"converged" (appendix A.2).
 """
 
 MOST = 25
-"""Maximum seeds in the mean: the first that converged, of 50 for the Transformer (appendix A.2).
+"""Maximum number of seeds in the mean: the first that converged, out of 50 for the Transformer
+(appendix A.2).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CountedSeeds:
-    """The seeds of some trainings that enter the table; `name` distinguishes the trainings from the
-    others of the table.
+    """Seeds of a training condition that are included in the table. `name` distinguishes the
+    condition from the others.
     """
 
     group: Trainings
@@ -91,9 +92,9 @@ def table1(
 
     Args:
         runs: The runs.
-        converged: Seeds with a lower iid accuracy at the end are left out, as in the paper.
-        most: How many seeds count, the first ones.
-        draw: Only runs whose training data were drawn so; `any`: all runs.
+        converged: Exclude seeds with a lower final iid accuracy, as in the paper.
+        most: Maximum number of seeds; the first ones are used.
+        draw: Only runs whose training data were drawn this way. `any`: all runs.
     """
     every = trainings(runs)
     drawn = [group for group in every if draw in (group.draw, "any")]
@@ -143,11 +144,11 @@ TELLING = {
     "steps": "{:,} steps",
     "precision": "{}",
 }
-"""Columns that are shown if they differ between rows, and the words for those that do not."""
+"""Columns that are shown if they differ between rows, and the text for those that do not."""
 
 
 def _of_all(rows: list[dict[str, Any]]) -> str:
-    """A sentence on what all rows have in common."""
+    """A sentence about what all rows have in common."""
     values = {column: {row[column] for row in rows} for column in TELLING}
     alike = [
         TELLING[c].format(*own)
@@ -158,7 +159,7 @@ def _of_all(rows: list[dict[str, Any]]) -> str:
 
 
 def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> CountedSeeds:
-    """Choose the seeds that enter the table, in the order of their numbers."""
+    """Select the seeds for the table, in ascending order."""
     good = [seed for seed in group.seeds if group.scores.get("iid", {}).get(seed, 1.0) > converged]
     return CountedSeeds(group, good, good[:most])
 
@@ -187,7 +188,7 @@ def short_names(groups: list[Trainings]) -> list[str]:
 
 
 def model_of_label(name: str) -> str:
-    """The model of a short name; each model has rows of panels of its own.
+    """Model in a short name. The rows of a panel all belong to one model.
 
     >>> model_of_label("NDR, A (chains)")
     'NDR'
@@ -210,7 +211,7 @@ def _details(group: Trainings) -> tuple[str, ...]:
 
 
 def _precision(group: Trainings) -> str:
-    """Numeric precision of the training, if it is known: `auto` says nothing."""
+    """Numeric precision of the training, if known. `auto` is not."""
     wanted = str(group.conditions.get("learner.precision") or "")
     return str(group.environment.get("precision") or ("" if wanted == "auto" else wanted))
 
@@ -247,7 +248,7 @@ def _cells(g: CountedSeeds) -> list[TableCell]:
 
 
 def _published_as(g: CountedSeeds, what: str) -> dict[str, str]:
-    """The words of a cell's published number. The paper has numbers of the published draw alone."""
+    """Text for the published number of a cell. The paper has only numbers of the published draw."""
     if g.group.draw != "published":
         return {}
     return {"model": g.group.model, "variant": g.group.variant, "split": what}
@@ -285,17 +286,16 @@ WORDS, ANSWERS = 40, 8
 """The inputs are 32 functions and 8 symbols; the answers are symbols."""
 
 SINUSOIDS = 2 * 1_999 * 128
-"""Numbers in the two tables of sinusoids that the public code keeps beside the Transformer's
+"""Entries of the two tables of sinusoids that the public code stores with the Transformer's
 weights.
 """
 
 INDEX = 5_000
-"""Entries of an index that the public code keeps beside the weights of the Transformer and of
-NDR.
+"""Entries of an index that the public code stores with the weights of the Transformer and of NDR.
 """
 
 BUFFERS = {"bilstm": 0, "transformer": SINUSOIDS + INDEX, "ndr": INDEX}
-"""Numbers that the paper's script counts though they are not trained (docs/papers/ctlpp.md)."""
+"""Entries that the paper's script counts although they are not trained (docs/papers/ctlpp.md)."""
 
 
 @study(
@@ -345,7 +345,7 @@ def table2(scale: str) -> Finding:
 
 
 SOLVED = 0.99
-"""An accuracy that rounds to the 1.00 of the paper's figures, up to chance errors of a
+"""Accuracies from here on round to the 1.00 in the paper's figures, up to chance errors of a
 hundredth.
 """
 
@@ -442,7 +442,7 @@ def _register(number: int, usual: str) -> Callable[..., Finding]:
         Args:
             runs: The runs.
             split: The split whose accuracy is drawn.
-            learner: Of these runs, the model: bilstm, transformer or ndr; by default that of the
+            learner: Model whose runs are used: bilstm, transformer or ndr. Default: that of the
                 figure.
         """
         return heat_map_finding(runs, number, usual, learner, split)

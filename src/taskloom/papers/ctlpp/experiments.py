@@ -1,5 +1,5 @@
-"""The experiments behind the studies of CTL++: the paper's conditions, and a small world that two
-cores learn in minutes.
+"""Experiments behind the studies of CTL++: the paper's conditions, and a small world that can be
+learned in minutes on two cores.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ SEEDS = {
     "paper": {"bilstm": 25, "transformer": 50, "ndr": 25},
     "gpu": {"bilstm": 25, "transformer": 5, "ndr": 10},
 }
-"""Seeds of Table 1. The paper trains 50 Transformers and counts the first 25 that converge."""
+"""Number of seeds in Table 1. The paper trains 50 Transformers and uses the first 25 that converge.
+"""
 
 
 def preset_learner(scale: str, name: str, preset: str = "ctlpp") -> dict[str, Any]:
@@ -131,7 +132,9 @@ def draw_experiments(scale: str, model: str) -> Experiments:
 
 
 PROCESSES = (1, 8, 32)
-"""A laptop of the time, a desktop, and the server whose draw the recipes take."""
+"""Numbers of processes: those of a laptop of the time, a desktop, and the server whose draw the
+recipes use.
+"""
 
 
 def process_experiments(scale: str, model: str) -> Experiments:
@@ -155,7 +158,7 @@ def process_experiments(scale: str, model: str) -> Experiments:
 
 
 TABLES = range(6)
-"""Seeds of function tables: six tables are enough for a correlation with the distance of their
+"""Seeds of function tables. Six tables are enough for a correlation with the distance of their
 groups.
 """
 
@@ -182,8 +185,8 @@ SINGLES = (
     {"include_singles": False, "include_pairs": "added"},
     {"include_singles": True, "include_pairs": False},
 )
-"""Every pair is added to training, as the public code does; every single function is in training,
-as the text says.
+"""Two conditions: every pair is added to training, as in the public code, or every single function
+is in training, as in the paper's text.
 """
 
 
@@ -227,7 +230,7 @@ def layer_experiments(scale: str, model: str) -> Experiments:
 
 STAGED = {"symbols": 4, "max_length": 4, "fill": 0.8, "functions": 16}
 STAGED_SPLITS = {"train": {"n": 700}, "iid": {"n": 60}, "ood": {"n": 80}}
-"""A small world of S whose groups have two functions at least."""
+"""A small world of S in which every group has at least two functions."""
 
 
 def staged_experiments(learner: str) -> Callable[[str, str], Experiments]:

@@ -45,13 +45,13 @@ FEWEST_TABLES = 5
 """Minimum tables for a correlation: four values cannot reach p < 0.05 by permutation."""
 
 MOST_COLUMNS = 10
-"""Maximum tables that are drawn as columns of dots; more are drawn by their distance alone."""
+"""Maximum number of tables drawn as columns of dots. More are drawn only by their distance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A trained network's place in the comparison: seed of its data, its own seed, accuracy on iid
-    and ood.
+    """Position of a trained network in the comparison: seed of its data, its own seed, accuracy on
+    iid and ood.
     """
 
     data_seed: int
@@ -65,10 +65,10 @@ class TableNetworks:
     """Networks that were trained on one function table.
 
     Attributes:
-        name: For tables and figures.
+        name: Name in tables and figures.
         functions: Name of the functions without their order: tables that share it are regroupings
             of one another.
-        distance: How differently the two groups of functions act on average (`group_distance`).
+        distance: Average difference in behaviour of the two groups of functions (`group_distance`).
         networks: All of them, of every draw of the training data.
         group: Trainings of the first draw, for conditions that all draws share.
     """
@@ -177,9 +177,7 @@ def _f_quantile(p: float, df: int, df_within: int) -> float:
 
 
 def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
-    """Function tables of the trainings that are alike in everything but the table and the seed of
-    the data.
-    """
+    """Function tables of trainings that differ only in the table and in the seed of the data."""
     alike: dict[str, list[Trainings]] = {}
     for group in trainings(runs):
         if group.scores.get("ood"):
@@ -192,12 +190,12 @@ def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
 
 
 def _drawn(group: Trainings) -> str:
-    """How the training data were drawn, for labels."""
+    """Draw of the training data, for labels."""
     return f"{group.processes} processes" if group.processes else f"{group.draw} draw"
 
 
 def _rest(group: Trainings) -> str:
-    """Everything that two trainings must have in common to be compared."""
+    """All settings that two trainings must share to be compared."""
     varied = ("recipe.table_seed", "recipe.tables", "recipe.group_distance", "recipe.seed")
     return json.dumps(
         {name: value for name, value in group.conditions.items() if not name.startswith(varied)}
@@ -254,10 +252,10 @@ class Regrouping:
     """Mean ood accuracy on the same functions in two groupings, of networks that learned."""
 
     near: float
-    """With the smallest distance of the groups."""
+    """Value at the smallest distance of the groups."""
 
     far: float
-    """With the largest."""
+    """Value at the largest distance of the groups."""
 
     @property
     def gain(self) -> float:
@@ -442,7 +440,7 @@ def _table_row(name: str, table: TableNetworks) -> dict[str, Any]:
 
 
 def _published(group: Trainings, split: str) -> PublishedNumber | None:
-    """The paper's number for these trainings; None if it has none or an essential condition
+    """The paper's number for these trainings. None if it has none or an essential condition
     differs.
     """
     numbers = published("ctlpp", model=group.model, variant=group.variant, split=split)
@@ -526,7 +524,7 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
 
 
 SPREAD = 0.5
-"""Width that the dots of one table take, in distances of two tables."""
+"""Maximum width of the dots of one table, as a share of the distance between tables."""
 
 
 def draw_columns(data: ResultTable) -> Any:

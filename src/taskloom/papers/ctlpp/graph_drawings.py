@@ -25,15 +25,15 @@ STROKES: dict[str, tuple[str, Any]] = {
     TRAINING: ("#1b6ca8", "--"),
     TEST: ("#c4472b", ":"),
 }
-"""Colours as in the paper; the kind of line tells the same in grey."""
+"""Colours as in the paper. The line style makes the same distinction without colour."""
 
 
 def edges(graph: Graph, world: SymbolWorld) -> dict[tuple[str, str], bool]:
     """Which group may follow which, and whether it may do so after every symbol.
 
-    The graph's nodes are walked together with the group of the last function, so that a node which
-    several groups lead to (the start of S, which every second function leads back to) is told
-    apart.
+    The graph's nodes are traversed together with the group of the last function, in order to
+    distinguish the ways into nodes that several groups lead to (such as the start of S, to which
+    every second function returns).
     """
     groups = world.group_of()
     following: dict[tuple[str, str], bool] = {}
@@ -128,9 +128,7 @@ def _places(names: list[str]) -> dict[str, Point]:
 
 
 def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
-    """The arrows to draw. A group after which everything begins anew has one arrow, back to the
-    start.
-    """
+    """Arrows to draw. A group after which everything starts again has one arrow, back to the start."""
     first = {row["to"] for row in data if row["from"] == START}
     arrows = []
     for name in dict.fromkeys(row["from"] for row in data):
@@ -177,9 +175,7 @@ def _towards(place: Point, direction: Point, distance: float) -> Point:
 
 
 def _arrow(axis: Any, curve: list[Point], when: str) -> None:
-    """Draw a curve with a solid head: matplotlib's own arrows have heads with dots where the line
-    is dotted.
-    """
+    """Draw a curve with a solid head. matplotlib's own arrows have dotted heads on dotted lines."""
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 

@@ -1,6 +1,6 @@
-"""Our questions about CTL++ that curves answer: when does each seed leave guessing, and does what
-it has learned by then last? What do layers at test change? The public code trains NDR with 8 and
-tests it with 10.
+"""Our questions about CTL++ that curves answer. When does each seed rise above chance, and does
+what it has learned by then last? What is the effect of the number of layers at test? (The public
+code trains NDR with 8 layers and tests it with 10.)
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SPLITS = ("iid", "ood")
     experiment=table_experiments,
 )
 def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
-    """Draw the curves of every seed; a mean of seeds of which some have learned and others not is
-    like none of them.
+    """Draw the curve of every seed. If some seeds have learned and others have not, their mean
+    describes none of them.
 
     Args:
         runs: Runs with learning curves.
@@ -87,9 +87,7 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
 def _when_learned(
     group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float
 ) -> list[tuple[int, float]]:
-    """Return, for each seed that has learned, the step at which it has and its ood accuracy at that
-    step.
-    """
+    """For each seed that has learned, the step at which it did and its ood accuracy at that step."""
     pairs = []
     for run in group.runs.values():
         step = first_step(curves.get((run, "iid"), {}), threshold)
@@ -100,7 +98,9 @@ def _when_learned(
 
 
 FEWEST = 4
-"""Seeds of which a correlation is given: of three no order is surer than one in three."""
+"""Minimum number of seeds for a correlation. With three, any given order has a probability of one
+in three or less.
+"""
 
 
 def _sooner_is_better(pairs: list[tuple[int, float]]) -> dict[str, float | None]:
@@ -134,7 +134,7 @@ LINES: dict[str, tuple[str, Any]] = {
     "iid": ("#111111", "-"),
     "ood": (figures.SHADES[1], (0, (3, 1))),
 }
-"""A split's colour and dashes, which differ in grey as well."""
+"""Colour and line style of each split. The line styles distinguish the splits without colour."""
 
 
 def draw_curves(data: ResultTable, chance: float = 0.125) -> Any:
@@ -186,12 +186,12 @@ def draw_curves(data: ResultTable, chance: float = 0.125) -> Any:
 
 
 FEWER, MORE = 2, 4
-"""Layers below and above those of training that are tried: the public code's 10 for 8 lies
-within.
+"""Numbers of layers below and above those of training to test. The public code's 10 for 8 is within
+this range.
 """
 
 FEWEST_LAYERED = 3
-"""Seeds of which an interval is given: that of two spans the whole axis."""
+"""Minimum number of seeds for an interval. With two it would span the whole axis."""
 
 
 Answered = dict[tuple[int, str], dict[int, float]]

@@ -1,5 +1,5 @@
-"""Runs on CTL++ as studies look at them: trainings that differ in the seed alone, with what they
-were trained on.
+"""Runs on CTL++ for studies: trainings grouped so that they differ only in the seed, with the
+settings of their data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VariantSetting = Literal["A", "R"]
 DrawSetting = Literal["published", "chains", "independent"]
 
 PROCESSES = CtlFields.model_fields["processes"].default
-"""Processes of the published draw as the recipes have it."""
+"""Number of processes of the published draw in the recipes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Trainings:
         model: The learner.
         variant: A, R, S or length.
         conditions: All settings of recipe and learner.
-        scores: For each split, by seed.
+        scores: Scores of each split, by seed.
         runs: The digest of each seed's run.
-        environment: Machine and whatever else was written down.
+        environment: Machine and other recorded information.
     """
 
     model: str
@@ -55,26 +55,22 @@ class Trainings:
 
     @property
     def draw(self) -> str:
-        """How the training data were drawn."""
+        """Draw of the training data."""
         return str(self.conditions.get("recipe.draw", ""))
 
     @property
     def processes(self) -> int | None:
-        """Number of processes of the public code that drew the training data; None for other draws
-        than the published one.
-        """
+        """Number of processes of the public code that drew the training data. None for other draws."""
         return self.conditions.get("recipe.processes") if self.draw == "published" else None
 
     @property
     def table_seed(self) -> int:
-        """Seed of the function table; tables that the recipe gives in full have the default."""
+        """Seed of the function table. Tables given in full by the recipe have the default."""
         return int(self.conditions.get("recipe.table_seed", 0))
 
     @property
     def data_seed(self) -> int:
-        """Seed of the training data: trainings that differ in it alone read two draws of one
-        kind.
-        """
+        """Seed of the training data. Trainings that differ only in it use two draws of one kind."""
         return int(self.conditions.get("recipe.seed", 0))
 
     @property
@@ -89,8 +85,8 @@ class Trainings:
 
     @property
     def contents(self) -> str:
-        """What training always contains: all `pairs` of functions, all `singles`, `both` or
-        `neither`.
+        """Contents that training always includes: all `pairs` of functions, all `singles`, `both`
+        or `neither`.
         """
         singles, pairs = (
             bool(self.conditions.get(f"recipe.include_{what}")) for what in ("singles", "pairs")
@@ -105,7 +101,7 @@ class Trainings:
 
     @property
     def chance(self) -> float:
-        """Accuracy of a uniform guess: one in as many as there are symbols."""
+        """Accuracy of a uniform guess: 1 divided by the number of symbols."""
         return 1 / int(self.conditions.get("recipe.symbols", 8))
 
     @property
@@ -114,14 +110,14 @@ class Trainings:
         return MODELS.get(self.model, self.model)
 
     def of(self, split: str, seeds: list[int] | None = None) -> list[float]:
-        """Scores on a split of some seeds. Default: all seeds."""
+        """Scores of some seeds on a split. Default: all seeds."""
         known = self.scores.get(split, {})
         return [known[seed] for seed in (self.seeds if seeds is None else seeds) if seed in known]
 
 
 def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") -> list[Trainings]:
-    """Trainings on some variants, by model, variant, draw, table and data seed; an error if there
-    are none.
+    """Trainings on some variants, grouped by model, variant, draw, table and data seed. Raises an
+    error if there are none.
 
     Args:
         runs: The runs.
@@ -140,7 +136,7 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
 
 
 def of_learner(runs: Runs, groups: list[Trainings], learner: str) -> list[Trainings]:
-    """Trainings of one learner; an error if there are none."""
+    """Trainings of one learner. Raises an error if there are none."""
     check_choice(runs, "learner", learner, (g.model for g in groups))
     return [g for g in groups if g.model == learner]
 

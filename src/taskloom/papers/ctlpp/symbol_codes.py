@@ -1,10 +1,11 @@
 """Our question about CTL++: do unseen pairs of functions fail on the symbols that the groups of
 functions code differently?
 
-All networks of a training share one function table, and with it whatever makes a symbol hard. So
-the unit is the symbol within a table, and the correlation within networks is reported beside two
-others: with symbols centred over networks, and with the gap of another network in place of the
-network's own. What the own gap predicts beyond these is about the network, not about the symbol.
+All networks of a training share one function table, and so also share the difficulty of each
+symbol. So the unit is the symbol within a table, and the correlation within networks is reported
+together with two others: with symbols centred over networks, and with the gap of another network in
+place of the network's own. Only what a network's own gap predicts beyond these is a property of the
+network rather than of the symbol.
 """
 
 from __future__ import annotations
@@ -62,18 +63,18 @@ def codes(
     variant: VariantSetting = "A",
     draw: DrawSetting = "published",
 ) -> Finding:
-    """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands
-    between.
+    """Compare, symbol by symbol, how functions' groups code it with the accuracy of the pairs of
+    functions around it.
 
     Args:
         runs: Runs that kept their models.
         where: A layer of the model, or `readout`.
-        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where
-            no run is of it.
+        learner: Model whose runs are used: bilstm, transformer or ndr. Default: ndr, or any model
+            if there is no run of it.
         states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
             models.
         variant: The variant of CTL++.
-        draw: How the training data were drawn; any if no run has that draw.
+        draw: Draw of the training data. Any draw if no run has that one.
     """
     pairs = learned_seeds(
         runs,
@@ -129,13 +130,13 @@ def codes(
 
 
 GAPS = (0.0, 0.7)
-"""Limits of the figure's axis: the range of the gaps of trained models, so that figures of
-different trainings can be compared.
+"""Limits of the figure's axis: the range of gaps in trained models, so that figures of different
+trainings are comparable.
 """
 
 
 def _among(row: dict[str, Any], symbols: list[dict[str, Any]]) -> dict[str, str]:
-    """True if a symbol is the one that the groups of its network code most differently."""
+    """True if a symbol is the one coded most differently by the groups of its network."""
     largest = max(symbols, key=lambda one: one["gap of groups"])
     return {"among its seed's": "largest gap of its seed" if row is largest else "other symbols"}
 
@@ -157,11 +158,11 @@ SEED_COLUMNS = (
 
 
 def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
-    """Whether the unseen pairs of one network fail on the symbol that its groups code most
-    differently, as a row.
+    """One row: whether the unseen pairs of a network fail on the symbol that its groups code most
+    differently.
 
     Args:
-        symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means
+        symbols: Result of `symbol_rows`. Every symbol is between the same number of pairs, so means
             over symbols are means over pairs.
     """
     gaps, right = ([row[name] for row in symbols] for name in ("gap of groups", "unseen pairs"))
@@ -198,10 +199,8 @@ def _text(table: list[dict[str, Any]], rows: dict[int, list[dict[str, Any]]]) ->
 
 
 def _symbol_sentences(rows: dict[int, list[dict[str, Any]]]) -> str:
-    """Sentences on how much of the correlation belongs to the symbol, and how much to the
-    network.
-    """
-    # A network that answers all unseen pairs alike has no symbols to rank.
+    """Sentences on how much of the correlation is due to the symbol, and how much to the network."""
+    # If a network has the same accuracy on all symbols, they cannot be ranked.
     ranked = [own for own in rows.values() if len({row["unseen pairs"] for row in own}) > 1]
     if len(ranked) < FEWEST:
         return ""
@@ -232,7 +231,7 @@ def within_networks(gaps: Floats, right: Floats) -> list[float]:
 
     Args:
         gaps: Gap of groups, networks × symbols.
-        right: Accuracy of the unseen pairs that a symbol stands between, networks × symbols.
+        right: Accuracy of the unseen pairs with the symbol in between, networks × symbols.
     """
     return [
         rank_correlation(gap.tolist(), share.tolist())
@@ -288,9 +287,7 @@ def _centred(gaps: Floats, right: Floats) -> float:
 
 
 def concordance(right: Floats) -> float:
-    """Kendall's W: how much networks agree on the order of symbols, from 0 to 1, corrected for
-    ties.
-    """
+    """Kendall's W: agreement of networks on the order of symbols, from 0 to 1, corrected for ties."""
     ranked = _ranks(right)
     networks, symbols = ranked.shape
     totals = ranked.sum(axis=0)
@@ -312,16 +309,16 @@ def _standard_ranks(values: Floats) -> Floats:
 
 
 FEWEST = 4
-"""Seeds of which a correlation is given, as in the study of curves."""
+"""Minimum number of seeds for a correlation, as in the study of curves."""
 
 
 KINDS = {"separate": "have separate codes", "scattered": "are scattered"}
-"""The numbers of symbols that a seed's ood accuracy is compared with."""
+"""Kinds of codes whose number of symbols is compared with a seed's ood accuracy."""
 
 
 def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
-    """A sentence on whether seeds with separate, or with scattered, codes for more symbols do
-    better.
+    """A sentence on whether seeds with separate, or with scattered, codes for more symbols are more
+    accurate.
     """
     ood = [row["ood"] for row in table]
     counts = {kind: [float(row[kind]) for row in table] for kind in KINDS}
@@ -341,11 +338,12 @@ def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
 
 
 def symbol_rows(model: TrainedModel, where: str, alternating: bool) -> list[dict[str, Any]]:
-    """Evidence of each symbol's matrix, and the accuracy of the pairs with that symbol in between.
+    """Code statistics of each symbol's matrix, and the accuracy of the pairs with that symbol in
+    between.
 
     Args:
         model: The model.
-        where: The place of the state.
+        where: Location of the state.
         alternating: True if training has pairs of different groups (A), False if of the same (R).
     """
     groups, right = group_numbers(model), model.pair_scores()

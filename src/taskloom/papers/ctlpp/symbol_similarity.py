@@ -1,5 +1,6 @@
-"""Figures 3, 6 and 9 to 11 of CTL++: is a symbol the same vector whichever function made it, and
-does a second function understand what a first one, of another cluster or group, gives it?
+"""Figures 3, 6 and 9 to 11 of CTL++. Is a symbol represented by the same vector regardless of the
+function that produced it? Does a second function understand the output of a first one from another
+cluster or group?
 """
 
 from __future__ import annotations
@@ -105,27 +106,27 @@ def draw_matrices(data: ResultTable) -> Any:
 
 
 ACROSS = 3
-"""Matrices side by side. The eight symbols of the paper leave a ninth place, in which the key
-stands.
-"""
+"""Matrices per row. The paper's eight symbols leave a ninth cell free for the key."""
 
 SMALL, MIDDLE, LARGE = 2.1, 2.75, 3.6
-"""Inches of a matrix: of few functions; of many, of which three fill a page; and of many where
-there are one or two matrices.
+"""Width of a matrix in inches: few functions; many functions, with three matrices to a page; many
+functions, with one or two matrices.
 """
 
 LETTER = 72 * 0.97
-"""Points of an inch that the names of functions, a letter each, take together below it."""
+"""Total width in points, per inch of a matrix, of the function names below it, which have one
+letter each.
+"""
 
 STRIP = ("#a8361d", "#9cc3de", "#e0c060", "#7aa870", "#999999")
-"""A dark red and a light blue, as in the paper, which differ in grey as well."""
+"""A dark red and a light blue, as in the paper, that can be distinguished without colour."""
 
 FRAME = "#a8361d"
 
 
 def _key(figure: Any, axes: list[Any], free: list[Any], cells: Any, groups: list[str]) -> None:
-    """Say what shades, strips and frames mean: in the place that the matrices leave free, else
-    beside and below them.
+    """Draw a key to shades, strips and frames, in the free cell of the grid, or else next to and
+    below the matrices.
     """
     from matplotlib.patches import Patch
 
@@ -158,9 +159,7 @@ CLUSTER = "clusters of the paper's cut"
 
 
 def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
-    """Draw a frame around each cluster of several functions; none where the data have no clusters,
-    or only one.
-    """
+    """Draw a frame around each cluster of several functions, unless there is at most one cluster."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -183,9 +182,7 @@ def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
 
 
 def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: float) -> None:
-    """Draw which group each function belongs to, left of the matrix, and the functions' names below
-    it.
-    """
+    """Draw the group of each function left of the matrix, and the functions' names below it."""
     from matplotlib.patches import Rectangle
 
     functions = len(firsts)
@@ -207,7 +204,7 @@ def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: 
 def evidence_table(
     model: TrainedModel, matrices: Floats
 ) -> tuple[ResultTable, list[ClusterEvidence]]:
-    """Evidence of each symbol's matrix, as a table and as values."""
+    """Statistics of each symbol's matrix, as a table and as values."""
     groups = group_numbers(model)
     values = [evidence(matrix, groups) for matrix in matrices]
     rows = [
@@ -355,10 +352,10 @@ def _register(number: int, variant: str, wanted: str, few: bool = False) -> Call
 
         Args:
             runs: Runs that kept their models.
-            seed: The seed whose model is looked at; by default the one that fits the figure best.
+            seed: Seed of the model. Default: the one that fits the figure best.
             where: A layer of the model, or `readout`.
-            learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any
-                where no run is of it.
+            learner: Model whose runs are used: bilstm, transformer or ndr. Default: ndr, or any
+                model if there is no run of it.
             states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
                 models.
         """
@@ -380,7 +377,7 @@ figure11 = _register(11, "A", "failed")
 
 
 def answers_through(right: NDArray[np.bool_], world: SymbolWorld, symbol: int) -> NDArray[np.bool_]:
-    """Whether each two functions are answered right if the symbol is between them: [first,
+    """True for each two functions that are answered correctly with the symbol in between: [first,
     second].
     """
     starts = np.argmax(world.images == symbol, axis=1)
@@ -389,8 +386,9 @@ def answers_through(right: NDArray[np.bool_], world: SymbolWorld, symbol: int) -
 
 
 def telling_symbol(gaps: Sequence[float], right: NDArray[np.bool_], world: SymbolWorld) -> int:
-    """The symbol with the largest gap between clusters, of those through which something fails: a
-    figure of right answers alone would show nothing. If nothing fails at all, of all symbols.
+    """The symbol with the largest gap between clusters, among those with wrong answers, because a
+    figure of only right answers would show nothing. If there are no wrong answers, among all
+    symbols.
     """
     symbols = range(world.symbols)
     failing = [s for s in symbols if not answers_through(right, world, s).all()]
@@ -405,7 +403,7 @@ def accuracy_cells(
     Only inputs whose intermediate value is the symbol count: for each first function there is one.
 
     Args:
-        right: Whether each two functions are answered right: [start symbol, first, second].
+        right: True where two functions are answered correctly: [start symbol, first, second].
         world: The functions.
         symbol: The intermediate value.
         firsts: The label (cluster or group) of each function as the first.
@@ -447,12 +445,12 @@ def figure6(
 
     Args:
         runs: Runs that kept their models.
-        seed: The seed whose model is looked at; by default the one that fits the figure best.
-        symbol: The symbol between the two functions; by default the one whose clusters differ most,
-            of those with wrong answers.
+        seed: Seed of the model. Default: the one that fits the figure best.
+        symbol: Symbol between the two functions. Default: among those with wrong answers, the one
+            whose clusters differ most.
         where: A layer of the model, or `readout`.
-        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where
-            no run is of it.
+        learner: Model whose runs are used: bilstm, transformer or ndr. Default: ndr, or any model
+            if there is no run of it.
         states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
             models.
         variant: The variant of CTL++.
@@ -511,7 +509,7 @@ SHADES = (
 
 
 def _why(chosen: int, widest: int, asked: bool) -> str:
-    """A sentence on the symbol that is shown."""
+    """A sentence on why this symbol is shown."""
     if chosen == widest:
         return f"Symbol {chosen} has the largest gap between clusters."
     if asked:

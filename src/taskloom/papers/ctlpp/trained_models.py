@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 USUAL = "ndr"
-"""The learner whose models the paper looks into."""
+"""Learner whose models the paper inspects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class TrainedModel:
         return by_output
 
     def pair_scores(self) -> NDArray[np.bool_]:
-        """Whether the model is right about every two functions: [symbol, first function, second
+        """True where the model answers two functions correctly: [symbol, first function, second
         function].
         """
         functions, symbols = self.world.images.shape
@@ -92,7 +92,7 @@ class TrainedModel:
 
 @contextmanager
 def _open_states(path: Path) -> Iterator[Any]:
-    """Open a file of states; raise a `StudyError` if it is not one."""
+    """Open a file of states. Raises a `StudyError` if it is not one."""
     remedy = "'benchmarks/ctlpp_gpu.py train' writes such files, and docs/results/ctlpp has some"
     if not path.is_file():
         raise StudyError(f"there is no file of states {path}; {remedy}")
@@ -106,11 +106,11 @@ def _open_states(path: Path) -> Iterator[Any]:
 
 
 class StoredStates:
-    """Read-out states of every `function symbol`, and answers to every two functions, in place of a
+    """Stored states of every `function symbol`, and answers to every two functions, which replace a
     model.
 
-    `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run` write them; answers are
-    there in files of the first alone.
+    `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run` write them; only files of
+    the first contain answers.
 
     Args:
         path: The file.
@@ -158,11 +158,11 @@ class StoredStates:
 
 
 ANSWERED = "pairs.seeds"
-"""Key of the seeds whose answers to pairs a file has, if it has states of other seeds as well."""
+"""Key of the seeds with answers to pairs, if a file also has states of other seeds."""
 
 
 def _row_of_answers(file: Any, place: int) -> int | None:
-    """Row of a model's answers to pairs in a file; None if the file states that it has none."""
+    """Row of a model's answers to pairs in a file. None if the file states that it has none."""
     if ANSWERED not in file:
         return place
     answered = file[ANSWERED].tolist()
@@ -171,14 +171,18 @@ def _row_of_answers(file: Any, place: int) -> int | None:
 
 
 def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
-    """Seeds whose states, or also whose answers to pairs, a file has; None if it does not say."""
+    """Seeds whose states, or also answers to pairs, are in a file. None if the file does not state
+    them.
+    """
     with _open_states(path) as file:
         key = ANSWERED if answers and ANSWERED in file else "seeds"
         return [int(seed) for seed in file[key]] if key in file else None
 
 
 def stored_kind(path: Path) -> tuple[str, str, str] | None:
-    """Learner, variant and draw of the models whose states a file has; None if it does not say."""
+    """Learner, variant and draw of the models in a file of states. None if the file does not state
+    them.
+    """
     with _open_states(path) as file:
         if "learner" not in file:
             return None
@@ -219,7 +223,7 @@ def learned_seeds(
     draw: str = "published",
     answers: bool = False,
 ) -> list[tuple[Trainings, int]]:
-    """The trainings and seeds that `chosen_model` chooses from, by the same arguments."""
+    """Trainings and seeds from which `chosen_model` chooses, given the same arguments."""
     stored, kind = None, None
     if states:
         stored, kind = stored_seeds(path_of(states), answers), stored_kind(path_of(states))
@@ -280,7 +284,7 @@ def chosen_model(
     draw: str = "published",
     answers: bool = False,
 ) -> TrainedModel:
-    """Load the seed that fails most, or that succeeds best, of a learner on a variant.
+    """Load the seed with the lowest or the highest accuracy of a learner on a variant.
 
     Args:
         runs: Runs that kept their models.
@@ -288,11 +292,11 @@ def chosen_model(
         variant: A or R.
         wanted: `failed` or `successful`.
         seed: This one instead.
-        converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing
-            about compositions.
+        converged: Exclude seeds with a lower iid accuracy: a model that has not learned the task
+            tells nothing about compositions.
         states: A file of states in place of kept models: of the seeds that it names, or of the
             seeds of these runs in their order.
-        draw: How the training data were drawn; any if no run has that draw.
+        draw: Draw of the training data. Any draw if no run has that one.
         answers: True to choose only seeds whose answers to pairs are in the file of states.
     """
     pairs = learned_seeds(

@@ -1,9 +1,9 @@
-"""Our questions about CTL++: does it matter how the training data are drawn, and what they always
-contain?
+"""Our questions about CTL++: does it matter how the training data is drawn, and what it always
+contains?
 
-Two groups of seeds that read two datasets are one dataset against one: a test over their seeds is
-about new seeds on these very data, not about new draws. If the same contrast was made on several
-function tables, a second finding has the table as its unit.
+Two groups of seeds trained on two datasets compare one dataset with another: a test over seeds
+generalises to new seeds on the same data, not to new draws. If the same contrast exists for several
+function tables, a second finding uses the table as its unit.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ def singles(runs: Runs) -> list[Finding]:
 
 
 WORLD = 2
-"""Number of parts at the end of `_rest_parts` that name the function table and the seed of the
+"""Number of components at the end of `_rest_parts` that name the function table and the seed of the
 data.
 """
 
 
 def _rest_parts(group: Trainings, column: str) -> tuple[str, ...]:
-    """Everything else that distinguishes trainings, so that only runs that are alike in it are
+    """All other settings that distinguish trainings, so that only runs with equal settings are
     compared.
     """
     steps = group.conditions.get("learner.steps")
@@ -141,8 +141,8 @@ def _rest(group: Trainings, column: str) -> str:
 
 
 def _short(groups: Sequence[Trainings], column: str) -> tuple[dict[str, str], str]:
-    """A short name for the rest of each group, and the part that all of them share, which the names
-    leave out.
+    """A short name for the remaining settings of each group, and the part shared by all groups,
+    which the names omit.
     """
     parts = [_rest_parts(group, column) for group in groups]
     telling = [
@@ -238,8 +238,8 @@ def contrast(
 
 
 def _correct(tests: list[dict[str, Any]]) -> int:
-    """Add corrected p-values (Holm) and return the size of the family: the tests whose scores are
-    not all equal.
+    """Add p-values corrected by Holm's method, and return the number of tests, not counting those
+    whose scores are all equal.
     """
     family = [test for test in tests if test["p"] is not None]
     for test in tests:
@@ -275,8 +275,8 @@ Pair = tuple[float, float]
 def _pairs_by_table(
     own: Sequence[Trainings], condition: Condition, a: str, b: str, split: str
 ) -> list[Pair]:
-    """Mean scores under both conditions for each table; only data seeds that both conditions have
-    count.
+    """Mean scores under both conditions for each table, using only data seeds that both conditions
+    have.
     """
     means: dict[tuple[int, int], dict[str, float]] = {}
     for group in own:
@@ -356,7 +356,7 @@ ONE_DATASET = (
 )
 
 ALMOST_NONE = 0.01
-"""Standard deviation over seeds from which Welch's interval is taken as it is: ten of 1,000
+"""Minimum standard deviation over seeds for which Welch's interval is used unchanged: ten of 1,000
 items.
 """
 
@@ -372,10 +372,10 @@ def difference_interval(first: Sequence[float], second: Sequence[float]) -> tupl
     """95 % interval of the difference of two means over seeds, second - first, which does not
     collapse if seeds agree.
 
-    Welch's interval has no width if no seed differs, and next to none if one item does. As the
-    spread goes to 0 the interval goes to Newcombe's for two shares, with seeds for trials: ± 0.13
-    for 25 seeds that all succeed against 25. From `ALMOST_NONE` on it is Welch's. The weight
-    between falls in a line, so that one item more or less moves the ends by hundredths at most.
+    Welch's interval has no width if all seeds agree, and almost none if they differ in one item. As
+    the spread approaches 0, the interval approaches Newcombe's for two shares, with seeds as
+    trials: ± 0.13 for 25 successful seeds against 25. From `ALMOST_NONE` on it is Welch's. The
+    weight in between is linear, so that a single item moves the ends by hundredths at most.
     """
     result = welch(first, second)
     spread = sqrt((statistics.variance(first) + statistics.variance(second)) / 2)
@@ -399,11 +399,13 @@ def _newcombe(a: float, n_a: int, b: float, n_b: int) -> tuple[float, float]:
 
 
 FEW = 5
-"""Seeds of which Welch's test is doubted: two that agree by chance look certain."""
+"""Minimum number of seeds for Welch's test without a caveat, because two that agree by chance look
+certain.
+"""
 
 
 def _doubts(tests: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield notes on tests that are weaker evidence than their numbers suggest."""
+    """Yield notes on tests whose evidence is weaker than their numbers suggest."""
     if any(test["widened"] for test in tests):
         yield WIDENED
     few = sum(test["fewer"] < FEW for test in tests)
@@ -461,7 +463,7 @@ def _tests(
 
 
 def _alone(groups: Sequence[Trainings], column: str, condition: Condition) -> Iterator[str]:
-    """Yield a note for each group of runs that cannot be compared with another."""
+    """Yield a note for each group of runs without a comparable group."""
     for rest, alike in _by_rest(groups, column).items():
         conditions = {condition(group) for group in alike if len(group.seeds) > 1}
         for group in alike:

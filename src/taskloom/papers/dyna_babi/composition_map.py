@@ -55,12 +55,12 @@ NAMES = {"n ≤ 2": "two", "n = 3": "three", "n ≥ 4": "four"}
 """Ends of the names of their files."""
 
 SAMPLE = 8_000
-"""Training examples that are generated at most to see which compositions training has; one that is
-rarer than 1 in 2,000 may be missed (by chance e^-4).
+"""Maximum training examples generated to find the compositions in training. One rarer than 1 in
+2,000 may be missed (with probability e^-4).
 """
 
 Seen = frozenset[tuple[str, str]]
-"""Pairs of question and composition that training has."""
+"""Pairs of question and composition that occur in training."""
 
 Scores = NDArray[np.float64]
 
@@ -89,8 +89,8 @@ def figure3(
         runs: The runs.
         data: The training set.
         part: T7 or T12; all by default.
-        fewest: Questions that a cell needs to be drawn.
-        most: Compositions that a panel shows: those with most questions.
+        fewest: Minimum number of questions in a cell.
+        most: Maximum number of compositions in a panel; those with most questions are shown.
     """
     groups = [g for g in story_trainings(runs, (data,)) if g.split(MIX) and part in ("", g.part)]
     if not groups:
@@ -124,7 +124,7 @@ def seen_in(group: StoryTrainings) -> Seen:
 
 
 def is_seen(item: Mapping[str, Any], seen: Seen) -> bool:
-    """True if training has a question's kind with the composition of its support."""
+    """True if training has this question type with the composition of its support."""
     return (str(item.get("question")), str(item.get("composition"))) in seen
 
 
@@ -136,9 +136,9 @@ def composition_finding(
     Args:
         group: The training.
         answers: Its answers on mix.
-        seen: What training has.
-        fewest: Questions that a cell needs to be drawn.
-        most: Compositions that a panel shows.
+        seen: Pairs of question and composition in training.
+        fewest: Minimum number of questions in a cell.
+        most: Maximum number of compositions in a panel.
     """
     rows = [row for panel in PANELS for row in _contrast_rows(answers, panel, seen)]
     drawn = [
@@ -246,18 +246,18 @@ def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap 
 
     Args:
         answers: The answers of a training.
-        seen: What training has.
-        kept: Which questions count.
+        seen: Pairs of question and composition in training.
+        kept: Predicate for the questions to include.
     """
     one, other = by_seen(answers, seen, kept)
     return kinds_gap(one, other) if one.size and other.size else None
 
 
 def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
-    """The gap within the panels, weighted by their questions: supports that occur in training are
-    also shorter.
+    """The gap within panels, weighted by their numbers of questions, because supports that occur in
+    training are also shorter.
 
-    None where no panel, or only one, has both kinds.
+    None if fewer than two panels have both kinds.
     """
     panels = [by_seen(answers, seen, kept) for kept in PANELS.values()]
     strata = [(one, other) for one, other in panels if one.size and other.size]

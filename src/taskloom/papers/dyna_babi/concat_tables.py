@@ -1,6 +1,6 @@
-"""Tables 3 and 8 and Figure 2 of Dyna-bAbI: accuracy of models that are trained on concat, on its
-own test and on the mixes; and do two benchmarks rank models alike? Pearson's r and Kendall's tau,
-with any scores.
+"""Tables 3 and 8 and Figure 2 of Dyna-bAbI: accuracy of models trained on concat, on its own test
+and on the mixes, and whether two benchmarks rank models alike (Pearson's r and Kendall's tau, for
+any scores).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from taskloom.papers.dyna_babi.runs import (
 )
 
 SPLITS = {"iid": TEST, "ood": MIX}
-"""The paper's words for the tests: of the training data's own kind, and the compositional one."""
+"""The paper's names for the tests: same distribution as training, and compositional."""
 
 BEST_OF = "mean over seeds (paper: the best of 10 by dev)"
 
@@ -127,8 +127,8 @@ FROM_SCRATCH = ("entnet", "stm", "bidaf")
 
 
 def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
-    """Yield the paper's claim that pretrained models are better on mix, for every such pair of
-    models.
+    """Yield the paper's claim that pretrained models are better on mix, for every pair of a
+    pretrained and another model.
     """
     for a in groups:
         for b in groups:
@@ -164,7 +164,7 @@ def _row(group: StoryTrainings) -> dict[str, Any]:
 
 
 def _falls(low: float, high: float) -> str:
-    """Whether accuracy falls, by the interval of the drop."""
+    """Verdict on whether accuracy falls, by the interval of the drop."""
     if isnan(low):
         return "–"
     if low > 0:
@@ -185,13 +185,13 @@ def drop(
 ) -> tuple[float, float, float]:
     """Drop of accuracy from one test to the other, with its 95 % interval.
 
-    Over seeds, whose two scores belong together, where there are several; of one seed, or of seeds
-    that all fall by the same, over questions, by Newcombe's interval.
+    With several seeds, the interval is over seeds, paired. For a single seed, or if all seeds fall
+    by the same amount, it is Newcombe's over questions.
 
     Args:
-        iid: A score a seed.
-        ood: The same seeds' scores.
-        n: Questions of both tests.
+        iid: Score of each seed.
+        ood: Scores of the same seeds.
+        n: Numbers of questions of both tests.
     """
     if len(iid) > 1 and len(iid) == len(ood):
         estimate = over_seed_differences([a - b for a, b in zip(iid, ood, strict=True)])
@@ -230,7 +230,7 @@ def _cells(group: StoryTrainings) -> Iterator[TableCell]:
 
 
 PAPER_TESTS = {"task 2": "bAbI task 2", "mix-T2": "mix(T2)", "mix-T7": "mix(T7)"}
-"""The columns of Table 8 beside SQuAD."""
+"""Columns of Table 8 other than SQuAD."""
 
 PRETRAINED = ("bert", "albert", "roberta", "electra", "spanbert")
 
@@ -239,10 +239,10 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Concurrence:
-    """How alike two benchmarks rank models.
+    """Agreement of two benchmarks in ranking models.
 
     Attributes:
-        n: Models.
+        n: Number of models.
         r: Pearson's correlation; nan for fewer than three models, or where one side does not vary.
         low: The lower end of its 95 % interval (Fisher's z); nan for fewer than four models.
         high: Its upper end.
@@ -257,8 +257,8 @@ class Concurrence:
 
     @property
     def tau_interval(self) -> tuple[float, float]:
-        """The 95 % interval of tau, by Fieller's approximation: atanh(tau) has the variance 0.437 /
-        (n - 4); nan for fewer than five models.
+        """95 % interval of tau by Fieller's approximation: atanh(tau) has variance 0.437 / (n - 4).
+        nan for fewer than five models.
         """
         if self.n < 5 or math.isnan(self.tau):
             return math.nan, math.nan
@@ -316,7 +316,7 @@ def paper_scores(what: str) -> dict[str, float]:
     from_recipes=True,
 )
 def table8(scale: str) -> Finding:
-    """Compute the correlations of Table 8 again from the scores that it has."""
+    """Recompute the correlations of Table 8 from the scores in the table."""
     squad = paper_scores("SQuAD")
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
@@ -468,7 +468,7 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Scores from elsewhere: what they are called, and each model's, by its name in small letters."""
+    """External scores: their name, and the score of each model by its name in lower case."""
 
     name: str
     scores: Mapping[str, float]
@@ -477,7 +477,7 @@ class Outside:
 def _group_rows(
     benchmark: str, compared: str, known: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for all models, and one for each group that has models."""
+    """Yield a row for all models, and one for each group that has any."""
     groups = {
         "all": known,
         "pretrained": [p for p in known if p["pretrained"]],
@@ -511,7 +511,7 @@ def _models_figure(points: list[dict[str, Any]], across: str, xlabel: str) -> St
 def _benchmarks(
     groups: Sequence[StoryTrainings], outside: Outside | None
 ) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Yield each benchmark, the one that it is compared with, and the models that have both scores."""
+    """Yield each benchmark, the one it is compared with, and the models that have both scores."""
     for part in dict.fromkeys(group.part for group in groups):
         own = [group for group in groups if group.part == part]
         if outside:
@@ -543,12 +543,12 @@ def _known(
 
 
 def _is_pretrained(group: StoryTrainings) -> bool:
-    """True if a model had read other text before it was trained."""
+    """True if a model was pretrained on other text."""
     return group.paper_model in ("t5", "roberta") and not random_twin(group.conditions)
 
 
 def read_external(path: str) -> dict[str, float]:
-    """Read external scores of models, by name in small letters.
+    """Read external scores of models, by name in lower case.
 
     Args:
         path: A CSV file with the columns `model` and `score`.

@@ -1,5 +1,5 @@
 """Tables 1, 2, 6, 7 and the counts of Table 9 of Dyna-bAbI: the paper's tasks and splits, counted.
-None needs a training.
+None of them needs trained models.
 
 A table has the lengths and supports of stories, and the concept sets C = E ∪ L ∪ Q of the paper:
 the events, constructs and questions of a task, by its recipe.
@@ -31,19 +31,19 @@ SPLITS = (
     "concat-T2", "concat-T7", "concat-T7-trimmed", "inject-T7", "diverse-T7", "concat-T12", "concat-T12-trimmed",
     "inject-T12", "diverse-T12", "mix-T2", "mix-T7", "mix-T12",
 )  # fmt: skip
-"""The recipes of Table 2 in its order; the trimmed ones are what the paper's T5 was trained on (its
-section A.1.2).
+"""Recipes of Table 2 in its order. The trimmed ones are those on which the paper's T5 was trained
+(section A.1.2).
 """
 
 SAMPLES = {"quick": 6_000, "gpu": 60_000, "paper": 60_000}
-"""Maximum examples of a split: a minute or two of one core for all splits but at quick scale.
+"""Maximum examples per split: one or two minutes on one core for all splits, except at quick scale.
 """
 
 TOLERANCES = {"quick": 0.1, "gpu": 0.03, "paper": 0.03}
-"""Largest relative difference of a mean that counts as agreement: about three standard errors of
-the splits that vary most. Stories have several questions, and long and short ones differ much: over
-five seeds the mean length of inject(T7) has a standard error of 2.4 % for 12,000 examples, that of
-task 5 one of 1.1 % for 9,000.
+"""Maximum relative difference of a mean that counts as agreement: about three standard errors of
+the splits with the highest variance. Stories have several questions, and their lengths differ
+widely: over five seeds the mean length of inject(T7) has a standard error of 2.4 % for 12,000
+examples, and that of task 5 one of 1.1 % for 9,000.
 """
 
 COLUMNS = ("examples", "length", "support", "minimal")
@@ -59,8 +59,8 @@ def table1(scale: str, *, examples: NumberSetting = 0) -> Finding:
     """Count the training splits of the twelve tasks.
 
     Args:
-        scale: How many examples are generated.
-        examples: At most so many of each task instead; 0: as many as the scale has.
+        scale: Scale, which sets the number of generated examples.
+        examples: Maximum examples of each task. 0: as set by the scale.
     """
     rows, judgements = [], []
     for task in TASKS:
@@ -104,8 +104,8 @@ def table2(scale: str, *, examples: NumberSetting = 0) -> Finding:
     """Count the paper's splits.
 
     Args:
-        scale: How many examples are generated.
-        examples: At most so many of each split instead; 0: as many as the scale has.
+        scale: Scale, which sets the number of generated examples.
+        examples: Maximum examples of each split. 0: as set by the scale.
     """
     rows: list[dict[str, object]] = []
     judgements: list[Judgement] = []
@@ -160,7 +160,7 @@ def _judged_size(name: str, size: int) -> Judgement:
 
 
 def _judged_trim(name: str, size: int) -> Judgement:
-    """Judge how many training questions a trimmed split lacks."""
+    """Judge how many training questions are missing from a trimmed split."""
     (number,) = published("dyna-babi", "section A.1.2", what="trimmed")
     whole = first_split(name.removesuffix("-trimmed")).n
     return judge_number(whole - size, number, claim=f"{name}: questions left out")
@@ -178,7 +178,7 @@ def _rule(scale: str) -> str:
 
 
 SEED = 0
-"""The tables are of one draw; lengths of tasks 3, 5, 7 and 8 were set on it
+"""Seed of the tables. The lengths of tasks 3, 5, 7 and 8 were set on this draw
 (docs/papers/dyna-babi.md).
 """
 
@@ -189,8 +189,8 @@ class StorySample:
 
     Attributes:
         recipe: The recipe.
-        examples: How many were generated.
-        size: How many the split has.
+        examples: Number of generated examples.
+        size: Number of examples in the split.
         length: Mean sentences before the question.
         support: Mean size of the official support.
         minimal: Mean size of the minimal support.
@@ -205,7 +205,7 @@ class StorySample:
 
 
 def fields_of(name: str) -> BabiFields:
-    """Fields of a recipe of stories: `5`, `mix-T7`."""
+    """Fields of a story recipe such as `5` or `mix-T7`."""
     fields = read(f"babi/{name}").fields
     assert isinstance(fields, BabiFields)
     return fields
@@ -226,7 +226,7 @@ def examples_of(name: str, most: int | None = None) -> Iterator[Example]:
 
 
 def sample(name: str, most: int | None = None) -> StorySample:
-    """Generate at most so many examples of a recipe's first split and count them."""
+    """Generate at most this many examples of a recipe's first split, and compute their means."""
     return counted(f"babi/{name}", first_split(name).n, examples_of(name, most))
 
 
@@ -234,8 +234,8 @@ def counted(recipe: str, size: int, examples: Iterable[Example]) -> StorySample:
     """Means of some examples.
 
     Args:
-        recipe: Where they come from.
-        size: How many the whole split has.
+        recipe: Recipe of the examples.
+        size: Number of examples in the whole split.
         examples: Those to count.
     """
     n = length = support = minimal = 0
@@ -291,17 +291,17 @@ def paper_concepts(concepts: Iterable[str]) -> PaperConcepts:
 
 
 def task_concepts(task: int | str) -> PaperConcepts:
-    """Concepts that the groups of a recipe list: of task 5, of `mix-T7`."""
+    """Concepts listed by the groups of a recipe such as `5` or `mix-T7`."""
     return paper_concepts(
         concept for group in fields_of(str(task)).groups for concept in group.concepts()
     )
 
 
 def judge_concepts(task: int, concepts: PaperConcepts) -> Judgement:
-    """Judge the concepts of a task against Table 1: it agrees where both have the same ones.
+    """Judge the concepts of a task against Table 1: they agree if both have the same.
 
-    The number is how many concepts of the paper the recipe has or, if it has all of them, how many
-    it has altogether.
+    The number is how many of the paper's concepts the recipe has or, if it has all of them, its
+    total number of concepts.
     """
     (number,) = published("dyna-babi", "Table 1", task=task, what="concepts")
     theirs, ours = number.of["names"].split(), concepts.names
@@ -350,11 +350,11 @@ DIVERSE_TASKS = {
     "conj": 12,
     "compound": 13,
 }
-"""The bAbI task whose concepts a group of diverse inherits, by the first part of the group's name."""
+"""bAbI task whose concepts a group of diverse inherits, by the first part of the group's name."""
 
 
 def diverse_added(part: str, task: int) -> tuple[str, ...]:
-    """Kinds of questions that diverse has with the concepts of a task, beside the task's own."""
+    """Question types that diverse combines with the concepts of a task, other than the task's own."""
     asked: set[str] = set()
     for group in fields_of(f"diverse-{part}").groups:
         if DIVERSE_TASKS[str(group.name).partition("-")[0]] == task:
@@ -435,7 +435,7 @@ def concept_finding(number: int, part: str, tests: tuple[str, ...]) -> Finding:
 
 
 DRAW = 3.0
-"""Standard deviations of a draw that count as no difference."""
+"""Number of standard deviations within which two draws count as equal."""
 
 
 def gift_counts(examples: Iterable[Example]) -> Counter[tuple[int, bool]]:
@@ -455,7 +455,7 @@ def table9(scale: str) -> Finding:
 
 
 def gift_finding(counts: Counter[tuple[int, bool]]) -> Finding:
-    """Counts of mix(T7) beside the paper's."""
+    """Compare counts of mix(T7) with the paper's."""
     rows, judgements = [], []
     for number in published("dyna-babi", "Table 9", what="samples"):
         size, give = number.of["support"], number.of["give"] == "with"

@@ -1,5 +1,5 @@
-"""Table 5 and Figures 1, 5 and 6 of Dyna-bAbI: its building blocks, and stories of its sets. None
-needs a training.
+"""Table 5 and Figures 1, 5 and 6 of Dyna-bAbI: its building blocks, and stories from its sets. None
+of them needs trained models.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from taskloom.papers.dyna_babi.data_tables import examples_of, fields_of
 from taskloom.suites.babi.story.events import CONSTRUCTS, EVENTS, QUESTIONS
 
 SEARCHED = 2_000
-"""Maximum stories in which a building block is looked for."""
+"""Maximum stories searched for a building block."""
 
 
 def _story(example: Example) -> str:
@@ -46,7 +46,7 @@ STORY = ("set", "story", "question", "answer", "support")
 )
 def table5(scale: str) -> Finding:
     """List the building blocks, each with its shortest example among stories of mix(T12) and tasks 5 and 13."""
-    # Questions about gifts are in task 5 alone, compound co-reference is shortest in task 13.
+    # Only task 5 has questions about gifts, and compound co-reference is shortest in task 13.
     examples = [e for name in ("mix-T12", "5", "13") for e in islice(examples_of(name), SEARCHED)]
     rows = list(_blocks(examples))
     return Finding(

@@ -1,5 +1,5 @@
-"""The experiments behind the studies of Dyna-bAbI: the paper's conditions, what the page of results
-was run with, and small stories that two cores learn in minutes.
+"""Experiments behind the studies of Dyna-bAbI: the paper's conditions, those of the results page,
+and small stories that can be learned in minutes on two cores.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ SMALL_LEARNERS: dict[str, Block] = {
         "batch": 4,
     },
 }
-"""Networks that show the whole path in a minute; they learn little of stories."""
+"""Networks that demonstrate the whole pipeline in a minute. They learn little from the stories."""
 
 READERS = ("rasor", "document-reader", "qanet", "mnemonic-reader", "fusionnet")
-"""Readers of passages that the paper compares beside BiDAF, none of them pretrained."""
+"""Reading-comprehension models that the paper compares besides BiDAF. None of them is pretrained.
+"""
 
 PRETRAINED = {
     "bert": "bert-base-uncased",
@@ -130,23 +131,23 @@ GPU_TESTS = {"T2": (1_000, None), "T7": (3_000, 1_050), "T12": (2_000, 1_800)}
 """Maximum questions of a split on the GPU, and questions of concat's test; None: all of them."""
 
 EXTRACTIVE = ("bidaf", *READERS, *PRETRAINED)
-"""Models that point at the answer in the text, which T12 does not always have."""
+"""Models that extract answers from the text, which do not always occur there in T12."""
 
 BEST_OF = {"entnet": 10, "stm": 10}
-"""Trainings of which the paper takes the best by dev."""
+"""Number of trainings from which the paper takes the best on dev."""
 
 PARTS = ("T2", "T7", "T12")
 
 SIZES: dict[str, int] = {"T2": 2, "T7": 7, "T12": 12}
-"""Tasks of the sets, and how many questions of each are learned at quick scale, times `EACH`."""
+"""Number of tasks in the sets. At quick scale, training has this many times `EACH` questions."""
 
 EACH = 60
 """Training questions of each task at quick scale."""
 
 
 def learner(scale: str, name: str) -> Block:
-    """A learner's block for a scale. A hub id or a folder of weights is fine-tuned with the
-    settings of SmolLM2.
+    """Learner block for a scale. A hub id or a folder of weights is fine-tuned with the settings of
+    SmolLM2.
     """
     known = LEARNERS[scale]
     if name in known:
@@ -165,8 +166,8 @@ def learner(scale: str, name: str) -> Block:
 
 
 HALVED = 25 * 9_000 // 32
-"""Steps of 32 after which Henaff et al. halve EntNet's rate, for each task of concat: 25 epochs of
-9,000 questions.
+"""Steps of batch size 32 after which Henaff et al. halve EntNet's learning rate, for each task of
+concat: 25 epochs of 9,000 questions.
 """
 
 
@@ -188,7 +189,7 @@ def recipe_block(scale: str, data: str, part: str, trimmed: bool = False) -> Blo
 
 
 def evaluated(scale: str, part: str, probes: bool = False) -> list[Any]:
-    """The splits to answer: the test of concat, the mix, and for T12 the probes if they are wanted."""
+    """Splits to evaluate: the test of concat, the mix and, for T12, the probes if requested."""
     if scale == "quick":
         concat: Any = {
             "recipe": f"babi/concat-{part}",
@@ -250,7 +251,7 @@ def models(scale: str, model: str, default: Sequence[str]) -> list[str]:
 
 
 LANGUAGE = {"quick": "entnet", "gpu": "smollm2", "paper": "t5"}
-"""The model of the tables and figures of T5."""
+"""Model in place of T5 for its tables and figures, by scale."""
 
 
 def table3_experiments(scale: str, model: str) -> list[Block]:
@@ -303,8 +304,8 @@ def probe_experiments(scale: str, model: str) -> list[Block]:
 
 
 def concurrence_experiments(scale: str, model: str) -> list[Block]:
-    """Experiments of Figure 2: several models on concat(T7), and those that point at answers on
-    SQuAD if its files are here. The paper's own scores of 20 readers are data of Table 8.
+    """Experiments of Figure 2: several models on concat(T7), and extractive models on SQuAD if its
+    files are available. The paper's own scores of 20 readers are data of Table 8.
     """
     own: dict[str, tuple[str, ...]] = {
         "quick": ("entnet", "stm", "bidaf", *READERS),
@@ -331,18 +332,18 @@ SQUAD_FILES = Resource(
 
 
 DOSES = {"quick": (10, 40), "gpu": (10, 100, 500), "paper": (10, 50, 100, 250, 500)}
-"""Examples of each kind of question; the paper's text names 500."""
+"""Numbers of examples of each question type. The paper's text mentions 500."""
 
 
 def inoculation_experiments(scale: str, model: str) -> list[Block]:
-    """First experiments of Figure 7: models that learn concat and are kept."""
+    """First experiments of Figure 7: models trained on concat and saved."""
     (name,) = models(scale, model, [LANGUAGE[scale]])
     parts = ("T7",) if scale == "quick" else ("T7", "T12")
     return [block(scale, name, "concat", part, more={"keep": {"model": True}}) for part in parts]
 
 
 def dose_learner(scale: str, model: str) -> Block:
-    """The learner that continues with a dose."""
+    """Learner that continues training with a dose."""
     (name,) = models(scale, model, [LANGUAGE[scale]])
     lengths: dict[str, Block] = {
         "quick": {"steps": 60},
@@ -362,7 +363,7 @@ def continued(block: Block, folder: str) -> Block:
 
 
 def dose_blocks(scale: str, part: str, learner_block: Block, seed: int) -> list[Block]:
-    """An experiment for each dose with which a model of one seed is continued."""
+    """One experiment per dose, which continues the model of one seed."""
     kinds = {"T2": 1, "T7": 3, "T12": 6}[part]
     mix = 120 if scale == "quick" else None
     return [
@@ -378,7 +379,8 @@ def dose_blocks(scale: str, part: str, learner_block: Block, seed: int) -> list[
             ],
             "learners": [learner_block],
             "seeds": [seed],
-            # Figure 7 has two curves: the mix, and the test of concat, which a dose may unlearn.
+            # Figure 7 has two curves: the mix, and the test of concat, which a dose may make the
+            # model forget.
             "evaluate": ["mix", evaluated(scale, part)[0]],
         }
         for dose in DOSES[scale]

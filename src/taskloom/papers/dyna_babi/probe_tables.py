@@ -1,5 +1,5 @@
 """Probes of Dyna-bAbI: one question in two phrasings, "Is Mary in the park?" and "Where is Mary?"
-(Table 10 and Figure 4), and places that follow from two indefinite sentences together (Figure 8 and
+(Table 10 and Figure 4), and places entailed only by two indefinite sentences together (Figure 8 and
 appendix A.7).
 """
 
@@ -34,7 +34,7 @@ from taskloom.papers.dyna_babi.runs import (
 from taskloom.recipe import read
 
 RECIPES = {"yes-no": "babi/phrasing-T12", "where-P": "babi/phrasing-T12-where"}
-"""The recipes of the two phrasings: row by row the same stories."""
+"""Recipes of the two phrasings, whose stories are the same row by row."""
 
 SIZES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4+": (4, 99), "all": (0, 99)}
 """Rows of the figure, by the number of supporting facts."""
@@ -86,9 +86,7 @@ PAIRS = (
     traits=TRAITS,
 )
 def table10(runs: Runs) -> list[Finding]:
-    """Count the pairs of one question that are right in both phrasings, in one of them, in
-    neither.
-    """
+    """Count the pairs of questions answered correctly in both phrasings, in one, or in neither."""
     groups = paired_trainings(runs)
     rows, gaps = [], []
     judgements: list[Judgement] = []
@@ -117,14 +115,14 @@ def table10(runs: Runs) -> list[Finding]:
 
 
 def _published_shares() -> str:
-    """The paper's table in words, for runs of other models than the paper's."""
+    """The paper's table as text, for runs of models other than the paper's."""
     numbers = published("dyna-babi", "Table 10")
     shares = ", ".join(f"{number.of['what']} {number.value:.3f}" for number in numbers)
     return f"The paper's Table 10 is of T5 after diverse(T12), as shares of 446 pairs: {shares}."
 
 
 def paired_trainings(runs: Runs) -> list[StoryTrainings]:
-    """Trainings that answered both phrasings; an error if there are none."""
+    """Trainings that answered both phrasings. Raises an error if there are none."""
     splits = [f"{recipe}:pairs" for recipe in RECIPES.values()]
     groups = [g for g in story_trainings(runs) if all(g.split(split) == split for split in splits)]
     if not groups:
@@ -178,7 +176,7 @@ def _phrasing_cells(group: StoryTrainings) -> Iterator[TableCell]:
 def _outcomes(
     group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArray[np.float64]
 ) -> Iterator[TableCell]:
-    """Yield the shares of pairs that the paper counts, for trainings on its training set."""
+    """Yield the shares of pairs counted in the paper, for trainings on its training set."""
     if (group.paper_model, group.data, group.part) != ("t5", "diverse", "T12"):
         return
     shares = {
@@ -203,12 +201,11 @@ def _outcomes(
     traits=TRAITS,
 )
 def figure4(runs: Runs, *, example: NumberSetting = 0) -> Finding:
-    """Show a pair that is right as where-P and wrong as yes-no.
+    """Show a pair that is answered correctly as where-P and wrongly as yes-no.
 
     Args:
         runs: The runs.
-        example: Which of these pairs, in their order; the one with most supporting facts comes
-            first.
+        example: Index of the pair. Those with most supporting facts come first.
     """
     groups = paired_trainings(runs)
     for group in [*(g for g in groups if g.data == "diverse"), *groups]:
@@ -228,8 +225,8 @@ def figure4(runs: Runs, *, example: NumberSetting = 0) -> Finding:
 
 
 def sensitive_pairs(group: StoryTrainings) -> list[int]:
-    """Positions of the pairs that the first seed has right as where-P and wrong as yes-no, most
-    supporting facts first.
+    """Positions of the pairs that the first seed answers correctly as where-P and wrongly as
+    yes-no, those with most supporting facts first.
     """
     yes_no, where = pair_scores(group)
     items = group.answers(f"{RECIPES['yes-no']}:pairs").items
@@ -277,7 +274,7 @@ KINDS = {
     "double": "double disjunction (answer: yes)",
     "single": "one indefinite sentence (answer: maybe)",
 }
-"""Groups of the recipe: what the paper looks at, and the control."""
+"""Groups of the recipe: the cases studied in the paper, and the control."""
 
 ANSWERS = ("yes", "maybe", "no")
 
@@ -320,9 +317,7 @@ FIGURE8 = PaperTable(
     traits=TRAITS,
 )
 def figure8(runs: Runs) -> Finding:
-    """Count what is answered to double disjunctions, and to one indefinite sentence as a
-    control.
-    """
+    """Count the answers to double disjunctions, and to one indefinite sentence as a control."""
     groups = [g for g in story_trainings(runs) if g.split(ENDING)]
     if not groups:
         raise StudyError(
@@ -340,8 +335,8 @@ def _of_group(kind: str) -> Kept:
 
 
 def answer_shares(group: StoryTrainings) -> Iterator[TableCell]:
-    """Yield the share of each answer to each kind of question; answers other than yes, maybe and no
-    are one.
+    """Yield the share of each answer to each question type. Answers other than yes, maybe and no
+    are counted together.
     """
     answers = group.answers(ENDING)
     by_paper = (group.paper_model, group.data, group.part) == ("t5", "diverse", "T12")
@@ -369,7 +364,7 @@ def _kind_of(prediction: str | None) -> str:
 
 
 def _example() -> Iterator[str]:
-    """Yield an example of the probe, for readers who do not know what a double disjunction is."""
+    """Yield an example of the probe, for readers who are not familiar with double disjunctions."""
     for example in read(DISJUNCTIONS).plan(0).split(ENDING).rows(0, 6):
         if example.traits["group"] == "double":
             lines = example.input.removesuffix(example.question).strip().rstrip(".").split(". ")

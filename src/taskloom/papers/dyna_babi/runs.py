@@ -1,5 +1,5 @@
-"""Runs on stories as studies look at them: what was learned from, and the answers to each question
-with its traits.
+"""Runs on stories for studies: their training sets, and the answers to each question with its
+traits.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ LABELS = {
     "mnemonic-reader": "Mnemonic Reader",
     "fusionnet": "FusionNet",
 }
-"""Learners as the paper writes them; a pretrained model goes by its own name."""
+"""Names of learners as in the paper. Pretrained models keep their own names."""
 
 GUESSING = "majority"
-"""A learner that stands for guessing: it has no accuracy to lose."""
+"""Learner whose score is the chance level. It has no accuracy to lose."""
 
 PAPER_MODELS = {
     "entnet": "entnet",
@@ -63,17 +63,17 @@ PAPER_MODELS = {
     "extractive": "roberta",
     "fine-tune": "t5",
 }
-"""Which model of the paper stands for a learner: another pretrained model is compared with the
-paper's of its kind.
+"""The paper's model for each learner. Other pretrained models are compared with the paper's model
+of the same kind.
 """
 
 RECIPE = re.compile(r"(?:.*/)?(?P<data>concat|inject|diverse)-(?P<part>T2|T7|T12)(?:-trimmed)?")
-"""The training recipes of the paper; the trimmed ones are what its T5 was trained on."""
+"""Training recipes of the paper. The trimmed ones are those on which its T5 was trained."""
 
 MIX, TEST = "mix", "test"
 
 Kept = Callable[[Mapping[str, Any]], bool]
-"""Which questions count, by their traits with `answer` and `prediction`."""
+"""Predicate for questions to include, given their traits with `answer` and `prediction`."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ class StoryTrainings:
     """Runs of one learner on one training set.
 
     Attributes:
-        model: What it is called.
-        paper_model: The paper's model of its kind; empty if there is none.
+        model: Name of the model.
+        paper_model: The paper's model of the same kind. Empty if there is none.
         data: concat, inject or diverse.
         part: T2, T7 or T12.
         conditions: All settings of recipe and learner.
         by_seed: The digest of each seed's run.
-        runs: Where they are.
+        runs: Store of the runs.
     """
 
     model: str
@@ -106,8 +106,8 @@ class StoryTrainings:
 
     @property
     def passes(self) -> float | None:
-        """Passes over the training data: steps times batch by the number of training examples; None
-        if one is not known.
+        """Passes over the training data: steps times batch size, divided by the number of training
+        examples. None if one of them is unknown.
         """
         steps = self.conditions.get("learner.steps")
         batch = self.conditions.get("learner.batch")
@@ -130,7 +130,7 @@ class StoryTrainings:
         return names[0] if names else ""
 
     def scores(self, ending: str) -> list[float]:
-        """Score of each seed on a split; empty if it was not answered."""
+        """Score of each seed on a split. Empty if the split was not answered."""
         return list(self.scores_by_seed(ending).values())
 
     def scores_by_seed(self, ending: str) -> dict[int, float]:
@@ -140,7 +140,7 @@ class StoryTrainings:
         return {seed: score for seed, score in scores.items() if score is not None}
 
     def answers(self, ending: str) -> StoryAnswers:
-        """Answers on a split, which are read once."""
+        """Answers on a split, cached."""
         split = self.split(ending)
         if split not in self._read:
             self._read[split] = self._answers(split, ending)
@@ -183,21 +183,21 @@ class StoryAnswers:
     predictions: Sequence[Sequence[str | None]]
 
     def places(self, kept: Kept) -> list[int]:
-        """Positions of the questions that count."""
+        """Positions of the questions to include."""
         return [place for place, item in enumerate(self.items) if kept(item)]
 
     def of(self, kept: Kept) -> NDArray[np.float64]:
-        """Scores [seeds, questions] of the questions that count."""
+        """Scores [seeds, questions] of the questions to include."""
         return self.scores[:, self.places(kept)]
 
 
 def everything(item: Mapping[str, Any]) -> bool:
-    """Count every question."""
+    """Predicate that includes every question."""
     return True
 
 
 def estimate(scores: NDArray[np.float64]) -> Estimate | None:
-    """Mean of scores [seeds, questions] with its interval over both; None if there are no scores."""
+    """Mean of scores [seeds, questions] with an interval over both. None if there are no scores."""
     return two_way(scores) if scores.size else None
 
 
@@ -217,11 +217,11 @@ def point(estimated: Estimate) -> dict[str, Any]:
 def story_trainings(
     runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")
 ) -> list[StoryTrainings]:
-    """Trainings on the paper's training sets, by part, training set and model; an error if there
-    are none.
+    """Trainings on the paper's training sets, by part, training set and model. Raises an error if
+    there are none.
 
-    Trainings of one learner on one training set that differ in their settings are told apart by the
-    number of their steps. Guessing is left out of a part that nothing else was trained on.
+    Trainings of one learner on one training set with different settings are distinguished by their
+    number of steps. The chance baseline is left out of parts without other trainings.
     """
     groups = []
     for names in repeated_runs(runs):
@@ -261,11 +261,11 @@ def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
 
 
 SQUAD = "squad"
-"""What runs on SQuAD's files call their data, and the folder below TASKLOOM_DATA that has them."""
+"""Name of the data in runs on SQuAD's files, and of their folder in TASKLOOM_DATA."""
 
 
 def squad_scores(runs: Runs) -> dict[str, list[float]]:
-    """The exact match on SQuAD's dev split of each seed, by model, of the runs that have some."""
+    """Exact match on SQuAD's dev split for each seed, by model, in the runs that have it."""
     scores: dict[str, list[float]] = {}
     for names in repeated_runs(runs):
         if runs[names[0]].recipe != SQUAD:
@@ -290,8 +290,8 @@ def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
 
 
 def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
-    """Compare two trainings on the same questions of mix; None unless they answered the
-    same ones, one by one.
+    """Compare two trainings on the same questions of mix. None unless they answered exactly the
+    same ones.
     """
     try:
         first, second = a.answers(MIX), b.answers(MIX)
@@ -303,11 +303,11 @@ def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
 
 
 def compare_trainings(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
-    """Compare the scores [seeds, questions] of two trainings on the same questions, with all their
+    """Compare the scores [seeds, questions] of two trainings on the same questions, using all
     seeds.
 
-    Over seeds and questions where both have several seeds, which have nothing to do with each
-    other; with one seed on a side over questions alone.
+    The interval is over seeds and questions if both have several seeds, which are unpaired. If one
+    has a single seed, it is over questions only.
     """
     if min(len(a), len(b)) > 1:
         return independent_seeds(a, b)
@@ -315,10 +315,9 @@ def compare_trainings(a: NDArray[np.float64], b: NDArray[np.float64]) -> Compari
 
 
 def compare_scores(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
-    """Compare two tables of scores [seeds, questions] of the same seeds, of which each question of
-    one belongs to one of the other.
+    """Compare two tables of scores [seeds, questions] with the same seeds and paired questions.
 
-    Over seeds and questions if there are several seeds; else over questions alone, by McNemar's
+    Over seeds and questions if there are several seeds, otherwise over questions only, by McNemar's
     test.
     """
     return paired_two_way(a, b) if len(a) > 1 else mcnemar(a[0], b[0])
@@ -329,11 +328,11 @@ Gap = tuple[float, float, float]
 
 
 def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
-    """Accuracy on one kind of questions minus that on another, of the same seeds: [seeds,
+    """Accuracy on one kind of questions minus that on another, for the same seeds: [seeds,
     questions].
 
-    Over seeds and questions if there are several seeds; for one seed over questions, by Newcombe's
-    interval.
+    Over seeds and questions if there are several seeds, otherwise over questions only, by
+    Newcombe's interval.
     """
     if len(one) > 1:
         several = min(one.shape[1], other.shape[1]) > 1
@@ -355,9 +354,10 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
 
 
 def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Gap:
-    """`kinds_gap` within strata of questions that have both kinds, each weighted by its questions.
+    """`kinds_gap` within strata that have questions of both kinds, weighted by their number of
+    questions.
 
-    Of one seed the half-widths of the strata are added as squares.
+    For a single seed, the half-widths of the strata are added in quadrature.
     """
     sizes = [one.shape[1] + other.shape[1] for one, other in strata]
     if len(strata[0][0]) > 1 and all(
@@ -375,13 +375,13 @@ def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
 def _share(scores: NDArray[np.float64]) -> Gap:
-    """Mean score with Wilson's interval over questions, each counted once."""
+    """Mean score with Wilson's interval over questions."""
     mean, n = float(scores.mean()), scores.shape[1]
     return (mean, *wilson(mean * n, n))
 
 
 def gap_text(gap: Gap) -> str:
-    """A difference with its interval as text. A number that rounds to zero has no minus.
+    """A difference with its interval as text. Numbers that round to zero have no minus sign.
 
     >>> gap_text((0.012, -0.0003, 0.024))
     '+0.012 [+0.000, +0.024]'
@@ -398,7 +398,7 @@ STORIES = (
 
 
 def passes_text(group: StoryTrainings) -> str:
-    """Passes over the training data as tables have them; empty if they are not known."""
+    """Passes over the training data as shown in tables. Empty if unknown."""
     return "" if group.passes is None else f"{group.passes:.1f}"
 
 
@@ -424,7 +424,7 @@ def has_gift(item: Mapping[str, Any]) -> bool:
 
 
 def preprint_notes(place: str) -> Iterator[str]:
-    """Yield a note on the preprint's numbers of a table that differ from the published ones."""
+    """Yield a note on a table's numbers in the preprint that differ from the published ones."""
     for model, name in (("bidaf", "BiDAF"), ("roberta", "RoBERTa"), ("t5", "T5")):
         theirs = published("dyna-babi", f"preprint {place}", model=model)
         if theirs:
@@ -433,7 +433,7 @@ def preprint_notes(place: str) -> Iterator[str]:
 
 
 def _asked(of: Mapping[str, Any]) -> str:
-    """What a number of the preprint is of, without its model."""
+    """Subject of a number in the preprint, without its model."""
     if "part" in of:
         return f"mix({of['part']})"
     facts = "1 fact" if of["support"] == 1 else f"{of['support']} facts"

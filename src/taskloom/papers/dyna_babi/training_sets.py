@@ -1,6 +1,6 @@
-"""Tables 4 and 9 and Figure 7 of Dyna-bAbI: accuracy by the number of supporting facts, of models
-trained on inject, diverse and concat, and of a model that learned concat and continues with a few
-examples of the structure of the test (inoculation).
+"""Tables 4 and 9 and Figure 7 of Dyna-bAbI: accuracy by the number of supporting facts for models
+trained on inject, diverse and concat, and for a model trained on concat that continues with a few
+examples of the test's structure (inoculation).
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ SIZES: dict[str, Kept] = {
 TESTS = {"concat": TEST, "mix": MIX}
 
 CONCAT_GROUP = "qa"
-"""Groups of the stories of concat are called qa1 to qa13; the test of diverse itself has other
-ones, and is not in the table.
+"""Prefix of the groups of concat's stories, qa1 to qa13. The test of diverse has other groups and
+is not in the table.
 """
 
 
@@ -107,8 +107,8 @@ TABLE4 = PaperTable(
     traits=TRAITS,
 )
 def table4(runs: Runs) -> list[Finding]:
-    """Compute Table 4, with concat beside inject and diverse, and compare the training sets on the
-    same questions of mix.
+    """Compute Table 4, with concat in addition to inject and diverse, and compare the training sets
+    on the same questions of mix.
     """
     groups = _enriched(story_trainings(runs))
     cells = [cell for group in groups for cell in _cells(group)]
@@ -173,11 +173,11 @@ CLAIMS = {
     ("inject", "diverse"): "diverse stories improve more than added questions",
     ("concat", "diverse"): "diverse stories improve on concat",
 }
-"""What the paper says of the training sets (section 4.2)."""
+"""The paper's claims about the training sets (section 4.2)."""
 
 
 def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
-    """Yield the claims on every two training sets of one model: the difference on mix."""
+    """Yield the claims about every two training sets of one model: the difference on mix."""
     for a in groups:
         for b in groups:
             text = CLAIMS.get((a.data, b.data))
@@ -300,14 +300,14 @@ def _gift_gaps(model: str, answers: StoryAnswers) -> Iterator[dict[str, Any]]:
 RECIPE = re.compile(r"(?:.*/)?mix-(?P<part>T2|T7|T12)")
 
 KINDS = {"T2": 1, "T7": 3, "T12": 6}
-"""Kinds of questions of the mixes: a dose is counted by kind, as the paper does."""
+"""Number of question types in the mixes. Doses are counted per type, as in the paper."""
 
 LIMIT, DOSE = 0.9, 500
-"""What the paper says: over 90 % with 500 examples of each kind of question (appendix A.3)."""
+"""The paper's claim: over 90 % with 500 examples of each question type (appendix A.3)."""
 
 
 def doses(runs: Runs, scale: str, model: str) -> list[dict[str, Any]]:
-    """Experiments that continue the runs on concat with doses of the mix: every seed from its own
+    """Experiments that continue the runs on concat with doses of the mix, each seed from its own
     model.
     """
     blocks = []
@@ -362,7 +362,9 @@ FIGURE7 = PaperTable(
     follow=doses,
 )
 def figure7(runs: Runs) -> list[Finding]:
-    """Draw the accuracy on mix, and on the test of concat if runs answered it, over the dose."""
+    """Draw the accuracy on mix as a function of the dose, and on the test of concat if runs
+    answered it.
+    """
     cells = sorted(
         dose_cells(runs), key=lambda c: (_in_order(c.labels["trained"]), c.labels["dose"])
     )
@@ -383,7 +385,7 @@ def figure7(runs: Runs) -> list[Finding]:
 
 
 ON_CONCAT = ", tested on concat"
-"""End of a curve's name if it is the accuracy on the test of concat instead of that on mix."""
+"""Suffix of the name of a curve that shows the accuracy on the test of concat instead of on mix."""
 
 DOSE_RULE = (
     "An outcome 'in one training' is about that training. The interval is over its questions, so"
@@ -402,9 +404,9 @@ def _in_order(name: str) -> list[tuple[int, float, str]]:
 
 def dose_cells(runs: Runs) -> Iterator[TableCell]:
     """Yield the accuracy on mix, and on the test of concat, for each training on concat that was
-    continued, and for each dose after it.
+    continued, and after each dose.
 
-    A dose of 0 has the seeds that were continued, and no others.
+    A dose of 0 includes only the seeds that were continued.
     """
     groups = {
         run: group for group in story_trainings(runs, ("concat",)) for run in group.by_seed.values()
@@ -441,8 +443,8 @@ def _split(run: Run, ending: str) -> SplitScores | None:
 def _base(groups: Mapping[str, StoryTrainings], run: Run, part: str) -> StoryTrainings | None:
     """The training on concat that a run continues.
 
-    A file of scores has other digests than the store that the run named: there it is the only one
-    of this learner and part.
+    Digests in a file of scores differ from those in the store that the run named. There it is the
+    only training of this learner and part.
     """
     digest = base_run(run.fields)
     if not digest or digest in groups:
@@ -462,7 +464,7 @@ def _key(group: StoryTrainings) -> str:
 
 
 def base_run(fields: Mapping[str, Any]) -> str:
-    """Digest of the run that a run continues, from the folder of its model; empty if it continues
+    """Digest of the run that a run continues, from the folder of its model. Empty if it continues
     none.
 
     >>> base_run({"learner.start_from": "runs/ab/abcdef/model"})
@@ -481,8 +483,8 @@ def _dose_claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[PaperClaim]:
         text = f"over 90 % on mix with {DOSE} examples of each kind"
         measure = f"{name}, dose {nearest['dose']:g}"
         low, high = nearest["low"], nearest["high"]
-        # A smaller dose than the paper's that does not suffice says nothing about the paper's, nor
-        # does a larger one that does.
+        # An insufficient dose below the paper's, or a sufficient one above it, is no evidence about
+        # the paper's dose.
         silent = (nearest["dose"] < DOSE and low <= LIMIT) or (
             nearest["dose"] > DOSE and high >= LIMIT
         )

@@ -1,5 +1,5 @@
-"""bAbI 1.0 and Dyna-bAbI: short stories, their wording, their questions, and how deep one has to
-reason.
+"""bAbI 1.0 and Dyna-bAbI: short stories, their wording, their questions, and the depth of reasoning
+that these need.
 
 A recipe says which events (MOVE, GRAB, DROP, GIVE), constructs (COREF, CONJ, COMPOUND, NEGATE,
 INDEF) and questions its stories have, and how large and of what kind the support of each answer is.
@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
 
 
 FORMATS = ("babi", "text-to-text", "squad", "events")
-"""What `taskloom export` writes."""
+"""Formats of `taskloom export`."""
 
 OPTIONS = (
     Option(
@@ -104,8 +104,8 @@ def unpack(archive: Path, target: Path) -> None:
         with tarfile.open(archive) as tar:
             for member in tar.getmembers():
                 path = Path(member.name)
-                # "en" is the set of 1,000 questions a task; en-10k, hn and the shuffled ones lie
-                # beside it.
+                # "en" has 1,000 questions per task. The archive also holds en-10k, hn and shuffled
+                # sets.
                 if not member.isfile() or path.parent.name != "en" or path.suffix != ".txt":
                     continue
                 source = tar.extractfile(member)
@@ -145,7 +145,7 @@ class BabiSuite(Suite):
 
     def weave(self, fields: BabiFields, key: Key) -> Plan:
         """Plan a recipe of groups, of bAbI's story tasks one after the other (`concat`), or of one
-        of bAbI's tasks with a world of its own (`number`).
+        of bAbI's tasks with its own world (`number`).
         """
         if fields.number is not None:
             from taskloom.suites.babi.numbered import plan_task
@@ -162,9 +162,7 @@ class BabiSuite(Suite):
         return rephrased(plan) if fields.phrasing == WHERE else plan
 
     def resolve(self, name: str) -> dict[str, Any] | None:
-        """Return the fields that a JSON configuration of the public generator stands for, as in
-        `babi/mix_T7.json`.
-        """
+        """Fields for a JSON configuration of the public generator, named as in `babi/mix_T7.json`."""
         if not name.endswith(".json"):
             return None
         from taskloom.suites.babi.reference_config import import_file
@@ -178,7 +176,7 @@ class BabiSuite(Suite):
         return solve_file(path, reading)
 
     def picture(self, example: Example, fields: BabiFields, key: Key) -> StoryPicture | None:
-        """Return what `taskloom view` draws of an example."""
+        """Picture of an example for `taskloom view`."""
         return self.story(example)
 
     def story(self, example: Example) -> StoryPicture | None:

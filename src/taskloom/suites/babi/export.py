@@ -1,7 +1,7 @@
 """Examples in other formats: bAbI text, text-to-text lines, extractive questions, structured
 events.
 
-`write` puts a split into a file; the functions above it give the same as lines or objects.
+`write` writes a split to a file. The other functions return the same data as lines or objects.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ def babi_text(examples: Iterable[Example]) -> Iterator[str]:
 
 
 def text_to_text(examples: Iterable[Example], name: str = "babi") -> Iterator[dict[str, Any]]:
-    """Yield one object per question for text-to-text models; the field names are those of the
-    reference.
-    """
+    """Yield one object per question for text-to-text models, with the reference's field names."""
     for i, example in enumerate(examples):
         sentences, question = split_passage(example.input)
         yield {
@@ -72,8 +70,7 @@ def squad(examples: Iterable[Example], name: str = "babi") -> tuple[dict[str, An
     """Build one object in SQuAD's layout, and count the examples left out because their answer is
     not a word of the story.
 
-    The answer is marked where the support says it, in the last supporting sentence that has the
-    word.
+    The answer is marked in the last supporting sentence that contains it.
     """
     paragraphs, skipped = [], 0
     for i, example in enumerate(examples):
@@ -109,8 +106,8 @@ def _answer_start(sentences: list[str], example: Example) -> int | None:
 
 
 def _rfind_word(text: str, words: str) -> int:
-    """Return where some words last stand in a text, as whole words; -1 if they do not: Al is not in
-    football.
+    """Position of the last occurrence of some words in a text as whole words ("Al" does not match
+    "football"), or -1.
     """
     matches = [match.start() for match in re.finditer(rf"\b{re.escape(words)}\b", text)]
     return matches[-1] if matches else -1
@@ -165,8 +162,8 @@ def _events(examples: list[Example], words: Words | None) -> Iterable[dict[str, 
 
 
 def words_of(fields: BabiFields | None) -> Words | None:
-    """Return the names and verbs of a recipe's stories, by which their sentences are read; None for
-    the usual ones.
+    """Custom names and verbs of a recipe's stories, needed to parse their sentences. None for the
+    default ones.
     """
     if fields is None or fields.concat:
         return None
@@ -189,9 +186,9 @@ def write(
 
     Args:
         examples: A split of a dataset (`taskloom.load("data/")["train"]`), or any other examples.
-        path: The file; written beside its place and then renamed into it.
+        path: Path of the file, which is written atomically.
         kind: `babi`, `text-to-text`, `squad` or `events`.
-        words: For `events`, names and verbs of one's own (`words_of(data.recipe.fields)`).
+        words: For `events`: custom names and verbs (`words_of(data.recipe.fields)`).
     """
     if kind not in FORMATS:
         raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, FORMATS)}")

@@ -70,11 +70,11 @@ SAID = {
     "counting": "How many objects …?",
     "give-qs": "Who gave the milk to John?",
 }
-"""What forms say of a concept; events that others add have none."""
+"""Explanation of each concept in forms. Events added by other packages have none."""
 
 
 def said(names: Iterable[str]) -> Choices:
-    """Names that a form offers, with what they mean."""
+    """Names for a form to list, with their explanations."""
     return Choices(tuple((name, SAID.get(name, "")) for name in names))
 
 
@@ -83,7 +83,7 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[Given]):
-    """A combination of fields that is refused.
+    """A combination of fields that is rejected.
 
     Attributes:
         broken: True (or not empty) if the fields break the rule.
@@ -102,7 +102,7 @@ def check_rules(given: Given, rules: Iterable[Rule[Given]]) -> None:
 
 
 def _number(value: Any) -> Any:
-    """Convert a text such as `1e-1` to a number; return anything else as it is."""
+    """Convert a text such as `1e-1` to a number. Other values are returned unchanged."""
     if isinstance(value, str):
         with suppress(ValueError):
             return float(value)
@@ -114,7 +114,9 @@ YAML_WORDS = {True: "yes", False: "no"}
 
 
 def _named_weights(value: Any) -> Any:
-    """Turn a name or a list of names into names with weight 1; anything else stays as it is."""
+    """Convert a name or a list of names to names with weight 1. Other values are returned
+    unchanged.
+    """
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
@@ -160,8 +162,8 @@ Concepts = Annotated[tuple[str, ...], said(STORY_CONCEPTS)]
 
 
 MOST_WORDS = 1_000
-"""Maximum number of persons, of objects and of places: every sentence that is drawn looks at all of
-them, so that 20,000 persons take 0.1 s a story.
+"""Maximum number of persons, objects or places. Drawing a sentence takes time proportional to their
+number: with 20,000 persons, 0.1 s per story.
 """
 
 
@@ -206,7 +208,7 @@ WORD_LISTS = (*verb_lists(), "negations", "prefixes")
 
 
 def _verbs_of(words: str) -> str:
-    """Describe a list of verbs: `move`, or `not_grab` for those after "did not"."""
+    """Describe a list of verbs: `move`, or `not_grab` for verbs after "did not"."""
     kind = words.removeprefix("not_")
     return f"Verbs of {kind.upper()}" + (' after "did not"' if kind != words else "")
 
@@ -277,7 +279,7 @@ class Style(EventWords):
         return self
 
     def lexicon(self) -> StoryLexicon:
-        """Return the words as sentences and the grammar take them."""
+        """Words in the form that the writer and the grammar need."""
         return StoryLexicon(
             verbs={name: getattr(self, name) for name in verb_lists()},
             negations=self.negations,
@@ -291,7 +293,7 @@ class Style(EventWords):
 
 
 def _alike() -> Iterator[tuple[str, str]]:
-    """Yield the verb lists whose sentences differ in nothing but their verbs."""
+    """Yield the verb lists whose sentences differ only in their verbs."""
     for (one, a), (other, b) in combinations(EVENT_TYPES.items(), 2):
         if a.verbs and a.form == b.form:
             yield from ((one, other), (f"not_{one}", f"not_{other}"))
@@ -445,8 +447,8 @@ class StoryGroup(Fields):
         return any(name in self.wording for name in constructs)
 
     def topics(self) -> dict[str, dict[str, float]]:
-        """Return what each construct may be said of, with weights. By default COREF may be said of
-        every event, even of one with weight 0.
+        """What each construct may be said of, with weights. By default, COREF may be said of every
+        event, even one with weight 0.
         """
         coref = self.coref
         if coref is None:
@@ -460,9 +462,7 @@ class StoryGroup(Fields):
         }
 
     def unlisted(self, event: Event) -> str:
-        """Return an event or construct of a sentence that the group does not list, or "" if it
-        lists all of them.
-        """
+        """Event or construct in a sentence that the group does not list. Empty if all are listed."""
         name = EVENT_TYPES[event.kind].name
         if name not in self.events and name not in self.wording:
             return name
@@ -487,7 +487,7 @@ class StoryGroup(Fields):
             )
 
     def concepts(self) -> frozenset[str]:
-        """Return the paper's concept set of this group: events, constructs and questions."""
+        """Concept set of this group as in the paper: events, constructs and questions."""
         asked = [question for question, weight in self.questions.items() if weight]
         concepts = {*self.events, *self.wording, *asked} - {AFFIRM}
         if "COMPOUND" in concepts:  # "they": two at once, by a pronoun
@@ -564,13 +564,13 @@ SplitSize = Annotated[Size, BeforeValidator(_size)]
 
 
 MOST_GROUPS = 5_000
-"""Maximum number of groups in a list: 60,000 take 30 s and 2 GB to plan, and the largest recipe of
+"""Maximum number of groups in a list. Planning 60,000 takes 30 s and 2 GB; the largest recipe in
 the paper has 27.
 """
 
 
 def _not_too_many(value: Any) -> Any:
-    # Tested before the groups are read, which takes most of the time.
+    # Checked before the groups are parsed, which takes most of the time.
     if isinstance(value, list | tuple) and len(value) > MOST_GROUPS:
         raise ValueError(f"has {len(value):,} groups; at most {MOST_GROUPS:,} are possible")
     return value

@@ -1,9 +1,9 @@
 """The plan of a recipe with groups of stories: which group each row belongs to.
 
 A split is made of groups, whose examples follow each other or are mixed in a keyed order. Every
-group is tried out before the first row, so that a request that cannot be met is refused at once.
-At the end of the module, question types as tasks with descriptions, and `rephrased`, which asks
-yes-no questions in another phrasing.
+group is tried out before the first row, so that impossible requests fail at once. At the end of the
+module, question types as tasks with descriptions, and `rephrased`, which asks yes-no questions in
+another phrasing.
 
 Recipes that name one of bAbI's tasks with a world of its own are planned in `numbered`, those that
 put bAbI's story tasks one after the other in `concat`.
@@ -99,7 +99,7 @@ def story_plan(fields: BabiFields, key: Key) -> Plan:
 
 
 def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
-    """Return the kinds of questions that some groups ask, in their order."""
+    """Question types that some groups ask, in order."""
     kinds: dict[str, None] = {}
     for group in groups:
         kinds |= dict.fromkeys(kind for kind, weight in group.questions.items() if weight)
@@ -107,9 +107,10 @@ def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
-    """Return the scorer: sets if an answer may be several objects, else one word.
+    """Scorer of the questions: sets if an answer may be several objects, otherwise one word.
 
-    Lists are sets, and so is what was given if somebody may give two objects at once.
+    Answers to list questions are sets. So are answers about gifts, if two objects may be given at
+    once.
     """
     for group in groups:
         two_at_once = group.conj.get("GIVE") and {"CONJ", "COMPOUND"} & {*group.wording}
@@ -142,7 +143,7 @@ class Part:
 
 
 def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
-    """Return the groups of a split with their rows in a round.
+    """Groups of a split with their rows in a round.
 
     If groups are mixed, a round has `n` rows of each, whatever the size of the split, so that a
     smaller split is the beginning of a larger one.
@@ -168,8 +169,8 @@ def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
 
 
 def _mixed(groups: list[StoryGroup]) -> bool:
-    """True if the examples of several groups come in random order. Stories with several questions
-    stay together.
+    """True if the examples of several groups are interleaved in random order. Questions about the
+    same story stay together.
     """
     return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
 
@@ -193,7 +194,9 @@ class SplitExamples:
 
     @property
     def endless(self) -> bool:
-        """True if a larger split would only add rows: its groups are mixed, or it has one group."""
+        """True if a larger split would only append rows: its groups are mixed, or it has a single
+        group.
+        """
         return self._order is not None or len(self.parts) == 1
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
@@ -219,9 +222,7 @@ class SplitExamples:
             self._checked.add(concepts)
 
     def _slot(self, row: int) -> int:
-        """Return the index of a row of a round among the rows of all groups, one group after the
-        other.
-        """
+        """Index of a row of a round among the rows of all groups, concatenated."""
         if self._order is None:
             return row
         # A table of the whole order is faster than computing one element of it at a time.
@@ -232,10 +233,10 @@ class SplitExamples:
         return int(self._order(row)) if self._slots is None else self._slots[row]
 
     def try_out(self) -> None:
-        """Refuse the split if one of its groups cannot be drawn.
+        """Check that all groups of the split can be drawn.
 
         Raises:
-            RecipeError: With the group, and what blocks it.
+            RecipeError: If one cannot. The error names the group and what blocks it.
         """
         for at, part in enumerate(self.parts):
             if part.group.n:
@@ -295,9 +296,9 @@ _GROUPS: dict[str, Callable[[Part, Setting, SplitRule], _GroupOfExamples]] = {
 
 
 class _GrownExamples:
-    """The examples of a group whose stories have several questions.
+    """Examples of a group whose stories have several questions.
 
-    The last story is kept: its questions are asked for one after the other.
+    The last story is cached, because its questions are requested one after the other.
     """
 
     def __init__(self, grow_story: Callable[[int], list[Example]], questions: int) -> None:
@@ -314,9 +315,9 @@ class _GrownExamples:
 
 
 class _ExhaustiveExamples:
-    """The examples of an exhaustive group, one story after the other.
+    """Examples of an exhaustive group, one story after the other.
 
-    The number of questions of a story is known only once it is drawn.
+    The number of questions in a story is known only once it is drawn.
     """
 
     def __init__(self, group: StoryGroup, setting: Setting, key: Key, rule: SplitRule) -> None:
@@ -326,7 +327,9 @@ class _ExhaustiveExamples:
         self._last: tuple[int, list[Example]] = (-1, [])
 
     def example(self, index: int) -> Example:
-        """Return example number `index`; the stories before it are drawn to be counted."""
+        """Return example number `index`. The stories before it must be drawn to count their
+        questions.
+        """
         drawn = self._ends[-1] if self._ends else 0
         while drawn <= index:
             story = len(self._ends)
@@ -340,7 +343,7 @@ class _ExhaustiveExamples:
         return self._last[1][index - first]
 
     def try_out(self) -> None:
-        """Refuse the group if nothing can be asked of its stories."""
+        """Raise an error if no question can be asked about the group's stories."""
         self._draw(0, one_question.TRIES)
 
     def _draw(self, story: int, tries: int = one_question.ENDURANCE) -> list[Example]:
@@ -348,7 +351,7 @@ class _ExhaustiveExamples:
         (and has the wanted support).
 
         Raises:
-            RecipeError: No story has such a question.
+            RecipeError: If no story has such a question.
         """
         group, setting = self._group, self._setting
         rng = self._key.random("exhaustive", story)
@@ -421,22 +424,22 @@ _DESCRIPTIONS: dict[str, tuple[str, str]] = {
         "The last such gift counts. Answer with one name or object.",
     ),
 }
-"""What to do for each of Dyna-bAbI's question types, and how to answer."""
+"""Instruction and answer format for each of Dyna-bAbI's question types."""
 
 
 def nothing(kind: str) -> bool:
-    """Return False: no question type is withheld."""
+    """Always False: no question type is withheld."""
     return False
 
 
 def describe_question(kind: str, level: Level) -> str:
-    """Return the description of one of Dyna-bAbI's question types."""
+    """Description of one of Dyna-bAbI's question types."""
     what, how = _DESCRIPTIONS[kind]
     return f"{what} {how}" if level == "explicit" else what
 
 
 def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
-    """Take question types out of the training groups. A group without any left is dropped."""
+    """Remove question types from the training groups. A group without any left is dropped."""
     splits = dict(fields.splits)
     for name in splits:
         if role_of(name) != "train":
@@ -447,13 +450,13 @@ def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
             if any(questions.values()):
                 groups.append(group.model_copy(update={"questions": questions}))
         splits[name] = tuple(groups)
-    # With fewer question types, training need not cover the concepts of the test any more.
+    # With fewer question types, training need no longer cover all concepts of the test.
     return fields.model_copy(update={"splits": splits, "tested_by": ""})
 
 
-# The same question in another phrasing (Dyna-bAbI, appendix A.6): "Is Mary in the park?", answered
-# by yes, as "Where is Mary?". Either answer gives away the other. Stories, supports and proofs stay
-# as they are, so row by row a recipe and the same recipe with `phrasing: where-P` are pairs.
+# The same question in another phrasing (Dyna-bAbI, appendix A.6): a question "Is Mary in the park?"
+# with the answer yes becomes "Where is Mary?". Stories, supports and proofs do not change, so a
+# recipe and the same recipe with `phrasing: where-P` are paired row by row.
 
 YES_NO, WHERE = "yes-no", "where-P"
 
@@ -501,11 +504,11 @@ def rephrased(plan: Plan) -> Plan:
         return replace(split, rows=rows, tasks=_kinds(split.tasks))
 
     def variants(example: Example) -> Iterator[Variant]:
-        # A yes-no variant that is now answered by yes would be asked as another question.
+        # A yes-no variant with the answer yes would have to be rephrased, too.
         proposed = plan.variants(example) if plan.variants else ()
         return (v for v in proposed if rephrase(v.example) is v.example)
 
-    # `without` would build the plan anew, without rephrasing it.
+    # `without` would rebuild the plan without rephrasing it.
     tasks = replace(plan.tasks, names=_kinds(plan.tasks.names), without=None)
     splits = tuple(map(other, plan.splits))
     return replace(plan, splits=splits, tasks=tasks, variants=variants)

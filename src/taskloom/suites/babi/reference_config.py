@@ -1,12 +1,12 @@
 """The reference's JSON configuration files, read into recipes.
 
-`taskloom make babi/mix.json` takes a file as it is, `python -m
-taskloom.suites.babi.reference_config mix.json > mix.yaml` writes the recipe. Every filter
-of a sub-task becomes a group. What the reference declares but ignores is ignored here too; what it
-does by accident (surplus question weights that switch other types on) is not imitated; what our
-recipes cannot say is refused by name. A filter that no story can pass makes the reference draw
-`max_fail` stories in vain and go on without it; here its group is left out, and the
-recipe's description names it.
+`taskloom make babi/mix.json` uses such a file directly, and `python -m
+taskloom.suites.babi.reference_config mix.json > mix.yaml` writes the recipe. Every filter of a
+sub-task becomes a group. Settings that the reference ignores are ignored here, too. Its accidental
+behaviour (surplus question weights that enable other types) is not reproduced. Settings without an
+equivalent in our recipes are rejected by name. A filter that no story can pass makes the reference
+draw `max_fail` stories in vain and go on without it; here its group is left out, and the recipe's
+description names it.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ DEFAULT_ACTIONS = {
     **dict.fromkeys(("conj", "compound"), 0.5),
     **dict.fromkeys(("negate", "indef"), 1.0),
 }
-"""What happens when a configuration does not say: everything."""
+"""Default actions of a configuration: all of them."""
 FALLOFF = 0.35
-"""How much rarer each further supporting sentence is in stories that are simulated and filtered, as
-the reference's are.
+"""Ratio between the frequencies of successive support sizes in stories that are simulated and
+filtered, as in the reference.
 """
 FREE_SHARE = 0.5
 """Questions that pass freely for each that a filter counts: an exhaustive story asks two yes-no
@@ -201,7 +201,7 @@ def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 def _kept_freely(
     base: Mapping[str, Any], given: Mapping[str, Any], name: str, counted: int, where: str
 ) -> dict[str, Any]:
-    """The questions of accepted stories that no filter looks at, as a group of their own."""
+    """Questions of accepted stories that no filter checks, as a separate group."""
     wanted = _weights(
         list(given["always_pass_q_types"]), None, QUESTIONS, f"{where}.always_pass_q_types"
     )
@@ -209,7 +209,7 @@ def _kept_freely(
 
 
 def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The events and the wording of a sub-task."""
+    """Events and wording of a sub-task."""
     given, shares = story.get("actions"), story.get("actions_distribution")
     if not given:
         given, shares = list(DEFAULT_ACTIONS), shares or list(DEFAULT_ACTIONS.values())
@@ -219,7 +219,7 @@ def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
     events = {name: weight for name, weight in actions.items() if name in EVENTS}
     wording = {name: weight for name, weight in actions.items() if name not in EVENTS}
     if "NEGATE" in wording:
-        # One action of the reference says both, by default equally often: where somebody is not,
+        # One action of the reference covers both, by default equally often: where a person is not,
         # and where they are.
         negative, affirmative = story.get("negate_distribution") or (0.5, 0.5)
         share = wording["NEGATE"] / (negative + affirmative)
@@ -228,8 +228,8 @@ def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "COREF" in wording:
         happening["coref"] = coref
         for name in coref:
-            # The reference's pronouns may say what is else never said; so they may here, at weight
-            # 0.
+            # In the reference, pronouns may say things that are otherwise never said. Here, too,
+            # with weight 0.
             (events if name in EVENTS else wording).setdefault(name, 0.0)
     return happening
 
@@ -277,7 +277,7 @@ def _filtered(
 
 
 def _check_filter(base: Mapping[str, Any], given: Mapping[str, Any], where: str) -> None:
-    """Refuse a filter that a recipe has no field for."""
+    """Raise an error for a filter that has no equivalent field in a recipe."""
     _known(given, _FILTER, where)
     if given.get("always_pass_q_types") and "story" in base:
         raise RecipeError(
@@ -296,7 +296,7 @@ def _support(name: str, low: int, high: int) -> dict[str, Any]:
     if low == high:
         return {"support": low, "name": f"{name}-{low}"}
     support = {"support": f"{low}..{high}", "name": f"{name}-{low}-{high}"}
-    # A range the wrong way round is refused when the recipe is checked.
+    # A reversed range is rejected when the recipe is checked.
     return {**support, "falloff": FALLOFF} if low < high else support
 
 
@@ -323,7 +323,7 @@ def import_file(path: str | Path) -> dict[str, Any]:
 def _without_vain_groups(
     recipe: Mapping[str, Any], config: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """Leave out groups whose filter no story passes, unless none would be left."""
+    """Leave out groups whose filter no story passes, unless none would remain."""
     from taskloom.recipe import check
 
     kept: list[dict[str, Any]] = []
@@ -348,7 +348,7 @@ def _without_vain_groups(
 
 
 class _Plain(yaml.SafeDumper):
-    """YAML for people: what two groups share is written twice, not once with an alias."""
+    """YAML dumper that repeats shared values instead of writing aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

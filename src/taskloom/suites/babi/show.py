@@ -1,5 +1,5 @@
-"""Stories for people: the support highlighted, the proof in words; and the answer to a story typed
-in.
+"""Readable stories: the support highlighted, and the proof in words. Also answers stories typed by
+the user.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def answer_passage(
 
 
 def show(example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading) -> Any:
-    """Render an example as a person reads it: numbered sentences, the support in bold, the proof in
-    words.
-    """
+    """Format an example for reading: numbered sentences, the support in bold, the proof in words."""
     sentences, question = split_passage(example.input)
     story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
     knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
@@ -50,7 +48,7 @@ def show(example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon, readin
 
 
 def show_derived(example: Example) -> Any:
-    """Render an example of a task with a world of its own, whose proof is the derivation."""
+    """Format an example of a task with its own world, whose proof is the derivation."""
     sentences = split_passage(example.input)[0]
     facts = [
         f"[{i + 1}] {sentence}".rstrip(".")
@@ -62,16 +60,15 @@ def show_derived(example: Example) -> Any:
 
 
 def cited(example: Example) -> list[int]:
-    """Return the official support, as positions of sentences from 0."""
+    """Indices of the sentences in the official support, from 0."""
     return [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
 
 
 def lit_story(example: Example) -> StoryPicture | None:
-    """Return a story with its proof: first what each sentence of the support tells, then what
-    follows from them.
+    """Return a story with its proof: what each sentence of the support states, then what follows.
 
-    An example without a derivation, such as a stored answer, has its support as the proof. None for
-    an input that is only a part: the question or the story alone.
+    For an example without a derivation, such as a stored answer, the support is the proof. None for
+    inputs with only one part: the question or the story.
     """
     try:
         sentences, question = split_passage(example.input)

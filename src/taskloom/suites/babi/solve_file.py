@@ -1,9 +1,8 @@
-"""Answering a whole file in bAbI format, and comparing with what the file claims.
+"""Answer a whole file in bAbI format, and compare with the answers in the file.
 
-Every answer is proven from the text before the question. Where the file claims something else, the
-report gives our proof; where the text leaves the question open, what remains possible, is missing
-or speaks against each other. All tasks share one judge and one report, so a reader need not know
-which solver a file went to.
+Every answer is proven from the text before the question. If the file's answer differs, the report
+gives our proof. If the text leaves the question open, it states what remains possible, is missing
+or is contradictory. All tasks share one judge and one report format.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from taskloom.suites.babi.story.grammar import understand
 from taskloom.suites.babi.story.text_format import QuestionLine, StoryText
 
 Entails = Callable[[frozenset[int]], bool]
-"""Whether some sentences alone entail the claimed answer."""
+"""Predicate: True if some sentences alone entail the claimed answer."""
 
 VERDICTS = {
     "agrees": "the text entails the claimed answer",
@@ -51,20 +50,20 @@ SUPPORT_VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class SolvedQuestion:
-    """One question of a file, with our answer and what we think of the file's.
+    """A question in a file, with our answer and a verdict on the file's.
 
     Attributes:
         line: Its line in the file.
         question: The question.
-        answer: What the text entails, or `unknown`.
+        answer: Answer entailed by the text, or `unknown`.
         supports: All minimal supporting sets as line numbers within the story, the official one
             first.
         proof: In words; for `unknown`, what is missing or what remains possible.
-        claimed: The file's answer, or None where it gives none.
+        claimed: The file's answer, or None if it gives none.
         cited: The file's supporting lines.
         verdict: One of `VERDICTS`.
         support_verdict: One of `SUPPORT_VERDICTS`.
-        others: Further right answers, where a question has several.
+        others: Further right answers, if a question has several.
         by_convention: The text leaves the answer open, and the published convention gives the
             claimed one.
     """
@@ -83,11 +82,11 @@ class SolvedQuestion:
 
     @property
     def support(self) -> tuple[int, ...]:
-        """Return the official support."""
+        """Official support."""
         return self.supports[0] if self.supports else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for machines."""
+        """Fields for JSON."""
         return {
             "line": self.line,
             "question": self.question,
@@ -104,8 +103,8 @@ class SolvedQuestion:
         }
 
     def text(self) -> str:
-        """Write for people: our answer where the file claims none, otherwise the claim against what
-        the text entails.
+        """Readable text: our answer if the file gives none, otherwise a comparison of the file's
+        answer with what the text entails.
         """
         if self.verdict == "unclaimed":
             return f"line {self.line}: {self.question} {self.answer}: {self.proof}"
@@ -123,16 +122,15 @@ class SolvedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class StoryFileReport:
-    """The answers to the questions of a file, and the verdicts on its claims.
+    """Answers to the questions in a file, and verdicts on the file's answers.
 
     Attributes:
-        path: The file, or what stands for it.
-        stories: How many stories it holds.
+        path: The file, or another name for the source.
+        stories: Number of stories.
         solved: Its questions in order.
-        number: The task, where its words tell it (14 to 20); None for the tasks that share their
-            words.
-        reading: How much a sentence was taken to say; None for the tasks 14 to 20, which have one
-            reading.
+        number: The task, if it can be recognised by its wording (14 to 20). None for the tasks with
+            shared wording.
+        reading: Reading of the sentences. None for tasks 14 to 20, which have only one.
     """
 
     path: str
@@ -143,21 +141,21 @@ class StoryFileReport:
 
     @property
     def answers(self) -> Counter[str]:
-        """Count the claimed answers that agree, are wrong, are open."""
+        """Number of claimed answers that agree, are wrong, or are open."""
         return Counter(s.verdict for s in self.solved)
 
     @property
     def supports(self) -> Counter[str]:
-        """Count how the cited supports compare with the minimal ones."""
+        """Counts of how cited supports compare with the minimal ones."""
         return Counter(s.support_verdict for s in self.solved)
 
     @property
     def differences(self) -> tuple[SolvedQuestion, ...]:
-        """Return the questions whose claimed answer the text does not entail."""
+        """Questions whose claimed answer is not entailed by the text."""
         return tuple(s for s in self.solved if s.verdict in ("wrong", "open"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for machines: the same keys for every task."""
+        """Fields for JSON, with the same keys for every task."""
         return {
             "path": self.path,
             "task": self.number,
@@ -170,8 +168,8 @@ class StoryFileReport:
         }
 
     def text(self) -> str:
-        """Write for people: the counts, each difference with its proof, and our answers where the
-        file claims none.
+        """Readable text: the counts, each difference with its proof, and our answers where the file
+        gives none.
         """
         task = "" if self.number is None else f"task {self.number}, "
         reading = "" if self.reading is None else f", {self.reading} reading"
@@ -199,14 +197,14 @@ def judge(
     entails: Entails,
     convention: Proof | None = None,
 ) -> SolvedQuestion:
-    """Compare the claim of a file with what its text entails.
+    """Compare a claim in a file with what the text entails.
 
     Args:
         line: The question with the claimed answer and support.
-        proof: What the text entails.
-        agrees: Whether the claimed answer says the same as ours.
-        entails: Tells whether some sentences alone entail the claimed answer.
-        convention: Where the text leaves the answer open, what the published convention gives.
+        proof: Proof from the text.
+        agrees: True if the claimed answer is equivalent to ours.
+        entails: Predicate that is true if some sentences alone entail the claimed answer.
+        convention: Answer by the published convention, if the text leaves it open.
     """
     reference, by_convention = proof, False
     if line.answer is None:
@@ -249,11 +247,11 @@ def _judge_support(cited: frozenset[int], reference: Proof, entails: Entails) ->
 
 
 def refuse_cut(report: StoryFileReport, stories: list[StoryText]) -> StoryFileReport:
-    """Return the report, unless its file ends inside a claim: one without line end that holds is
-    whole, any other may be half.
+    """Return the report unless the file may have been truncated. A last line without line end is
+    accepted only if its claim is correct.
 
     Raises:
-        InputError: With the line, and what to do if the claim is meant so.
+        InputError: If it may be truncated. The error names the line and the remedy.
     """
     line = stories[-1].lines[-1]
     if not isinstance(line, QuestionLine) or not line.unended or line.answer is None:
@@ -281,14 +279,13 @@ def solve_file(
 
     Args:
         path: Text in the words of any task of bAbI 1.0 or of Dyna-bAbI; `-` reads standard input.
-        reading: `natural` or `strict`, how much a sentence says; see
-            `taskloom.suites.babi.reasoner.knowledge`.
-        number: One of the tasks 14 to 20, whose words the file must have; None finds the task from
+        reading: `natural` or `strict`; see `taskloom.suites.babi.reasoner.knowledge`.
+        number: One of tasks 14 to 20, whose wording the file must have. None: detect the task from
             the first story.
 
     Raises:
-        InputError: With file, line and reason: unreadable, contradictory, or about somebody
-            unknown.
+        InputError: If a story is unreadable, contradictory, or about an unknown person. The error
+            names file and line.
     """
     if reading not in READINGS:
         raise InputError(f"there is no reading '{reading}'; {nearest(reading, READINGS)}")
@@ -306,7 +303,7 @@ def _standard_input() -> str:
 def solve_text(
     text: str, name: str = "story", reading: Reading = "natural", number: int | None = None
 ) -> StoryFileReport:
-    """Answer and support every question of a text in bAbI format; `name` stands for it in
+    """Answer every question of a text in bAbI format, with supports. `name` identifies the text in
     messages.
     """
     return _solve(
@@ -383,7 +380,7 @@ def _tell(knowledge: Knowledge, story: Story, upto: int, name: str) -> None:
 
 
 def places_of(story: Story) -> list[str]:
-    """List every place that a story or its questions name, in order of appearance."""
+    """All places that a story or its questions name, in order of appearance."""
     places = [place for event in story.events for place in event.places]
     places += [placed.question.place for placed in story.questions if placed.question.place]
     return list(dict.fromkeys(places))
@@ -406,7 +403,7 @@ def _must_know(knowledge: Knowledge, placed: PlacedQuestion, name: str) -> None:
 
 
 def same_answer(question: Question, verdict: Verdict, claimed: str) -> bool:
-    """True if two answers say the same: lists in any order, numbers in words or digits."""
+    """True if two answers are equivalent: lists in any order, numbers in words or digits."""
     text = claimed.strip().casefold()
     if question.kind == "list" or question.form == "given":
         items = {x.strip() for x in text.split(",")} - {"nothing", ""}

@@ -1,12 +1,12 @@
-"""Splits: which stories each may have, its groups, and what training must not contain.
+"""Splits: which stories each may contain, its groups, and what training must not contain.
 
-A story belongs to a split by a keyed hash of what it tells, so any row can be made without the
-others. The structure of its beginning (the first sentences, with names and places numbered) belongs
-to training or to test by a hash that is the same for every recipe: no test story of one recipe has
-the structure of a training story of another. Dev has one half of the test side and other tests the
+A keyed hash of a story's content decides its split, so any row can be generated without the others.
+The structure of its beginning (the first sentences, with names and places numbered) belongs to
+training or to test by a hash that is the same for every recipe: no test story of one recipe has the
+structure of a training story of another. Dev has one half of the test side and other tests the
 other half; `mix` has the whole side. Stories with several questions are too short at their first
-question (two sentences of going somewhere have three structures). They are divided by what happens
-in their opening, and by structure once they are long enough.
+question (two MOVE sentences have only three structures). They are divided by what happens in their
+opening, and by structure once they are long enough.
 
 The paper's compositional rule (section 3.4): each training sub-task sees some of the test's
 concepts but not all, and together they see all of them. Both the rule and held-out combinations are
@@ -36,10 +36,12 @@ same for all recipes and seeds.
 """
 
 DEV = ("dev", "valid", "validation")
-"""Names of splits that have the third quarter of the hashes."""
+"""Names of splits that use the third quarter of the hashes."""
 
 BEGINNING = 10
-"""Number of first sentences whose structure decides. The paper's test stories are no shorter."""
+"""Number of sentences at the beginning whose structure decides. The paper's test stories are no
+shorter.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,9 @@ def structures(names: Iterable[str], key: Key = SIDES) -> dict[str, Belongs]:
     """Build the test of each split: training has the lower half of the hashes, dev the third
     quarter, other tests the fourth.
 
-    Neither sizes nor other splits matter, so that none moves another: a small test beside a large
-    training set has as much to draw from as a large one. Two tests draw from the same quarter, each
-    by its own stream.
+    The division depends neither on sizes nor on other splits. A small test next to a large training
+    set has as many structures as a large test. Two tests use the same quarter, each with its own
+    random stream.
     """
     return {name: _between(key, *_slot(name)) for name in names}
 
@@ -77,8 +79,8 @@ def _slot(name: str) -> tuple[float, float]:
     if role_of(name) == "train":
         return 0.0, 0.5
     if name == "mix":
-        # The paper's tests have no dev split. With half of the side, each story would take twice as
-        # many draws.
+        # The paper's tests have no dev split. With only half of the side, each story would take
+        # twice as many draws.
         return 0.5, 1.0
     return (0.5, 0.75) if name in DEV else (0.75, 1.0)
 
@@ -110,7 +112,7 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
-    """Return the groups of a split, with their numbers of examples."""
+    """Groups of a split, with their numbers of examples."""
     value = fields.splits[split]
     groups = []
     if not isinstance(value, Size):
@@ -126,8 +128,8 @@ def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
 
 
 def training_groups(fields: BabiFields) -> list[StoryGroup]:
-    """Return every group of the training splits; with concat, the group of each task with the
-    injected question types.
+    """All groups of the training splits. With concat, the group of each task with the injected
+    question types.
     """
     if fields.concat:
         groups = []
@@ -143,9 +145,9 @@ def training_groups(fields: BabiFields) -> list[StoryGroup]:
 
 
 def _in_use(fields: BabiFields, split: str) -> list[StoryGroup]:
-    """Return the groups that a split has at some size.
+    """Groups that a split has at some size.
 
-    A small split may have no example of a group whose own `n` is above 0; the group counts.
+    A group whose own `n` is above 0 counts even if a small split has no example of it.
     """
     own = fields.groups if isinstance(fields.splits[split], Size) else groups_of(fields, split)
     return [group for group, given in zip(groups_of(fields, split), own, strict=True) if given.n]
@@ -155,11 +157,11 @@ def _in_use(fields: BabiFields, split: str) -> list[StoryGroup]:
 
 
 def check_recipe(fields: BabiFields) -> None:
-    """Refuse a recipe whose training groups break its own holdout, or the paper's rule towards its
-    test recipe.
+    """Check that a recipe's training groups respect its own holdout, and the paper's rule with
+    respect to its test recipe.
 
     Raises:
-        RecipeError: It names the group and the concepts.
+        RecipeError: If they do not. The error names the group and the concepts.
     """
     groups = training_groups(fields)
     for group in groups:
@@ -195,10 +197,10 @@ def _story_fields(recipe: str) -> BabiFields:
 def check_compositional(
     train: Sequence[tuple[str, frozenset[str]]], test: frozenset[str], name: str
 ) -> None:
-    """Check the paper's rule (section 3.4). Concepts that only training has do not matter.
+    """Check the paper's rule (section 3.4). Concepts that occur only in training do not matter.
 
     Raises:
-        RecipeError: A training group has every test concept, or some test concept is in none.
+        RecipeError: If a training group has every test concept, or a test concept is in no group.
     """
     for group, concepts in train:
         if test <= concepts:
@@ -218,8 +220,8 @@ def _listed(concepts: Iterable[str]) -> str:
 
 
 def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str) -> None:
-    """Refuse a training example in which held-out concepts meet. `check_recipe` makes this
-    impossible; this check proves it for every example.
+    """Raise an error if a training example combines held-out concepts. `check_recipe` already rules
+    this out; this check verifies it for every example.
 
     Raises:
         RecipeError: It names the concepts.
@@ -239,9 +241,9 @@ def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str
 
 
 class Trial:
-    """A trial of everything a recipe asks for, before the first row of any split.
+    """Trial of everything that a recipe requests, before the first row of any split.
 
-    A request that cannot be met is refused then, and not after hours of making other rows.
+    Impossible requests fail here rather than after hours of generating other rows.
     """
 
     def __init__(self, trials: Iterable[Callable[[], object]]) -> None:
@@ -250,7 +252,7 @@ class Trial:
     def rows(
         self, rows: Callable[[int, int], Iterable[Example]], start: int, stop: int
     ) -> Iterator[Example]:
-        """Yield the rows of a split, after the trial if it has not been held yet."""
+        """Yield the rows of a split, after running the trial if necessary."""
         while self._trials and start < stop:
             self._trials[0]()
             del self._trials[0]

@@ -1,5 +1,5 @@
-"""Variants of a story: sentences, persons and objects fewer; other places, objects and persons,
-negations; other wording, other order, irrelevant sentences.
+"""Variants of a story: without some sentences, persons or objects; with other places, objects,
+persons or negations; with other wording, other order, or irrelevant sentences.
 
 An edit is made in the text. The edited story is read again from its first sentence on, and it
 counts only if every sentence that was not edited still means the same (a pronoun may have got
@@ -31,8 +31,8 @@ class StoryEdit(NamedTuple):
     """An edited story.
 
     Attributes:
-        kind: What the edit should do.
-        edit: Its name.
+        kind: Intended effect of the edit.
+        edit: Name of the edit.
         sentences: The text of each sentence, with the index that it had in the original; None for
             a sentence that is new or changed.
         before: Text that was replaced.
@@ -47,7 +47,7 @@ class StoryEdit(NamedTuple):
 
 
 class OriginalStory(NamedTuple):
-    """The story that is varied, as its text is read."""
+    """The original story as parsed from its text."""
 
     example: Example
     events: Sequence[Event]
@@ -56,11 +56,11 @@ class OriginalStory(NamedTuple):
     support: frozenset[int]
 
     def replaced(self, i: int, text: str) -> list[tuple[str, int | None]]:
-        """The sentences, with another text for sentence i."""
+        """Sentences with sentence i replaced."""
         return [(text, None) if at == i else (e.text, at) for at, e in enumerate(self.events)]
 
     def without(self, left_out: Collection[int]) -> list[tuple[str, int | None]]:
-        """The sentences without some of them."""
+        """Sentences with some of them removed."""
         return [(e.text, at) for at, e in enumerate(self.events) if at not in left_out]
 
 
@@ -79,8 +79,8 @@ class StoryVariants:
         Args:
             vocabulary: Persons, objects and places.
             lexicon: Verbs and small words.
-            reading: How much a sentence says.
-            cited: Groups whose support is what bAbI cites.
+            reading: Reading of the sentences: `natural` or `strict`.
+            cited: Groups that use the support cited by bAbI.
         """
         self._vocabulary = vocabulary
         self._lexicon = lexicon
@@ -120,7 +120,7 @@ class StoryVariants:
         return story.events, story.questions[0].question
 
     def _example(self, story: OriginalStory, edit: StoryEdit) -> Example | None:
-        """The edited story with its answer; None if it is not a variant."""
+        """The edited story with its answer, or None if it is not a valid variant."""
         texts = [text for text, _ in edit.sentences]
         try:
             events, question = self._parse(texts, story.question.text)
@@ -133,7 +133,7 @@ class StoryVariants:
         if not _asks_about_known(knowledge, question):
             return None
         found = answer(knowledge, question).answer
-        # A recipe may not have open questions at all, so no edit makes one.
+        # If the recipe has no open questions, no edit may create one.
         if found in (UNKNOWN, MAYBE) and found != story.answer:
             return None
         if edit.kind != "simpler" and (found == story.answer) != (edit.kind == "keep"):
@@ -157,8 +157,8 @@ class StoryVariants:
             yield StoryEdit("simpler", "sentence removed", story.without([i]), event.text, "")
 
     def _handled_less(self, story: OriginalStory) -> Iterator[StoryEdit]:
-        """Leave out two successive sentences about an object: to take it and to put it down often
-        cannot be left out alone.
+        """Remove two successive sentences about an object, because often neither taking nor
+        dropping it can be removed alone.
         """
         last: dict[str, int] = {}
         for i, event in enumerate(story.events):
@@ -172,7 +172,7 @@ class StoryVariants:
                 last[thing] = i
 
     def _names_fewer(self, story: OriginalStory) -> Iterator[StoryEdit]:
-        """Leave out every sentence about a person, or about an object, that is not asked about."""
+        """Remove every sentence about a person or an object that the question does not mention."""
         question = story.question
         asked = (question.person, question.other, question.thing)
         persons = {name: "person removed" for e in story.events for name in (*e.who, e.to)}
@@ -225,7 +225,7 @@ class StoryVariants:
         yield from self._other_orders(story)
 
     def _other_wordings(self, story: OriginalStory, rng: Random) -> Iterator[StoryEdit]:
-        """Another verb, or another word of negation, in each sentence that has several."""
+        """Replace the verb or the negation in each sentence that has alternatives."""
         for i, event in enumerate(story.events):
             ending = " there." if event.text.endswith(" there.") else "."
             others = []
@@ -239,7 +239,7 @@ class StoryVariants:
                 yield StoryEdit("keep", "another wording", sentences, event.text, text)
 
     def _irrelevant_sentences(self, story: OriginalStory, rng: Random) -> Iterator[StoryEdit]:
-        """A sentence about somebody whom the story does not mention, in each position."""
+        """Insert a sentence about a person who is not in the story, at each position."""
         mentioned = {name for e in story.events for name in (*e.who, e.to)}
         mentioned |= {story.question.person, story.question.other}
         strangers = [name for name in self._vocabulary.persons if name not in mentioned]
@@ -267,7 +267,7 @@ class StoryVariants:
 
 
 def _asks_about_known(knowledge: Knowledge, question: Question) -> bool:
-    """True if the story tells something of everybody and everything that is asked about."""
+    """True if the story mentions every person and object in the question."""
     persons = [name for name in (question.person, question.other) if name]
     if not all(person in knowledge.stay for person in persons):
         return False
@@ -280,7 +280,7 @@ def _asks_about_known(knowledge: Knowledge, question: Question) -> bool:
 
 
 def _opposite(event: Event) -> Event | None:
-    """The event denied, or no longer denied; None if that cannot be said."""
+    """The event with its denial toggled, or None if that cannot be expressed."""
     if event.kind in ("move", "in", "not"):
         kind: Kind = "in" if event.kind == "not" else "not"
         return event._replace(kind=kind, text="")

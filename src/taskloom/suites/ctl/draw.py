@@ -1,9 +1,9 @@
-"""The draw of training and iid.
+"""Draw of the splits train and iid.
 
 The field `draw` decides the order of the expressions of each length (`graphs`). Training takes the
-first ones, except those that iid or a test split has. Iid is a keyed choice among the first ones,
-out of as many as the paper's training has, so its rows do not depend on the size of training. Test
-splits leave these out.
+first ones, except those in iid or in a test split. Iid is a keyed choice from as many first
+expressions as the paper's training set has, so its rows do not depend on the size of training. Test
+splits exclude these expressions.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from taskloom.suites.ctl.published_draw import published_count, published_draw
 from taskloom.suites.ctl.world import SymbolWorld
 
 Parts = list[tuple[int, Callable[[Ints], Expressions]]]
-"""What a split consists of: the size of each part, and its expressions by their index."""
+"""Parts of a split: the number of expressions in each, and a function from indices to expressions.
+"""
 
 Tested = Callable[[int], Iterable[Expressions]]
-"""The expressions of a length that test splits have."""
+"""Function from a length to the expressions of that length in test splits."""
 
 
 def equalise(
@@ -148,7 +149,7 @@ class Pools:
         return Pool(graph, self._world, length)
 
     def _chains(self, length: int, reserved: bool) -> ChainPool:
-        """Chains of `ctl/length`: those kept out of training (`reserved`), or all others."""
+        """Chains of `ctl/length`: those excluded from training (`reserved`), or all others."""
         known = self._world.groups["known"]
         chains = len(known) ** length
         kept_out = min(self._fields.reserved, chains // 4) if length >= 2 else 0
@@ -182,44 +183,46 @@ class LengthDraw:
 
     @cached_property
     def iid(self) -> NDArray[np.int64]:
-        """The places that iid has, computed when needed: shuffling them takes 4 ms, which a few
-        rows of another length do not need.
+        """Positions of iid, computed on demand: shuffling them takes 4 ms, which is wasted when
+        only a few rows of another length are needed.
         """
         places: NDArray[np.int64] = self.iid_order(np.arange(self.iid_size))
         return places
 
     @cached_property
     def _withheld(self) -> NDArray[np.int64]:
-        """The places that training leaves out, in rising order."""
+        """Positions that training skips, in ascending order."""
         if self.train + self.iid_size <= self.reserve:
-            # Training stays within the reserve, where no test split has anything.
+            # Training stays within the reserve, which contains no test expressions.
             return np.sort(self.iid)
         places = [self.iid, *(self.order.positions(e) for e in self.tested(self.length))]
         withheld = np.unique(np.concatenate(places))
         return withheld[withheld >= 0]
 
     def train_expressions(self, members: Ints) -> Expressions:
-        """Return members of training: those at the first places that are not withheld."""
+        """Some expressions of training, which are those at the first positions that are not
+        withheld.
+        """
         withheld = self._withheld
-        # Place w is the k-th withheld one, so w - k members come before it. A member skips as many
-        # places as have that number at or below its own.
+        # If w is the k-th withheld position, w - k expressions of training come before it. An
+        # expression skips as many positions as have a value of w - k at or below its own index.
         members_before = withheld - np.arange(len(withheld))
         before = np.searchsorted(members_before, members, side="right")
         return self.order.expressions(members + before)
 
     def iid_expressions(self, members: Ints) -> Expressions:
-        """Return members of iid."""
+        """Some expressions of iid."""
         return self.order.expressions(self.iid[members])
 
     def in_train(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions that training has."""
+        """True for expressions in training."""
         places, withheld = self.order.positions(expressions), self._withheld
         before = np.searchsorted(withheld, places)
         free = ~np.isin(places, withheld)
         return np.asarray((places >= 0) & free & (places - before < self.train), dtype=bool)
 
     def reserved(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions that test splits must leave out."""
+        """True for expressions that test splits must exclude."""
         places = self.order.positions(expressions)
         return np.asarray((places >= 0) & (places < self.reserve), dtype=bool)
 
@@ -301,7 +304,7 @@ class TrainingDraw:
             if taken <= reserve[k]:
                 counts = [taken, reserve[k]]
             else:
-                # Training skips what test splits have, so it may reach that much further.
+                # Training skips test expressions, so it may extend beyond its size by their number.
                 counts = [min(pool.size, taken + self._room_for_tests())]
             places = self._key.permutation(reserve[k], "iid", k)
             draws[k] = LengthDraw(
@@ -312,7 +315,7 @@ class TrainingDraw:
     def _tight_quotas(
         self, pools: Mapping[int, Pool], possible: Mapping[int, int]
     ) -> tuple[dict[int, int], dict[int, int]]:
-        """Divide iid and training among the lengths; any length makes up for the others."""
+        """Divide iid and training among the lengths. Any length can make up for the others."""
         fill = self._fields.fill
         room = {k: min(share(fill, possible[k]), pool.size) for k, pool in pools.items()}
         wanted = self._size("iid")
@@ -336,7 +339,8 @@ class TrainingDraw:
         """Number of expressions of a length, by which lengths are equalised."""
         if self._fields.draw != "published" or self._fields.variant != "S":
             return pool.size
-        # The public code counts too many for S. We follow it, but never beyond what exists.
+        # For S, the public code overestimates this number. We use its number, but never more than
+        # exist.
         counted = published_count(self._world, pool.length)
         return min(counted, int(pool.size / self._fields.fill))
 
@@ -365,7 +369,9 @@ class TrainingDraw:
         reserve: Mapping[int, int],
         iid: Mapping[int, int],
     ) -> dict[int, int]:
-        """Divide training among the lengths, within the fill factor and beside the test splits."""
+        """Divide training among the lengths, subject to the fill factor and the space that test
+        splits need.
+        """
         n, whole = self._size("train"), self._always()
         fill = self._fields.fill
         room = {}
@@ -380,7 +386,7 @@ class TrainingDraw:
         return quotas
 
     def _always(self) -> int:
-        """Number of expressions that training has in any case, as part of its n."""
+        """Number of expressions that are always in training, as part of its n."""
         n, whole = self._size("train"), sum(pool.size for pool in self.whole.values())
         if whole > n:
             parts = " + ".join(f"{pool.size:,} of length {k}" for k, pool in self.whole.items())
@@ -402,8 +408,8 @@ class TrainingDraw:
         if fields.draw == "chains" and fields.variant != "S":
             per_chain = fields.symbols_per_chain or world.symbols
             return PoolOrder(pool, GroupedOrder(key, pool.size, world.symbols, per_chain))
-        # Chains of S, and the published draw, depend on what was drawn before: their expressions
-        # are kept as numbers, which must fit into a word.
+        # Chains of S and the published draw depend on earlier draws, so their expressions are
+        # stored as numbers, which must fit into 64 bits.
         if code_limit(world, length) >= WORD_LIMIT:
             raise RecipeError(
                 f"draw: '{fields.draw}' cannot number the expressions of length {length}; lower"
@@ -428,15 +434,15 @@ class TrainingDraw:
         return [(draw.iid_size, draw.iid_expressions) for draw in self.lengths.values()]
 
     def in_train(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions of a length that training has."""
+        """True for expressions of one length that are in training."""
         return self._member(length, expressions, LengthDraw.in_train)
 
     def reserved(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions of a length that test splits must leave out."""
+        """True for expressions of one length that test splits must exclude."""
         return self._member(length, expressions, LengthDraw.reserved)
 
     def most_reserved(self, length: int) -> int:
-        """Maximum number of expressions of a length that test splits must leave out."""
+        """Maximum number of expressions of one length that test splits must exclude."""
         most = sum(pool.size for pool in self._whole_pools() if pool.length == length)
         if length in self.lengths:
             most += self.lengths[length].reserve

@@ -1,4 +1,4 @@
-"""The fields of a CTL recipe: all settings of the paper and of its public code, with the paper's
+"""Fields of a CTL recipe: all settings of the paper and of its public code, with the paper's
 defaults.
 """
 
@@ -179,7 +179,7 @@ class CtlFields(InputParts):
     )
 
     def divide(self, text: str, question: str) -> tuple[str, str]:
-        """Return the chain of functions, which is the question, and the symbol it is applied to."""
+        """Split an input into the chain of functions, which is the question, and the symbol."""
         if self.order == "right-to-left":
             chain, _, symbol = text.rpartition(" ")
         else:
@@ -208,7 +208,7 @@ class CtlFields(InputParts):
         return self
 
     def _check_variant(self) -> None:
-        """Refuse fields of other variants, unless they have their defaults."""
+        """Reject fields of other variants, unless they have their defaults."""
         for name, variants in OF_VARIANTS.items():
             if self.variant in variants:
                 continue

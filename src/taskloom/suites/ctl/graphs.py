@@ -1,6 +1,6 @@
-"""Sampling graphs as automata, with exact counts and a numbering of all their expressions.
+"""Sampling graphs as automata, with exact counts and ranks of all their expressions.
 
-A graph says which function may come next. Together with the current symbol it is a deterministic
+A graph defines which function may come next. Together with the current symbol it is a deterministic
 automaton, so the number of expressions of a length is a sum over states, and every expression has a
 rank. `Pool.unrank` and `Pool.rank` convert whole arrays in both directions, so drawing without
 replacement permutes ranks, and membership in training is a look-up.
@@ -26,13 +26,13 @@ from taskloom.core.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.world import SymbolWorld
 
 Ints = NDArray[Any]
-"""int64, or Python integers (object) where a space is larger than the machine's integers."""
+"""int64, or Python integers (dtype object) if a space is too large for machine integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`step[node, symbol, function]` is the next node, or -1 where the function may not come there;
-    node 0 is the start.
+    """`step[node, symbol, function]` is the next node, or -1 if the function is not allowed there.
+    Node 0 is the start.
     """
 
     step: NDArray[np.int64]
@@ -55,14 +55,14 @@ def _empty(world: SymbolWorld, nodes: int) -> NDArray[np.int64]:
 
 
 def anything(world: SymbolWorld, members: tuple[int, ...] | None = None) -> Graph:
-    """Build the graph that allows any function after any function."""
+    """Graph that allows any function after any function."""
     step = _empty(world, 1)
     step[0][:, list(members) if members is not None else slice(None)] = 0
     return Graph(step, (True,))
 
 
 def repeating(world: SymbolWorld) -> Graph:
-    """Build the graph that takes all functions from one group: training of R, test of A."""
+    """Graph that takes all functions from one group: training of R, test of A."""
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
     for node, members in enumerate(groups, 1):
@@ -72,8 +72,8 @@ def repeating(world: SymbolWorld) -> Graph:
 
 
 def alternating(world: SymbolWorld) -> Graph:
-    """Build the graph that takes each function from another group than the one before: training of
-    A, test of R.
+    """Graph that takes each function from a different group than the one before: training of A,
+    test of R.
     """
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
@@ -85,8 +85,8 @@ def alternating(world: SymbolWorld) -> Graph:
 
 
 def staged(world: SymbolWorld, kind: str) -> Graph:
-    """Build a graph of S: stage 1, then stage 2, repeatedly; `kind` says which stage-2 functions
-    may follow.
+    """Graph of S: stage 1, then stage 2, repeatedly. `kind` selects the stage-2 functions that may
+    follow.
 
     seen: the path's own, or a shared one on an allowed symbol (training). cross: the other path's
     (test). overlap: any shared one. unseen-symbols: a shared one on a symbol that is not allowed.
@@ -114,7 +114,7 @@ def staged(world: SymbolWorld, kind: str) -> Graph:
 
 
 def with_new(world: SymbolWorld) -> Graph:
-    """Build the graph of chains with at least one function that training shows only alone
+    """Graph of chains with at least one function that occurs in training only on its own
     (`ctl/length`).
     """
     step = _empty(world, 2)
@@ -125,7 +125,7 @@ def with_new(world: SymbolWorld) -> Graph:
 
 
 def split_graph(world: SymbolWorld, variant: str, split: str) -> Graph:
-    """Build the graph that a split of a variant is drawn from; `seen` is that of training."""
+    """Graph of a split of a variant. `seen` is the graph of training."""
     if split == "all" or (split == "all-pairs" and variant != "S"):
         return anything(world)
     if split == "new-primitives":
@@ -145,7 +145,7 @@ def split_graph(world: SymbolWorld, variant: str, split: str) -> Graph:
 
 
 class Pool:
-    """All expressions of one length that a graph allows, numbered from 0."""
+    """All expressions of one length that a graph allows, ranked from 0."""
 
     def __init__(self, graph: Graph, world: SymbolWorld, length: int) -> None:
         self.length = length
@@ -168,13 +168,13 @@ class Pool:
 
     @cached_property
     def _narrow(self) -> bool:
-        """True if all numbers that the search needs fit into machine integers."""
+        """True if all numbers in the search fit into machine integers."""
         return self.size * len(self._next) < WORD_LIMIT
 
     @cached_property
     def _flat(self) -> list[tuple[NDArray[np.int64], int]]:
-        """Compute, per step, the running counts of all states in one rising array, each state
-        lifted above the one before.
+        """Per step, the cumulative counts of all states in one ascending array. Each state is
+        offset to lie above the one before.
         """
         lifted = []
         for through in self._through:
@@ -184,7 +184,7 @@ class Pool:
         return lifted
 
     def unrank(self, ranks: Ints) -> Expressions:
-        """Return the expressions of these ranks."""
+        """Expressions with these ranks."""
         if not self._narrow:
             return self._unrank_wide(ranks)
         rest = np.asarray(ranks, dtype=np.int64)
@@ -227,7 +227,7 @@ class Pool:
         return Expressions(symbols, functions, values)
 
     def rank(self, symbols: NDArray[np.int64], functions: NDArray[np.int64]) -> Ints:
-        """Return the ranks of expressions; -1 for those that the graph does not allow."""
+        """Ranks of expressions; -1 for those that the graph does not allow."""
         kind: Any = np.int64 if self._narrow else object
         state = symbols.copy()
         inside = np.ones(len(symbols), dtype=bool)
@@ -243,11 +243,11 @@ class Pool:
 
 
 class ChainPool(Pool):
-    """The expressions of a free graph whose chain of functions lies in positions low..high of a
-    keyed order of all chains.
+    """Expressions of a free graph whose chain of functions is at positions low..high of a keyed
+    order of all chains.
 
-    `ctl/length` keeps some chains out of training for every start symbol; both sides are then a
-    range of one permutation.
+    `ctl/length` excludes some chains from training for every start symbol. Both sides are then
+    ranges of one permutation.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class ChainPool(Pool):
         self.size = (high - low) * world.symbols
 
     def unrank(self, ranks: Ints) -> Expressions:
-        """Return the expressions of these ranks."""
+        """Expressions with these ranks."""
         symbols = (ranks % self._symbols).astype(np.int64)
         chain = self._order(ranks // self._symbols + self._low)
         functions = np.empty((len(ranks), self.length), dtype=np.int64)
@@ -281,7 +281,7 @@ class ChainPool(Pool):
         return Expressions(symbols, functions, values)
 
     def rank(self, symbols: NDArray[np.int64], functions: NDArray[np.int64]) -> Ints:
-        """Return the ranks of expressions; -1 for those outside."""
+        """Ranks of expressions; -1 for those outside the range."""
         place = np.full(self.world.functions, -1, dtype=np.int64)
         place[self._members] = np.arange(len(self._members))
         digits = place[functions]
@@ -299,11 +299,11 @@ class DrawOrder(Protocol):
     """An order of expressions of one length."""
 
     def expressions(self, positions: Ints) -> Expressions:
-        """Return the expressions at these positions."""
+        """Expressions at these positions."""
         ...
 
     def positions(self, expressions: Expressions) -> Ints:
-        """Return the positions of these expressions; -1 for those that the order does not have."""
+        """Positions of these expressions; -1 for those that are not in the order."""
         ...
 
 
@@ -315,11 +315,11 @@ class PoolOrder:
         self._order = order
 
     def expressions(self, positions: Ints) -> Expressions:
-        """Return the expressions at these positions."""
+        """Expressions at these positions."""
         return self._pool.unrank(self._order(positions))
 
     def positions(self, expressions: Expressions) -> Ints:
-        """Return the positions of these expressions; -1 for those that the pool does not have."""
+        """Positions of these expressions; -1 for those that are not in the pool."""
         ranks = self._pool.rank(expressions.symbols, expressions.functions)
         inside = np.flatnonzero(ranks >= 0)
         positions = np.full_like(ranks, -1)
@@ -328,10 +328,10 @@ class PoolOrder:
 
 
 class GroupedOrder:
-    """An order of a pool in which every chain of functions comes with several start symbols, one
-    after the other.
+    """An order of a pool in which every chain of functions appears with several start symbols in a
+    row.
 
-    For graphs that do not look at the symbol, whose ranks are therefore symbol * chains + chain.
+    Only for graphs that do not depend on the symbol, whose ranks are symbol * chains + chain.
     """
 
     def __init__(self, key: Key, size: int, symbols: int, group: int) -> None:
@@ -344,7 +344,7 @@ class GroupedOrder:
         self._first = key.permutation(self._chains, "first symbol")
 
     def __call__(self, positions: Ints) -> Ints:
-        """Return the ranks at these positions."""
+        """Ranks at these positions."""
         turn, within = (
             positions // (self._chains * self._group),
             positions % (self._chains * self._group),
@@ -355,7 +355,7 @@ class GroupedOrder:
         return ranks
 
     def inverse(self, ranks: Ints) -> Ints:
-        """Return the positions of these ranks."""
+        """Positions of these ranks."""
         symbol, chain = ranks // self._chains, ranks % self._chains
         turn, step = np.divmod((symbol - self._first(chain)) % self._symbols, self._group)
         positions: Ints = (
@@ -365,12 +365,13 @@ class GroupedOrder:
 
 
 class DrawnOrder:
-    """The first expressions of a draw, kept in arrays.
+    """The first expressions of a draw, stored in arrays.
 
     Args:
-        draw: Draws the first so many expressions, each once: their start symbols and functions.
-        counts: How many to draw, in rising order; the first of these that suffices is drawn when it
-            is needed.
+        draw: Function that draws a number of different expressions: their start symbols and
+            functions.
+        counts: Numbers of expressions to draw, in ascending order. The first sufficient one is
+            drawn on demand.
     """
 
     def __init__(
@@ -391,14 +392,14 @@ class DrawnOrder:
 
     @cached_property
     def _by_code(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Compute the codes of all drawn expressions in rising order, and the position of each."""
+        """Codes of all drawn expressions in ascending order, and the position of each."""
         self._at_least(self._counts[-1])
         code = codes(self._world, self._symbols, self._functions)
         order = np.argsort(code)
         return code[order], order
 
     def expressions(self, positions: Ints) -> Expressions:
-        """Return the expressions at these positions."""
+        """Expressions at these positions."""
         self._at_least(int(positions.max()) + 1 if len(positions) else 0)
         chosen = self._functions[positions].astype(np.int64)
         start = value = self._symbols[positions]
@@ -409,7 +410,7 @@ class DrawnOrder:
         return Expressions(start, chosen, values)
 
     def positions(self, expressions: Expressions) -> Ints:
-        """Return the positions of these expressions; -1 for those that were not drawn."""
+        """Positions of these expressions; -1 for those that were not drawn."""
         code, order = self._by_code
         if not len(code):
             return np.full(len(expressions.symbols), -1)
@@ -421,7 +422,7 @@ class DrawnOrder:
 def codes(
     world: SymbolWorld, symbols: NDArray[np.int64], functions: NDArray[np.integer]
 ) -> NDArray[np.int64]:
-    """Compute a different number for every expression of a length."""
+    """Unique code for every expression of a length."""
     code = symbols.astype(np.int64)
     for i in range(functions.shape[1]):
         code = code * world.functions + functions[:, i]
@@ -429,20 +430,20 @@ def codes(
 
 
 def code_limit(world: SymbolWorld, length: int) -> int:
-    """Return the number that all codes of a length are below."""
+    """Upper bound (exclusive) of the codes of a length."""
     limit: int = world.symbols * world.functions**length
     return limit
 
 
 def first_places(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """Return the place at which each number occurs first, in rising order; `limit` is above all
+    """Index of the first occurrence of each number, in ascending order. `limit` is greater than all
     numbers.
     """
     bits = max(1, len(numbers) - 1).bit_length()
     if limit << bits >= WORD_LIMIT:
         return np.sort(np.unique(numbers, return_index=True)[1])
-    # Number and place in one integer: sorting integers is several times as fast as sorting places
-    # by their numbers.
+    # Pack number and index into one integer, because sorting integers is several times as fast as
+    # an argsort.
     both = np.sort((numbers << bits) | np.arange(len(numbers)))
     number = both >> bits
     is_first = np.zeros(len(numbers), dtype=bool)
@@ -454,10 +455,10 @@ def whole_chains(
     world: SymbolWorld, pool: Pool, key: Key, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw independent chains of functions, each with all start symbols that the graph allows,
-    until there are `count`.
+    until there are `count` expressions.
 
-    For graphs that look at the symbol; a chain is drawn in proportion to the number of start
-    symbols that it has.
+    For graphs that depend on the symbol. A chain is drawn with a probability proportional to its
+    number of start symbols.
     """
     order = key.permutation(pool.size)
     symbols = np.zeros(0, dtype=np.int64)

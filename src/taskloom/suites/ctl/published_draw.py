@@ -1,4 +1,4 @@
-"""The draw of the public CTL++ code, with the two accidents that its results depend on
+"""The draw of the public CTL++ code, including two accidental properties that its results depend on
 (docs/papers/ctlpp.md).
 
 The public code draws in forked processes that all inherit one generator of random words, and starts
@@ -8,8 +8,8 @@ function is chosen by masking a word to the smallest power of two that is large 
 is then too large is skipped. In A and R with the paper's sizes none is. In S the number of allowed
 functions depends on the symbol, so that processes with other symbols skip other words and diverge.
 
-Every process hands over its expressions in rounds of 100; the rounds' expressions are taken process
-by process, without repeats, until there are enough.
+Every process returns its expressions in rounds of 100. They are collected process by process,
+without repeats, until there are enough.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
 ROUND = 100
-"""Expressions that a process of the public code draws before it hands them over."""
+"""Number of expressions that a process of the public code returns at a time."""
 
 BLOCK = 32
-"""Rounds drawn at once: their arrays take a megabyte each and stay in the processor's cache, which
+"""Rounds drawn at once. Their arrays take a megabyte each and fit into the processor's cache, which
 saves a third of the time.
 """
 
 PATIENCE = 50
-"""Draws per wanted expression after which the rest is taken in a keyed order: nearly all of a
-length can only be had so, since repeats become ever more frequent; the public code would go on for
-hours, or forever where its walks cannot meet an expression.
+"""Maximum draws per wanted expression. After that the rest is taken in a keyed order, because
+repeats become ever more frequent when nearly all expressions of a length are wanted. The public
+code would run for hours, or forever if its walks cannot reach an expression.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The functions to choose from in every state.
+    """Functions to choose from in every state.
 
-    A state is a node of the graph, and the current symbol where the graph looks at it.
+    A state is a node of the graph, together with the current symbol if the graph depends on it.
 
     Attributes:
         options: `options[state, i]` is the i-th function to choose from.
         following: `following[state, i]` is the state after the i-th function.
         count: Number of functions to choose from in each state.
-        starts: Number of start states: one per symbol, or 1 where the graph does not look at the
+        starts: Number of start states: one per symbol, or 1 if the graph does not depend on the
             symbol.
     """
 
@@ -65,8 +65,8 @@ class Choices:
 
 
 def choices(graph: Graph, world: SymbolWorld) -> Choices:
-    """List the functions to choose from: those that every symbol allows, then, as the public code
-    does, the others.
+    """Functions to choose from: first those that every symbol allows, then the others, as in the
+    public code.
     """
     step = graph.step
     by_symbol = bool((step != step[:, :1]).any())
@@ -84,11 +84,11 @@ def choices(graph: Graph, world: SymbolWorld) -> Choices:
 
 
 class Walk:
-    """Processes that read one stream of words, each from where its last chain ended.
+    """Processes that read one stream of words, each starting where its last chain ended.
 
-    Where words are skipped, chains cannot be found without those before them. So what follows each
-    word in each start state is decoded at once, up to the next start state, and the processes are
-    then followed by look-ups.
+    If words are skipped, chains cannot be located without those before them. So for each word and
+    start state, everything up to the next start state is decoded at once, and the processes are
+    then followed by table lookups.
     """
 
     def __init__(self, choices: Choices, key: Key, length: int, processes: int) -> None:
@@ -102,8 +102,8 @@ class Walk:
         self._leg = self._find_leg()
 
     def _find_leg(self) -> int:
-        """Return the number of functions after which a chain is back in a start state: 2 in S; the
-        whole length if it never is.
+        """Number of functions after which a chain returns to a start state: 2 in S, or the whole
+        length if it never does.
         """
         states = set(range(self._choices.starts))
         for steps in range(1, self._length):
@@ -117,8 +117,8 @@ class Walk:
         return self._length
 
     def chains(self, starts: I64) -> NDArray[np.int16]:
-        """Return the next chains of all processes, `[chain, process, function]`, for start states
-        `[chain, process]`.
+        """Next chains of all processes, `[chain, process, function]`, for start states `[chain,
+        process]`.
         """
         if self._words_per_function == 1 and self._choices.starts == 1:
             return self._aligned(len(starts))
@@ -142,8 +142,8 @@ class Walk:
         return np.concatenate(parts)
 
     def _aligned(self, count: int) -> NDArray[np.int16]:
-        """Return the next chains where no word is skipped and all processes draw the same: chain k
-        begins at word k * length.
+        """Next chains if no word is skipped and all processes draw the same: chain k begins at word
+        k * length.
         """
         low = int(self._at[0])
         high = low + count * self._length
@@ -154,10 +154,10 @@ class Walk:
     def _decode(
         self, low: int, high: int, at: I32, state: I32
     ) -> tuple[NDArray[np.int16], I32, I32]:
-        """Decode one leg from these places of the words low..high and in these states.
+        """Decode one leg from these positions of the words low..high, starting in these states.
 
-        Returns the functions, and the places and states after them; the place is the last of all
-        where the words do not suffice.
+        Returns the functions, and the positions and states after them. The position is the last one
+        if there are not enough words.
         """
         words = (
             np.append(self._key.words(low, high), np.uint64(0)).astype(np.int64).astype(np.int32)
@@ -186,8 +186,8 @@ class Walk:
         return chains
 
     def _follow(self, starts: I64, ends: I64, low: int) -> I64:
-        """Return the decoded places that the processes visit, as far as the words suffice, and move
-        the processes on.
+        """Decoded positions that the processes visit, as far as there are words. Advances the
+        processes.
         """
         states = self._choices.starts
         beyond = len(ends) // states - 1
@@ -204,8 +204,8 @@ class Walk:
 
 
 def _accepted(words: I32, n: int) -> I32:
-    """Return for each place the first one from there whose word chooses one of n functions; the
-    last place if none does.
+    """For each position, the first one from there whose word selects one of n functions, or the
+    last position if there is none.
     """
     beyond = len(words) - 1
     mask = (1 << (n - 1).bit_length()) - 1
@@ -220,12 +220,11 @@ def _accepted(words: I32, n: int) -> I32:
 def published_draw(
     graph: Graph, world: SymbolWorld, pool: Pool, key: Key, processes: int, count: int
 ) -> tuple[I64, NDArray[np.int16]]:
-    """Draw `count` different expressions as the public code does with so many processes: their
-    symbols and functions.
+    """Draw `count` different expressions as the public code does with this number of processes:
+    their symbols and functions.
 
     Args:
-        key: The key of the draw. All lengths read the same words; start symbols are drawn for each
-            length anew.
+        key: Key of the draw. All lengths read the same words, but each draws its own start symbols.
     """
     rounds = Rounds(graph, world, pool.length, key, processes)
     wanted = rounds.estimate(pool.size, count)
@@ -238,15 +237,15 @@ def published_draw(
             return rounds.expressions(places[:count])
         if rounds.drawn * ROUND * processes > PATIENCE * count + 100_000:
             return _filled_up(world, pool, key, rounds.expressions(places), count)
-        # As many rounds again as the missing ones take at the rate so far, and more, since repeats
-        # become more frequent.
+        # As many more rounds as the missing expressions need at the current rate, plus a margin,
+        # because repeats become more frequent.
         wanted = int(1.2 * (count - len(places)) / len(places) * rounds.drawn) + 1
 
 
 def _filled_up(
     world: SymbolWorld, pool: Pool, key: Key, drawn: tuple[I64, NDArray[np.int16]], count: int
 ) -> tuple[I64, NDArray[np.int16]]:
-    """Append expressions that the draw did not meet, in a keyed order, until there are `count`."""
+    """Append expressions that the draw has not reached, in a keyed order, until there are `count`."""
     symbols, functions = drawn
     order = key.permutation(pool.size, "rest", pool.length)
     known = codes(world, symbols, functions)
@@ -264,7 +263,7 @@ def _filled_up(
 
 
 class Rounds:
-    """All that the processes have handed over, in the order in which it is taken.
+    """All expressions returned by the processes, in the order in which they are collected.
 
     Attributes:
         drawn: Number of rounds so far.
@@ -278,8 +277,8 @@ class Rounds:
         self._world = world
         self._length = length
         self._processes = processes
-        # Where the graph does not look at the symbol, all processes draw the same chains: one
-        # stands for all.
+        # If the graph does not depend on the symbol, all processes draw the same chains, so one of
+        # them suffices.
         self._shared = options.starts == 1
         self._walkers = 1 if self._shared else processes
         self._walk = Walk(options, key.child("words"), length, self._walkers)
@@ -290,18 +289,18 @@ class Rounds:
         self._chain_count = 0
 
     def estimate(self, possible: int, count: int) -> int:
-        """Return about how many rounds it takes to meet `count` of all possible expressions."""
+        """Estimate the number of rounds needed to draw `count` of all possible expressions."""
         symbols = self._world.symbols
         draws = -math.log1p(-min(count / possible, 0.999)) * possible
         if not self._shared:
-            # Processes that have not diverged yet repeat each other: measured, it takes 1.6 to 1.9
-            # times as many draws.
+            # Processes that have not diverged yet repeat each other. Measured: this takes 1.6 to
+            # 1.9 times as many draws.
             return int(1.8 * draws / (ROUND * self._processes)) + 1
         met = symbols * (1 - (1 - 1 / symbols) ** self._processes)
         return int(1.02 * draws / (ROUND * met)) + 1
 
     def draw(self, rounds: int) -> None:
-        """Append the expressions of so many rounds, without the repeats of each chain."""
+        """Append the expressions of further rounds, without the repeats within each chain."""
         shape = (rounds, self._processes, ROUND)
         first = self.drawn * self._processes * ROUND
         words = self._symbol_key.words(first, first + math.prod(shape))
@@ -313,8 +312,8 @@ class Rounds:
             else by_chain.reshape(rounds * ROUND, -1)
         )
         chains = self._walk.chains(starts).reshape(-1, self._length)
-        # Chains come by chain, then process; expressions are taken round by round, in each process
-        # by process.
+        # Chains are drawn chain by chain, then process by process. Expressions are collected round
+        # by round, within each process by process.
         place = np.arange(len(chains)).reshape(rounds, ROUND, self._walkers).transpose(0, 2, 1)
         chain_of = np.broadcast_to(place, shape).ravel()
         number = chain_of * self._world.symbols + symbols.ravel()
@@ -326,7 +325,7 @@ class Rounds:
         self.drawn += rounds
 
     def different(self) -> I64:
-        """Return the places of all expressions that occur for the first time."""
+        """Indices of all expressions that occur for the first time."""
         world, chains = self._world, np.concatenate(self._chains)
         code = codes(world, np.zeros(len(chains), dtype=np.int64), chains)
         chain_of, symbols = np.concatenate(self._chain_of), np.concatenate(self._symbols)
@@ -336,7 +335,7 @@ class Rounds:
             [symbols],
         )  # joined once for all
         if self._shared:
-            # Few chains with many symbols each: those that are equal get one number, and only they
+            # There are few chains with many symbols each. Equal chains get one id, and only the ids
             # are sorted.
             different, same = np.unique(code, return_inverse=True)
             return _first(same[chain_of] * world.symbols + symbols, len(different) * world.symbols)
@@ -345,30 +344,29 @@ class Rounds:
         )
 
     def expressions(self, places: I64) -> tuple[I64, NDArray[np.int16]]:
-        """Return the start symbols and functions of the expressions at these places, which
-        `different` gave.
-        """
+        """Start symbols and functions of the expressions at these indices from `different`."""
         (chains,), (chain_of,), (symbols,) = self._chains, self._chain_of, self._symbols
         return symbols[places], chains[chain_of[places]]
 
 
 def _first(numbers: I64, limit: int) -> I64:
-    """Return the places at which each number occurs first, in rising order; by a table, for limits
-    that are not far above.
+    """Index of the first occurrence of each number, in ascending order. Uses a lookup table, for
+    limits that are not far above.
     """
     places = np.arange(len(numbers), dtype=np.int32)  # half the memory of 64 bits
-    # Of several values for one index the last is kept: backwards, that is the first place.
+    # NumPy keeps the last of several values for one index. In reverse order, that is the first
+    # occurrence.
     first = np.empty(limit, dtype=np.int32)
     first[numbers[::-1]] = places[::-1]
     return np.flatnonzero(first[numbers] == places)
 
 
 def published_count(world: SymbolWorld, length: int) -> int:
-    """Count the training expressions of S as the public code does, which is too many from length 4
-    on.
+    """Number of training expressions of S by the public code's formula, which is too high from
+    length 4 on.
 
-    It goes along groups with the set of symbols that some function of the group may have given;
-    every way through the groups then counts with all symbols of its set.
+    It follows sequences of groups with the set of symbols that some function of the group may have
+    produced. Every sequence of groups then counts with all symbols in its set.
     """
     if length % 2:
         return 0

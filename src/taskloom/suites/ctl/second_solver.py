@@ -1,6 +1,6 @@
 """The second solver: reads an expression word by word and applies one function after the other.
 
-It shares nothing with the generator but the tables, so that `taskloom verify` is independent of it.
+It shares only the tables with the generator, so that `taskloom verify` is independent.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class SecondSolver:
     order: str
 
     def answer(self, text: str) -> Answer:
-        """Return the resulting symbol, with one derivation step per function."""
+        """Resulting symbol, with one derivation step per function."""
         chain, values = self.follow(text)
         return Answer((values[-1],), tuple(map(Step, chain, values[1:])))
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """Return the resulting symbol alone: building the steps would take half of the time."""
+        """Resulting symbol without derivation steps, which takes half the time."""
         return (self.follow(example.input)[1][-1],)
 
     @cached_property
     def _images_by_name(self) -> dict[str, list[str]]:
-        """The symbols of each function as text. Only solving needs them, so `make` does not wait
-        for a large table.
+        """Symbols of each function as text. Only solving needs them, so `make` does not wait for a
+        large table.
         """
         return {name: [str(int(s)) for s in self.images[f]] for f, name in enumerate(self.names)}
 
@@ -49,8 +49,7 @@ class SecondSolver:
         return {str(s): s for s in range(self.images.shape[1])}
 
     def follow(self, text: str) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the functions of an expression, first applied first, and the symbols they lead
-        through.
+        """Functions of an expression in order of application, and the symbols that they produce.
 
         The first symbol is the one in the expression, so there is one symbol more than functions.
         """

@@ -2,8 +2,8 @@
 
 Training and iid are drawn by `draw`. A test split takes the first expressions of a keyed order that
 are neither in a training set of the paper's size nor in an earlier test split. Probes enumerate all
-pairs of a kind, and a trait of every row tells whether training has it. Each chain of functions is
-a task, whose description names the functions in order of application.
+pairs of a kind, and a trait of every row states whether it is in training. Each chain of functions
+is a task, whose description names the functions in order of application.
 
 The last part renders expressions as text. An expression of `graphs` is a start symbol, its
 functions in order of application and the value after each, all of them numbers. `Renderer` looks
@@ -42,7 +42,7 @@ class ExpressionRows:
 
     Attributes:
         parts: Expressions of one length, with the positions that they have among the rows.
-        seen: True for rows that training has.
+        seen: True for rows that are in training.
     """
 
     parts: list[tuple[NDArray[np.int64], Expressions]]
@@ -50,7 +50,7 @@ class ExpressionRows:
 
 
 Rows = Callable[[int, int], ExpressionRows]
-"""The rows start..stop of a split."""
+"""Function that returns rows start..stop of a split."""
 
 SEARCHED = 1 << 20
 """Maximum size of a test split's space for which an error gives the exact number of expressions
@@ -58,7 +58,8 @@ left, which takes a second to find. For larger spaces it gives the size of the s
 """
 
 MOST_TESTED = 20_000_000
-"""Maximum examples of a test split: their ranks are searched for at once, a million in 0.5 s and 8 MB.
+"""Maximum examples of a test split, because their ranks are searched for at once: a million takes
+0.5 s and 8 MB.
 """
 
 LARGEST_BATCH = 1 << 20
@@ -85,20 +86,20 @@ DESCRIBE = {
 
 
 InTrain = Callable[[Expressions], NDArray[np.bool_]]
-"""True for expressions, all of one length, that training has."""
+"""Predicate: True for expressions, all of one length, that are in training."""
 
 
 def plan_splits(
     fields: CtlFields, world: SymbolWorld, key: Key, render: Renderer
 ) -> tuple[tuple[Split, ...], tuple[str, ...], InTrain]:
-    """Draw the splits of a recipe; return them with the warnings to show beside the data, and the
-    test for training.
+    """Draw the splits of a recipe. Also returns the warnings to show with the data, and the
+    predicate for training.
     """
     try:
         drawn = Splits(fields, world, key)
         return drawn.all(render), drawn.warnings(), drawn.in_train
     except CapacityError:
-        # Splits of the paper's sizes do not fit beside each other. Those asked for may.
+        # Splits of the paper's sizes do not fit together, but those requested may.
         drawn = Splits(fields, world, key, tight=True)
         return drawn.all(render), drawn.warnings(), drawn.in_train
 
@@ -133,7 +134,7 @@ class Splits:
         self._test_names = drawn_tests(fields.variant)
 
     def all(self, render: Renderer) -> tuple[Split, ...]:
-        """Return the splits that the recipe asks for."""
+        """The splits that the recipe requests."""
         splits = []
         for name in SPLITS[self._fields.variant]:
             if name in self._fields.splits:
@@ -142,11 +143,11 @@ class Splits:
         return tuple(splits)
 
     def in_train(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions, all of one length, that training has."""
+        """True for expressions, all of one length, that are in training."""
         return self._training.in_train(expressions.functions.shape[1], expressions)
 
     def warnings(self) -> tuple[str, ...]:
-        """Warnings to show beside the data."""
+        """Warnings to show with the data."""
         if self._training.added is None:
             return ()
         warning = (
@@ -172,7 +173,7 @@ class Splits:
         return n
 
     def _rows(self, name: str, parts: Parts, seen: bool) -> Rows:
-        """Return the rows of a split that consists of these parts, in a keyed order."""
+        """Rows of a split that consists of these parts, in a keyed order."""
         ends = np.cumsum([0, *(size for size, _ in parts)])
         order: Permutation = self._key.permutation(int(ends[-1]), "shuffle", name)
 
@@ -211,8 +212,8 @@ class Splits:
         return range(max(2, self._fields.min_length), longest + 1)
 
     def _chosen(self, name: str) -> Parts:
-        """Choose the parts of a test split: of each length the first of those kept for it, as
-        evenly as possible.
+        """Choose the parts of a test split: the first expressions reserved for it of each length,
+        as evenly as possible.
         """
         wanted = left = self._size(name)
         kept = self._kept(name)
@@ -257,24 +258,24 @@ class Splits:
             quota = _even_share(left, len(pools) - i)
             part = Kept(pool, partial(self._fresh, name, length, pool, quota))
             if pool.size - self._at_most_taken(name, length) >= quota:
-                # Enough for certain, so the search can wait until a row is asked for.
+                # Certainly enough, so the search can wait until a row is requested.
                 part.size = quota
             kept.append(part)
             left -= part.size
         return kept
 
     def _at_most_taken(self, name: str, length: int) -> int:
-        """Maximum number of expressions of a length that a test split may have to leave out."""
+        """Maximum number of expressions of a length that a test split may have to exclude."""
         by_tests = sum(max(PAPER_TEST, self._size(other)) for other in self._earlier(name))
         return self._training.most_reserved(length) + by_tests
 
     def _earlier(self, name: str) -> Sequence[str]:
-        """The test splits that are drawn before this one."""
+        """Test splits that are drawn before this one."""
         return self._test_names[: self._test_names.index(name)]
 
     def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[Kept]:
-        """Keep as many as a test split asks for; each length makes up for those that have too
-        few.
+        """Reserve only as many expressions as a test split needs. Each length makes up for those
+        with too few.
         """
         wanted = self._size(name)
         fresh = {length: self._fresh(name, length, pool, wanted) for length, pool in pools.items()}
@@ -286,8 +287,8 @@ class Splits:
         ]
 
     def _fresh(self, name: str, length: int, pool: Pool, quota: int) -> Ints:
-        """Search for the ranks of `quota` expressions that neither training nor an earlier test
-        split has; fewer if there are not as many.
+        """Find the ranks of `quota` expressions that are neither in training nor in an earlier test
+        split, or fewer if there are not enough.
         """
         order = self._key.permutation(pool.size, "test", name, length)
         earlier = self._earlier(name)
@@ -316,12 +317,12 @@ class Splits:
                     yield part.pool, part.ranks
 
     def _tested(self, length: int) -> list[Expressions]:
-        """The expressions of a length that are kept for test splits."""
+        """Expressions of a length that are reserved for test splits."""
         return [pool.unrank(ranks) for pool, ranks in self._of_length(length, self._test_names)]
 
 
 class Kept:
-    """Expressions of one length that are kept for a test split.
+    """Expressions of one length that are reserved for a test split.
 
     Attributes:
         pool: The space that they are taken from.
@@ -353,7 +354,7 @@ def _first(ranks: Ints, count: int) -> Ints:
 
 
 def _even_share(left: int, parts: int) -> int:
-    """Share of the next of several parts that are as equal as possible; the first get one more."""
+    """Share of the next of several parts of nearly equal size. The first parts get one more."""
     return -(-left // parts)
 
 
@@ -379,13 +380,13 @@ Building it takes a millisecond.
 """
 
 LONGEST_PHRASE = 4
-"""Maximum words looked up at once."""
+"""Maximum number of words looked up at once."""
 
 
 class JoinedWords:
     """Words joined by spaces.
 
-    Several words are looked up at once, so that there are fewer and larger pieces to gather and to
+    Several words are looked up at once, so that there are fewer and larger pieces to gather and
     join.
     """
 
@@ -397,7 +398,7 @@ class JoinedWords:
         self._tables: dict[int, pa.Array] = {}
 
     def pieces(self, codes: NDArray[Any]) -> list[pa.Array]:
-        """Return columns whose join is the phrase of each row of `codes` [rows, words]."""
+        """Columns whose concatenation is the phrase of each row of `codes` [rows, words]."""
         starts = range(0, codes.shape[1], self.most)
         return [self._look_up(codes[:, start : start + self.most]) for start in starts]
 
@@ -437,7 +438,7 @@ class Renderer:
         n = len(rows.seen)
         if not n:
             return schema(TRAITS).empty_table()
-        # Parts come by length; one gather at the end puts every row into its place.
+        # Parts are ordered by length. One gather at the end puts every row in its position.
         origin = np.empty(n, dtype=np.int64)
         origin[np.concatenate([at for at, _ in rows.parts])] = np.arange(n)
         columns = [self._columns(e) for _, e in rows.parts]
@@ -495,7 +496,7 @@ def _join(words: list[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*words, SPACE)
 
 
-# Chains of functions as tasks, which descriptions tell and a recipe can withhold from training
+# Chains of functions as tasks, which have descriptions and can be withheld from training
 
 
 def chain_tasks(world: SymbolWorld, without: Callable[[Withheld], Plan]) -> Tasks:
@@ -539,7 +540,7 @@ def without_chains(plan: Plan, withheld: Withheld) -> Plan:
 
 
 def _unseen_variants(plan: Plan, withheld: Withheld, example: Example) -> Iterator[Variant]:
-    """Yield variants with the trait `seen` set to false for what training no longer has."""
+    """Yield variants with the trait `seen` set to false if training no longer contains them."""
     assert plan.variants is not None
     for variant in plan.variants(example):
         varied = variant.example
@@ -550,7 +551,7 @@ def _unseen_variants(plan: Plan, withheld: Withheld, example: Example) -> Iterat
 
 
 def unseen_chains(split: Split, withheld: Withheld) -> Split:
-    """Return the split with the trait `seen` set to false for what training no longer has."""
+    """The split with the trait `seen` set to false for rows that training no longer contains."""
     if split.role == "train":
         return split
 

@@ -1,8 +1,8 @@
-"""Variants of a chain of functions: one function fewer, another function or symbol, detours that
-lead back.
+"""Variants of a chain of functions: one function fewer, another function or symbol, or detours that
+cancel out.
 
 Another function is always one of the same group, so that the pattern of groups, which decides what
-training has shown, stays that of the original.
+training contains, does not change.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class ChainVariants:
             yield ChainEdit("simpler", "function removed", symbol, rest, self._world.names[f], "")
 
     def _other_functions(self, chain: tuple[int, ...], symbols: list[int]) -> Iterator[ChainEdit]:
-        """Another function of the same group: a keep if it agrees on the symbol it is applied to,
-        else a flip.
+        """Another function of the same group: a keep if it gives the same result on its symbol,
+        otherwise a flip.
         """
         world = self._world
         for i, f in enumerate(chain):
@@ -95,7 +95,7 @@ class ChainVariants:
     def _detours(
         self, chain: tuple[int, ...], symbols: list[int], rng: Random
     ) -> Iterator[ChainEdit]:
-        """Two functions that cancel each other, one pair per position of the chain."""
+        """Insert two functions that cancel each other, one pair per position of the chain."""
         world = self._world
         for i, symbol in enumerate(symbols):
             for away in rng.sample(range(world.functions), world.functions):

@@ -1,4 +1,4 @@
-"""The world of CTL: function names and tables, groups, and the symbols on which training shows
+"""The world of CTL: function names and tables, groups, and the symbols on which training uses
 shared functions.
 """
 
@@ -23,18 +23,18 @@ MOST_ENTRIES = 1_000_000
 """Maximum table entries: drawing more takes minutes."""
 
 MOST_REGROUPED = 64
-"""Maximum functions, and maximum symbols, for which functions are divided anew among groups."""
+"""Maximum functions, and maximum symbols, for which functions can be regrouped."""
 
 RESTARTS = 10
-"""Starting points of the search for a group distance. In 40 worlds of 12 functions, where every
-division can be tried, the best of ten starts was always the optimum.
+"""Number of starting points in the search for a group distance. In 40 worlds of 12 functions, where
+every division can be tried, the best of ten starts was always the optimum.
 """
 
 ROUNDING = 1e-12
-"""Minimum improvement of a distance that counts, so that rounding errors decide nothing."""
+"""Minimum improvement of a distance that counts, so that rounding errors have no effect."""
 
 MOST_COUNTS = 40_000_000
-"""Maximum numbers computed to count the expressions of a graph: 30 s and 3.6 GB."""
+"""Maximum numbers computed to count the expressions of a graph, which take 30 s and 3.6 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SymbolWorld:
         return len(self.names)
 
     def group_of(self) -> list[str]:
-        """Return the group of each function."""
+        """Group of each function."""
         group_names = [""] * self.functions
         for group, members in self.groups.items():
             for f in members:
@@ -74,7 +74,7 @@ class SymbolWorld:
 
 
 def function_names(count: int) -> tuple[str, ...]:
-    """Return distinct names that do not look like symbols: a..z, A..Z, then pairs of letters."""
+    """Distinct names that do not look like symbols: a..z, A..Z, then pairs of letters."""
     letters = string.ascii_letters
     names = list(letters[:count])
     width = 2
@@ -99,7 +99,7 @@ def build(fields: CtlFields) -> SymbolWorld:
 
 
 def _refuse_large(fields: CtlFields, entries: int, groups: int) -> None:
-    """Refuse a world whose expressions take too long to count, before anything is counted.
+    """Reject a world whose expressions would take too long to count, before anything is counted.
 
     Per length and step there is one number for each table entry in each state of a graph. The
     graphs of A and R have a state per group (`taskloom.suites.ctl.graphs`).
@@ -119,12 +119,10 @@ def _refuse_large(fields: CtlFields, entries: int, groups: int) -> None:
 
 
 def functions_of(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Return the names and images of the functions, given or drawn: answers depend on nothing
-    else.
-    """
+    """Names and images of the functions, given or drawn. Answers depend only on these."""
     names, images = _given(fields) if fields.tables is not None else _drawn(fields)
     if fields.group_distance != "given":
-        # Groups keep their names, so a function that changes its group changes its name.
+        # Groups keep their names, so a function that changes its group also changes its name.
         images = images[regrouped(fields, images)]
     return names, images
 
@@ -231,7 +229,7 @@ def _groups(fields: CtlFields, count: int) -> dict[str, tuple[int, ...]]:
 
 
 def compared_groups(fields: CtlFields, count: int) -> list[tuple[int, ...]]:
-    """Return the groups whose distance counts: those that training keeps apart.
+    """Groups whose distance is measured: those that training keeps apart.
 
     In S they are the two first stages, whose outputs the shared functions see.
     """
@@ -242,7 +240,7 @@ def compared_groups(fields: CtlFields, count: int) -> list[tuple[int, ...]]:
 
 
 def group_facts(fields: CtlFields, world: SymbolWorld) -> dict[str, float]:
-    """Measured properties of the world for the manifest: how differently its groups act."""
+    """Measured properties of the world for the manifest: how differently its groups behave."""
     if fields.variant == "length" or max(world.images.shape) > MOST_REGROUPED:
         return {}
     groups = compared_groups(fields, world.functions)
@@ -252,7 +250,7 @@ def group_facts(fields: CtlFields, world: SymbolWorld) -> dict[str, float]:
 
 
 def group_distance(images: Table, groups: Sequence[Sequence[int]]) -> float:
-    """Return how differently groups of functions act on average, from 0 (alike) to 1.
+    """Average difference in behaviour between groups of functions, from 0 (identical) to 1.
 
     The functions of a group give a distribution of outputs for each input symbol. The distance of
     two groups is the total variation distance of these distributions, averaged over input symbols;
@@ -270,12 +268,12 @@ def group_distance(images: Table, groups: Sequence[Sequence[int]]) -> float:
 
 
 def _one_hot(images: Table) -> NDArray[np.float64]:
-    """Return outputs[f, s, o]: 1 if function f makes o of s."""
+    """outputs[f, s, o]: 1 if function f maps s to o."""
     return np.eye(images.shape[1])[images]
 
 
 def _mean_distance(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distance of groups from their shares of outputs [..., group, input, output]."""
+    """Distance of groups, given their shares of outputs [..., group, input, output]."""
     pairs = list(itertools.combinations(range(shares.shape[-3]), 2))
     if not pairs:
         return np.zeros(shares.shape[:-3])
@@ -286,10 +284,10 @@ def _mean_distance(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
-    """Order the functions so that the groups have the distance that the recipe asks for.
+    """Order the functions so that the groups have the requested distance.
 
-    A local search: starting from several random divisions, the best exchange of two functions is
-    made until none helps.
+    Local search: from several random divisions, swap the best pair of functions until no swap
+    helps.
     """
     count = len(images)
     groups = compared_groups(fields, count)
@@ -321,7 +319,7 @@ def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
 def _improved(
     fields: CtlFields, one_hot: NDArray[np.float64], division: list[int], ends: list[int]
 ) -> tuple[list[int], float]:
-    """Exchange functions of different groups as long as the distance comes closer to its goal."""
+    """Swap functions of different groups while the distance gets closer to its goal."""
     starts = [0, *ends[:-1]]
     sizes = [end - start for start, end in zip(starts, ends, strict=True)]
     group_of = np.repeat(np.arange(len(ends)), sizes)
@@ -350,7 +348,7 @@ def _improved(
 
 
 def _loss(fields: CtlFields, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far distances are from what the recipe asks for; lower is better."""
+    """Deviation of distances from the requested one; lower is better."""
     if fields.group_distance == "smallest":
         return distance
     if fields.group_distance == "largest":
@@ -378,7 +376,8 @@ def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
         rest = [s for s in range(symbols) if s not in shared]
         allowed[:, i, sorted(shared)] = True
         if len(rest) == 1 and not fields.imbalance:
-            # One symbol cannot be halved. A coin decides, or path a would always have more.
+            # A single symbol cannot be halved. A coin decides, otherwise path a would always get
+            # more.
             side = key.random("side", i).randrange(2)
             allowed[side, i, rest] = True
         else:
@@ -388,7 +387,7 @@ def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
 
 
 def _check_sharing(fields: CtlFields) -> int:
-    """Number of unshared symbols that path a has; refuse numbers that do not fit each other."""
+    """Number of unshared symbols of path a. Raises an error if the numbers are inconsistent."""
     symbols, overlap, k = fields.symbols, fields.overlap, fields.shared_symbols
     if k > symbols:
         raise RecipeError(f"shared_symbols: {k} of {symbols} symbols cannot be shared")

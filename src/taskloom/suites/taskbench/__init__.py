@@ -1,5 +1,5 @@
 """TaskBench500: word and sequence functions, composed in a small typed language, over words, facts
-and chance.
+and random relations.
 
 Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hyponyms[eng])`. The
 paper's tasks are the catalog (`taskbench/500`). Paper: Li et al., Quantifying Adaptability in
@@ -37,7 +37,7 @@ _HOME = {
     "facts": "worlds",
     "survey": "plan",
 }
-"""Public names, besides the modules `catalog` and `language`, and where they are."""
+"""Public names besides the modules `catalog` and `language`, with the modules that define them."""
 
 __all__ = ["TaskbenchFields", "TaskbenchSuite", *_HOME]
 
@@ -78,7 +78,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _queries(fields: TaskbenchFields) -> dict[str, str]:
-    """Return the SPARQL text of every factual task of a recipe."""
+    """SPARQL text of every factual task of a recipe."""
     from taskloom.suites.taskbench.plan import functions
     from taskloom.suites.taskbench.worlds.facts.task_queries import is_factual, task_query
 
@@ -101,7 +101,7 @@ TRAIT_NAMES = {
 
 
 def reference_positions(plan: Plan) -> Scorer:
-    """Return the scorer of the published code: the first n words against the n positions."""
+    """Scorer of the published code: compares the first n words with the n positions."""
     from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 
     def of_sequences(task: str) -> Scorer | None:
@@ -151,7 +151,7 @@ class TaskbenchSuite(Suite):
         return {"functions": [name]}
 
     def function(self, fields: TaskbenchFields) -> Callable[[str], Answer]:
-        """Return the function of a recipe."""
+        """Function of a recipe that has only one."""
         from taskloom.suites.taskbench.plan import answerer
 
         return answerer(fields)
@@ -214,7 +214,7 @@ class TaskbenchSuite(Suite):
         return form(read(task.removeprefix("taskbench/")))
 
     def picture(self, example: Example, fields: TaskbenchFields, key: Key) -> TreePicture | None:
-        """Return the expression as a tree, with the value at each node as the dataset has it."""
+        """The expression as a tree, with the value of each node as in the dataset."""
         from taskloom.core.pictures import derivation_tree
 
         return derivation_tree(example.derivation, example.input)

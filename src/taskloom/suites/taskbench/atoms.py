@@ -1,4 +1,4 @@
-"""The atoms: every function that the language knows by name, with its type, family and English.
+"""Atoms: all functions that the language knows by name, with type, family and English phrases.
 
 A new atom is one function with one decorator:
 
@@ -32,17 +32,17 @@ class Known:
 
     Attributes:
         name: Its name in our notation.
-        type: What it takes and gives.
-        family: `lexical`, `random`, `factual`, or `own` for atoms that somebody added.
+        type: Types of its input and output.
+        family: `lexical`, `random`, `factual`, or `own` for atoms added by users.
         one: English with {x}: "an antonym of {x}"; for predicates a verb phrase, "can be a noun".
         many: The same for all values, "the antonyms of {x}"; for predicates the negation, "cannot
             be a noun".
-        define: One sentence that explains it to somebody who has never seen the word.
+        define: One sentence that explains it to a reader who does not know the word.
         paper: Its name in the paper.
         reference: Its name in the reference's notation.
         fact: For factual predicates: the relation and the value (a Wikidata id).
         wikidata: For factual relations: the Wikidata property.
-        function: For atoms that somebody added: the function itself.
+        function: For added atoms: the function.
     """
 
     name: str
@@ -73,7 +73,7 @@ def atom(
             short").
         many: English for all values; for predicates the negation ("is not short").
         define: One sentence that explains it.
-        gives: The kind of its values where the brackets do not give it: `word[eng]`, `word[spa]` or
+        gives: Kind of its values, if the brackets do not state it: `word[eng]`, `word[spa]` or
             `entity`.
     """
 
@@ -106,7 +106,7 @@ def atom(
         )
         opened = sys.modules.get("taskloom.suites.taskbench.worlds.words")
         if opened is not None:
-            # Words that were opened before hold the values of an atom that may have had this name.
+            # Cached words hold values of an atom that may have had this name.
             opened.open_words.cache_clear()
         return function
 
@@ -114,7 +114,7 @@ def atom(
 
 
 def _refuse_taken(name: str, module: str) -> None:
-    """Raise if the name is taken. Otherwise one of two functions would silently win."""
+    """Raise an error if the name is taken. Otherwise one of two functions would silently win."""
     there = _ADDED.get(name)
     if there is None and canonical(name) is not None:
         raise TaskloomError(
@@ -128,7 +128,7 @@ def _refuse_taken(name: str, module: str) -> None:
 
 
 def added() -> dict[str, Known]:
-    """Return the atoms that were added by `@atom`."""
+    """Atoms added with `@atom`."""
     return _ADDED
 
 
@@ -235,7 +235,7 @@ birthplace|place_of_birth|buenosaires|Q1486|born in Buenos Aires
 
 
 def slug(name: str) -> str:
-    """Turn a label into a name: blanks and hyphens become underscores."""
+    """Convert a label to a name: spaces and hyphens become underscores."""
     return re.sub(r"[\s-]+", "_", name.strip())
 
 
@@ -300,9 +300,7 @@ def _fixed() -> dict[str, Known]:
 
 @lru_cache(maxsize=1)
 def _spellings() -> dict[str, str]:
-    """Return every spelling of a name, folded, with the name: the paper's, the reference's and
-    ours.
-    """
+    """Every spelling of a name (the paper's, the reference's and ours), normalised, with the name."""
     spellings: dict[str, str] = {}
     for name, known in _fixed().items():
         for spelling in (name, known.paper, known.reference):
@@ -316,16 +314,16 @@ def _spellings() -> dict[str, str]:
 
 
 def fold(name: str) -> str:
-    """Return a spelling without case, blanks, hyphens and underscores."""
+    """Normalise a spelling: ignore case, spaces, hyphens and underscores."""
     return re.sub(r"[\s_-]+(?!>)", "", name.casefold())
 
 
 def canonical(spelling: str) -> str | None:
-    """Return our name for an atom in any of its spellings, or None."""
+    """Our name for an atom in any of its spellings, or None."""
     if spelling in _ADDED:
         return spelling
     folded = fold(spelling)
-    # By the spelling itself: folded, the minus of a seed would be taken for a hyphen.
+    # Exact spellings first: after normalisation, the minus of a seed would look like a hyphen.
     random = re.fullmatch(
         r"random(?:[\s_-]*seed[\s_]*)?\{?\s*([0-9]{1,9})\s*\}?\s*\[(\w+)\]",
         spelling.strip().casefold(),
@@ -339,7 +337,7 @@ def canonical(spelling: str) -> str | None:
 
 
 def find(spelling: str) -> str | None:
-    """Return our name for an atom, also one that an installed package adds (entry-point group
+    """Our name for an atom, including those added by installed packages (entry-point group
     `taskloom`).
     """
     name = canonical(spelling)
@@ -352,7 +350,7 @@ def find(spelling: str) -> str | None:
 
 
 def known(name: str) -> Known | None:
-    """Definition of an atom by our name for it, or None if there is none."""
+    """Definition of the atom with this name, or None."""
     if name in _ADDED:
         return _ADDED[name]
     random = re.fullmatch(r"random(\d+)\[(\w+)\]", name)
@@ -378,7 +376,7 @@ def known(name: str) -> Known | None:
 
 
 def phrases(name: str) -> tuple[str, str]:
-    """Return English for one value and for all values of an atom; for a predicate its claim and its
+    """English for one value and for all values of an atom. For a predicate, its claim and its
     denial.
     """
     entry = known(name)
@@ -387,38 +385,32 @@ def phrases(name: str) -> tuple[str, str]:
 
 
 def inverse_phrases(name: str) -> tuple[str, str] | None:
-    """Return English for the inverse of an atom, one value and all values, where it has words of
-    its own.
-    """
+    """English for the inverse of an atom, one value and all values, if it has its own wording."""
     entry = _fixed().get(f"{name}.inv")
     return (entry.one, entry.many) if entry else None
 
 
 def signature(name: str) -> Type | None:
-    """Return the type of an atom, or None."""
+    """Type of an atom, or None."""
     entry = known(name)
     return entry.type if entry else None
 
 
 def names() -> list[str]:
-    """Return the names of all atoms (of the endless `random0[eng]`, `random1[eng]`, … the four of
-    the paper).
+    """Names of all atoms. Of the infinitely many `random0[eng]`, `random1[eng]`, …, only the
+    paper's four.
     """
     fixed = [name for name in _fixed() if not name.endswith(".inv")]
     return sorted({*fixed, *_ADDED, *(f"random{k}[eng]" for k in range(4))})
 
 
 def factual_names() -> list[str]:
-    """Return the names of the factual atoms, those inverses that the paper lists by themselves
-    included.
-    """
+    """Names of the factual atoms, including the inverses that the paper lists separately."""
     return sorted(name for name, known in _fixed().items() if known.family == "factual")
 
 
 def call(known: Known, text: str) -> set[str]:
-    """Return the values of an added atom at one text, with underscores; of a predicate `true` or
-    `false`.
-    """
+    """Values of an added atom at one text, with underscores. For a predicate `true` or `false`."""
     assert known.function is not None
     argument = text.replace("_", " ")
     try:

@@ -1,4 +1,4 @@
-"""The catalog: the 499 tasks of the paper that have a name.
+"""The catalogue: the 499 tasks of the paper that have a name.
 
 The lexical and random ones follow from a rule: all compositions of depth two of the atoms of one
 language, the sequence versions of each, less what has too few inputs. The factual ones were chosen
@@ -54,8 +54,8 @@ SCARCE = (
     "intersection(entailments[spa], hyponyms[spa])",
     "intersection(entailments[spa], synonyms[spa])",
 )
-"""Compositions with fewer than 100 inputs in the paper's vocabularies: no tasks by themselves,
-though the paper maps them.
+"""Compositions with fewer than 100 inputs in the paper's vocabularies. They are not tasks on their
+own, although the paper uses them in maps.
 """
 
 _CHAINS = """
@@ -139,10 +139,10 @@ class CatalogTask:
     """One task of the paper.
 
     Attributes:
-        expression: As the paper orders its operands, in our notation.
+        expression: Expression in our notation, with operands in the paper's order.
         composition: atomic, chain, union, intersection, land, lor, map, filter or map_filter.
         families: The families of its atoms.
-        printed: Whether the paper's tables show it.
+        printed: True if it is in the paper's tables.
         same_as: Another task of the catalog that is the same function with its operands swapped, or
             empty.
     """
@@ -171,8 +171,8 @@ def catalog() -> tuple[CatalogTask, ...]:
 
 @lru_cache(maxsize=4)
 def _tasks(words: bool, facts: bool) -> tuple[CatalogTask, ...]:
-    """Return the tasks with functions of words and those of facts alone; parsing all of them takes
-    a quarter of a second.
+    """Tasks with word functions, and those with facts only. Cached, because parsing them takes a
+    quarter of a second.
     """
     seen: dict[str, str] = {}
     # Functions of words name their language in square brackets.
@@ -391,7 +391,7 @@ def _typed_pairs(
 
 
 def check_atom(text: str) -> str:
-    """Return the normal name of an atom or of the inverse of one; raise for anything else."""
+    """Normal name of an atom or of its inverse. Raises an error for anything else."""
     tree = read_typed(text)[0].normal()
     if not isinstance(tree, Atom | Inverse):
         raise RecipeError(
@@ -402,5 +402,5 @@ def check_atom(text: str) -> str:
 
 
 def paper_atoms(families: Collection[str]) -> list[str]:
-    """Return the paper's atoms of these families."""
+    """The paper's atoms of these families."""
     return [task.expression for task in select(families, ["atomic"])]

@@ -248,18 +248,17 @@ class TaskbenchFields(Fields):
         return self.pairs == "disjoint" if given is None else given
 
     def where_facts_are(self) -> str:
-        """Return `facts` with the path of its file, if it names one, and the settings after it."""
+        """`facts` with the resolved path of its file, if it names one, followed by its settings."""
         name, mark, settings = self.facts.partition("#")
         return (
             f"{self.find_file(name)}{mark}{settings}" if name in self.file_names() else self.facts
         )
 
     def key_fields(self) -> dict[str, Any]:
-        """Return nothing: the seed and a word's text alone decide on its split, in every world and
-        wherever facts lie on disk.
+        """Empty: only the seed and a word's text decide its split, in every world and wherever the
+        files of facts are located.
 
-        What is true in a world comes from the world's own keys, so that no stream of a recipe needs
-        them.
+        Facts are drawn with the world's own keys, so the streams of a recipe need no fields.
         """
         return {}
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from taskloom.suites.zest.task_files import statistics as statistics
 
 _HOME = {"problems": "task_files", "read_tasks": "task_files", "statistics": "task_files"}
-"""Public names, besides the package `evaluation`, and where they are."""
+"""Public names besides the package `evaluation`, with the modules that define them."""
 
 __all__ = ["ZestFields", "ZestSuite", "zest", *_HOME]
 
@@ -60,7 +60,7 @@ TRAIT_NAMES = {
 
 
 def export_zest(examples: Sequence[Example], fields: ZestFields | None) -> Export:
-    """Write a split as a ZEST file, a task a line, which the public script can read."""
+    """Write a split as a ZEST file with one task per line, in the format of the public script."""
     from taskloom.suites.zest.fields import context, question
     from taskloom.suites.zest.task_files import task_lines, task_of
 
@@ -114,7 +114,7 @@ class ZestSuite(Suite):
         thresholds: Sequence[float],
         mode: str = "official",
     ) -> ScoreReport:
-        """Score predictions as the public script does, or as the paper defines it."""
+        """Score predictions with the public script's method, or as the paper defines it."""
         from taskloom.suites.zest import evaluation
 
         if isinstance(gold, Path):
@@ -125,7 +125,7 @@ class ZestSuite(Suite):
         self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
     ) -> dict[str, float]:
         """Score a whole split as `taskloom score zest` does: by the paper, and by the public script
-        where it does not stop.
+        if it can score the split.
         """
         from taskloom.suites.zest import evaluation
 
@@ -144,9 +144,7 @@ class ZestSuite(Suite):
         return scores
 
     def picture(self, example: Example, fields: ZestFields, key: Key) -> FamilyPicture | None:
-        """Return the family of a generated example; published tasks have none that could be
-        made.
-        """
+        """Family of a generated example. Published tasks have none."""
         if fields.files or fields.parts != "both":
             return None
         from taskloom.suites.zest.synthetic.plan import family_picture

@@ -14,8 +14,8 @@ from taskloom.recipe import Fields, Span
 from taskloom.recipe.fields import draw, presentation, world
 
 Layout = Literal["t5", "bart", "reference-t5", "reference-bart"]
-"""t5 and bart follow the paper. The reference layouts follow the code, which has another prefix and
-doubles the question mark for T5.
+"""t5 and bart follow the paper. The reference layouts follow the code, which uses a different
+prefix and doubles the question mark for T5.
 """
 
 Parts = Literal["both", "question", "context"]
@@ -44,19 +44,18 @@ def layout(question: str, context: str, style: Layout = "t5", parts: Parts = "bo
 
 
 def context(text: str) -> str:
-    """Return the passage of an input text, whatever its layout."""
+    """Passage of an input text in any layout."""
     return text.partition("context: ")[2].strip()
 
 
 def question(text: str) -> str:
-    """Return the question of an input text, whatever its layout.
+    """Question of an input text in any layout.
 
     >>> question(layout("Is it open?", "The park is open.", "reference-t5"))
     'Is it open?'
     """
     start = text.partition("context: ")[0].partition("question: ")[2].strip()
-    # What is left at the end is the name of the next part; the public code doubles the question
-    # mark.
+    # The text ends with the name of the next part. The public code doubles the question mark.
     words = start.removesuffix("zeroshot").removesuffix("zest").strip()
     return words.removesuffix("?") if words.endswith("??") else words
 
@@ -77,9 +76,7 @@ class TaskCounts(Fields):
 
 
 class GeneralizationShares(Fields):
-    """The parts that the generalization types have, as the granularity of the paper's tables shows
-    them.
-    """
+    """Subdivisions of the generalization types, at the level of detail of the paper's tables."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -158,7 +155,7 @@ class ZestFields(Fields):
     )
 
     def key_fields(self) -> dict[str, Any]:
-        """Fields that key the random streams: domains count by name, wherever their files are."""
+        """Fields that key the random streams. Domains count by name, wherever their files are."""
         return {**super().key_fields(), "domains": [Path(name).stem for name in self.domains]}
 
     @field_validator("facts", "distractors", "composition_depth", "structure_width")

@@ -1,5 +1,5 @@
-"""A plan over ZEST files that a user has: every instance an example, with the file's types, domains
-and links as traits.
+"""Plan for ZEST files provided by the user: every instance is an example, with the file's types,
+domains and links as traits.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _is_text(task: ZestTask) -> bool:
 
 
 def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
-    """Report what a person should look at in a file, as one sentence with the first place."""
+    """Peculiarities of a file that a user should check, as one sentence with the first location."""
     oddities = problems(tasks)
     if not oddities:
         return []
@@ -85,7 +85,7 @@ def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
 
 
 def _find(given: str, path: Path) -> Path:
-    """Return the path, or for a bare file name that is not there the one in the folder of the
+    """The path. If a bare file name does not exist, the file of that name in the folder of the
     resource `zest` (`taskloom data`).
     """
     if path.is_file() or path.name != given:

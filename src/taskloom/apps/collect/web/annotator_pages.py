@@ -1,4 +1,4 @@
-"""Pages for annotators, one item after another, and for reviewers, who accept tasks and settle
+"""Pages for annotators, one item after another, and for reviewers, who approve tasks and settle
 disputes.
 """
 
@@ -29,13 +29,13 @@ from taskloom.core.files import digest
 from taskloom.suites.zest.task_files import parse_structure
 
 ROWS = 3
-"""Empty rows of a structure at first; a script adds more."""
+"""Initial number of empty rows of a structure. A script adds more."""
 
 _SPAN = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
 
 def next_one(request: PageRequest) -> Response:
-    """Send the annotator to the next item, or say that all is done."""
+    """Redirect the annotator to the next item, or to a page that says that everything is done."""
     following = next_item(request.c, request.me, request.site.leases)
     if following is None:
         answered = request.c.store.count(GivenAnswer, owner=request.me.id, stage="work")
@@ -47,7 +47,9 @@ def next_one(request: PageRequest) -> Response:
 
 
 def item(request: PageRequest) -> Response:
-    """Show an item, with the annotator's own earlier answer if there is one, and nobody else's."""
+    """Show an item, with the annotator's own earlier answer if there is one, but never anyone
+    else's.
+    """
     c, me = request.c, request.me
     stored = c.store.need(Item, request.path["item"])
     earlier = c.store.get(GivenAnswer, f"{stored.value.id}/{me.id}")
@@ -79,12 +81,12 @@ def item(request: PageRequest) -> Response:
 
 
 def shown_digest(c: Collection, item: Item) -> str:
-    """Return the digest of what an annotator is shown: an answer is saved only for that."""
+    """Digest of what an annotator is shown. An answer is saved only for the same digest."""
     return digest(f"{c.question(item)}\n{c.passage(item)}", 6)
 
 
 def _as_form(answer: GivenAnswer, passage: str) -> dict[str, object]:
-    """Return a saved answer as its form shows it."""
+    """Saved answer as form values."""
     rows = parse_structure(answer.value) or []
     typed = (
         "\n".join(answer.value.split("|"))
@@ -118,10 +120,10 @@ def entered_answer(c: Collection, item: Item, form: PageFields) -> EnteredAnswer
 
 
 def _find(passage: str, line: str) -> tuple[int, int]:
-    """Return where a typed quotation stands, whatever its white space."""
+    """Position of a typed quotation, ignoring differences in white space."""
     words = line.split()
     match = None
-    if len(" ".join(words)) <= len(passage):  # a longer one is not worth a pattern of its length
+    if len(" ".join(words)) <= len(passage):  # longer quotations are not worth such a pattern
         pattern = r"\s+".join(re.escape(word) for word in words)
         match = re.search(pattern, passage) or re.search(pattern, passage, re.IGNORECASE)
     if match is None:
@@ -130,7 +132,7 @@ def _find(passage: str, line: str) -> tuple[int, int]:
 
 
 def save(request: PageRequest) -> Response:
-    """Save an answer and go on to the next item."""
+    """Save an answer and continue with the next item."""
     c, form = request.c, request.form
     stored = c.store.need(Item, request.path["item"]).value
     seen = form.text("seen")
@@ -148,11 +150,11 @@ def save(request: PageRequest) -> Response:
 
 
 LISTED = 500
-"""Disputed items that the list shows; what is decided leaves it."""
+"""Maximum disputed items in the list. Settled ones leave it."""
 
 
 def queue(request: PageRequest) -> Response:
-    """List the questions that wait for a second person."""
+    """List the questions that wait for a reviewer."""
     waiting = [
         t
         for t in request.c.store.each(CollectedTask, stage="submitted")
@@ -216,7 +218,7 @@ def disputes(request: PageRequest) -> Response:
 
 
 def dispute(request: PageRequest) -> Response:
-    """Show an item with what its annotators answered, without their names."""
+    """Show an item with its annotators' answers, without names."""
     c = request.c
     stored = c.store.need(Item, request.path["item"])
     item = stored.value
@@ -242,7 +244,7 @@ def dispute(request: PageRequest) -> Response:
 
 
 def settle(request: PageRequest) -> Response:
-    """Decide an item: by one of its answers, or by another one."""
+    """Settle an item, with one of its answers or another one."""
     c, form = request.c, request.form
     item = c.store.need(Item, request.path["item"]).value
     take = form.text("take")
@@ -254,7 +256,7 @@ def settle(request: PageRequest) -> Response:
 
 
 def suggest(request: PageRequest) -> Response:
-    """Let the configured model suggest an answer, to look at while deciding."""
+    """Ask the configured model for an answer, to look at while deciding."""
     item = request.c.store.need(Item, request.path["item"]).value
     suggestion = suggest_answer(request.c, request.me, item)
     return JSONResponse({"text": suggestion.text, "model": suggestion.model})

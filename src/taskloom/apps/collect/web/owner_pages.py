@@ -31,7 +31,7 @@ from taskloom.apps.collect.web.page_requests import PageRequest, keep_session, p
 from taskloom.suites.zest.task_files import PAPER_NAMES, statistics
 
 SHOWN = 50
-"""Events on one page of the log."""
+"""Events per page of the log."""
 
 
 def people(request: PageRequest) -> Response:
@@ -61,11 +61,11 @@ def change_roles(request: PageRequest) -> Response:
 
 
 def renew_link(request: PageRequest) -> Response:
-    """Make a person's earlier links invalid."""
+    """Invalidate a person's earlier links."""
     person = request.c.renew_link(request.me.id, request.path["person"])
     if person.id != request.me.id:
         return request.to("/people", notice=request.site.phrases["saved_link"])
-    # Whoever renews the own link stays signed in here; other browsers need the new link.
+    # Owners who renew their own link stay signed in here. Other browsers need the new link.
     session = request.site.signer.token(person, "session")
     answer = replace(request, session=session).to(
         "/people", notice=request.site.phrases["saved_link"]
@@ -75,7 +75,7 @@ def renew_link(request: PageRequest) -> Response:
 
 
 def requalify(request: PageRequest) -> Response:
-    """Let an annotator in who did not qualify."""
+    """Let an annotator work without having qualified."""
     request.c.requalify(request.me.id, request.path["person"])
     return request.to("/people", notice=request.site.phrases["saved"])
 
@@ -132,7 +132,7 @@ def passages(request: PageRequest) -> Response:
 
 @contextmanager
 def _alone(lock: threading.Lock, refusal: str) -> Iterator[None]:
-    """Let one request at a time into a block, and refuse the others."""
+    """Allow one request at a time in the block, and refuse others."""
     if not lock.acquire(blocking=False):
         raise ConflictError(refusal)
     try:
@@ -178,7 +178,7 @@ def results(request: PageRequest) -> Response:
 
 
 def export_page(request: PageRequest) -> Response:
-    """Audit what would be exported, and list what stands against it."""
+    """Audit the export, and list the objections to it."""
     release: Release | None = None
     problem = ""
     with tempfile.TemporaryDirectory() as folder:
@@ -234,8 +234,8 @@ def download_log(request: PageRequest) -> Response:
 
 
 def _log_lines(request: PageRequest) -> Iterator[str]:
-    """Yield the events a batch at a time: the server may run each step in another thread, which has
-    another connection.
+    """Yield the events in batches, because the server may run each step in another thread, which
+    has another connection.
     """
     last = 0
     while events := list(request.c.store.events(limit=500, after=last, oldest_first=True)):

@@ -1,5 +1,5 @@
-"""A request as pages see it: who asks, and cleaned fields; the answers that pages give; and the
-pages for everybody: signing in by a personal link, the start page, signing out.
+"""A request as pages see it (the person, cleaned fields), the responses of pages, and the pages for
+everyone: signing in by a personal link, the start page, signing out.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 
 MOST_FIELDS = 1_000
-"""Fields of a form: a structure of 30 objects with 4 values has 120."""
+"""Maximum fields of a form. A structure of 30 objects with 4 values has 120."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFields:
-    """The fields of a form or a query: every text cleaned, missing ones empty."""
+    """Fields of a form or a query. Every text is cleaned, and missing ones are empty."""
 
     values: Mapping[str, tuple[str, ...]]
 
     def line(self, name: str) -> str:
-        """Return a field on one line."""
+        """A field on one line."""
         return clean_line(self.text(name))
 
     def text(self, name: str) -> str:
-        """Return a field."""
+        """A field."""
         return self.values.get(name, ("",))[0]
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Return all values of a field."""
+        """All values of a field."""
         return self.values.get(name, ())
 
     def number(self, name: str, default: int = 0) -> int:
-        """Return a whole number from 0 to a billion; the default where there is none."""
+        """An integer from 0 to a billion, or the default if the field has none."""
         text = self.text(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def seconds(self, name: str) -> float:
-        """Return a time in seconds, 0 where there is none."""
+        """A time in seconds, or 0 if the field has none."""
         try:
             return float(self.text(name)[:20])
         except ValueError:
@@ -72,18 +72,18 @@ def parse_fields(data: str) -> PageFields:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What a page gets.
+    """A request to a page.
 
     Attributes:
         site: The application with its project.
-        person: Who asks; None on pages for everybody.
+        person: Person who sent the request; None on pages for everyone.
         session: The session's signed text.
-        path: The variable parts of the address.
-        query: What stands after its question mark.
-        form: The fields of a form that was sent.
-        wants_json: Whether a script asks, which gets values and not pages.
-        base: The address of the server as the browser knows it.
-        here: The first part of the page's address, by which the menu marks where one is.
+        path: Variable parts of the address.
+        query: Fields after the question mark.
+        form: Fields of the submitted form.
+        wants_json: True if the request comes from a script, which gets values instead of pages.
+        base: Address of the server as the browser knows it.
+        here: First part of the page's address, which the menu highlights.
     """
 
     site: Site
@@ -98,24 +98,22 @@ class PageRequest:
 
     @property
     def c(self) -> Collection:
-        """Return the project."""
+        """The project."""
         return self.site.collection
 
     @property
     def me(self) -> Person:
-        """Return who asks, on pages that need somebody."""
+        """The signed-in person, on pages that require one."""
         assert self.person is not None, "a page with roles has a person"
         return self.person
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        """Return a page."""
+        """Response with a page."""
         return HTMLResponse(self.site.render(template, self, **values), status)
 
     @property
     def notice(self) -> str:
-        """Return what the page before has to say; nothing that somebody else put into the
-        address.
-        """
+        """Notice from the previous page. Notices that others put into the address are ignored."""
         text = self.query.line("notice")
         return (
             text
@@ -124,7 +122,7 @@ class PageRequest:
         )
 
     def to(self, address: str, **query: Any) -> Response:
-        """Send the browser on to a page of ours, after something was saved."""
+        """Redirect to another page, after something was saved."""
         if query.get("notice"):
             query["notice"] = clean_line(query["notice"])[:300]
             query["seal"] = self.site.signer.notice_seal(self.session, query["notice"])
@@ -133,7 +131,7 @@ class PageRequest:
 
 
 def paged(rows: Sequence[Any], number: int, size: int = 50) -> tuple[Sequence[Any], int, int]:
-    """Return one part of a list, its number from 1, and how many parts there are."""
+    """One page of a list, its number from 1, and the number of pages."""
     parts = max(1, -(-len(rows) // size))
     number = min(max(1, number), parts)
     return rows[(number - 1) * size : number * size], number, parts
@@ -149,14 +147,14 @@ def enter(request: PageRequest) -> Response:
 
 
 def keep_session(request: PageRequest, answer: Response, session: str) -> None:
-    """Have the browser keep a session."""
+    """Set the cookie of a session."""
     answer.set_cookie(
         request.site.cookie, session, max_age=SESSION_DAYS * 86_400, httponly=True, samesite="lax"
     )
 
 
 def leave(request: PageRequest) -> Response:
-    """Sign a person out: the session ends on the server, too."""
+    """Sign a person out. The session ends on the server, too."""
     answer = request.to("/")
     request.site.signer.end_session(request.session)
     answer.delete_cookie(request.site.cookie)
@@ -164,7 +162,7 @@ def leave(request: PageRequest) -> Response:
 
 
 def home(request: PageRequest) -> Response:
-    """Show what there is to do, and how far the project has come."""
+    """Show the open work and the progress of the project."""
     if request.person is None:
         return request.page("welcome.html", 401)
     store, me = request.c.store, request.me
@@ -190,7 +188,7 @@ def home(request: PageRequest) -> Response:
 
 
 def _progress(request: PageRequest) -> list[tuple[Person, int, int]]:
-    """Return for each person how many questions were written and how many items answered."""
+    """Number of questions written and items answered by each person."""
     store = request.c.store
     answers = store.owners(GivenAnswer, "work")
     written: dict[str, int] = {}

@@ -16,7 +16,7 @@ from taskloom.core.files import locked
 from taskloom.core.listener import address, is_loopback, listen
 
 SHORTEST_TOKEN = 16
-"""Characters of a token that a person chooses: with fewer, guessing could succeed."""
+"""Minimum characters of a chosen token. Shorter ones could be guessed."""
 
 
 def serve(
@@ -30,10 +30,10 @@ def serve(
 
     Args:
         folder: The project's folder.
-        host: The address to listen on. Beyond loopback every request must carry the token.
-        port: The port; 0 for any free one.
-        token: The access token beyond loopback; a random one by default.
-        report: Called with each line that the person who started the server should read.
+        host: Address to listen on. Beyond loopback every request needs the token.
+        port: Port; 0 for any free one.
+        token: Access token beyond loopback. Default: a random one.
+        report: Called with each line of output.
     """
     try:
         import uvicorn
@@ -50,7 +50,7 @@ def serve(
             )
     else:
         token = ""
-    read_project(folder)  # before anything is written into a folder that is not a project
+    read_project(folder)  # before anything is written to a folder that is not a project
     listener = listen(host, [port])
     try:
         with locked(folder / ".lock", patience=0.5):

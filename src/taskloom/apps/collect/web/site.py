@@ -1,4 +1,4 @@
-"""The application: which addresses there are, who may open them, and what becomes of errors."""
+"""The application: its addresses, who may open them, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from taskloom.core.files import digest
 STATIC = {"collect.css": "text/css", "collect.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 LONGEST_ADDRESS = 4_000
-"""Characters of a path or a query: longer ones are no links of ours."""
+"""Maximum characters of a path or a query. Our links are shorter."""
 
 Handler = Callable[[PageRequest], Response]
 
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One address: how it is asked, what answers, and who may ask. No roles: everybody, signed in
-    or not.
+    """One address: its method, its handler, and the roles that may use it. No roles: everyone,
+    signed in or not.
     """
 
     method: str
@@ -97,19 +97,19 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute("GET", "/log.jsonl", owner_pages.download_log, ("owner",)),
     PageRoute("POST", "/log/{event}/undo", owner_pages.undo, ("owner",)),
 )
-"""Every address of the application but its two files of style and script."""
+"""All addresses of the application except its style sheet and script."""
 
 
 class Site:
-    """A project with what its pages share.
+    """A project with the state that its pages share.
 
     Attributes:
         collection: The project.
-        leases: Which items people have open.
+        leases: Items that people have open.
         signer: Signs links, sessions and forms.
-        token: The access token of a server that listens beyond loopback.
-        gathering: Held while passages are gathered, so that it happens once at a time.
-        exporting: Held while a release is written.
+        token: Access token of a server that listens beyond loopback. gathering: Lock while passages
+            are gathered, so that this happens once at a time. exporting: Lock while a release is
+            written.
     """
 
     def __init__(
@@ -161,8 +161,8 @@ def build_app(
 
     Args:
         collection: The project.
-        token: What every request must carry; empty for a server on loopback.
-        clock: Gives the time in seconds, by which links expire.
+        token: Token that every request needs; empty for a server on loopback.
+        clock: Returns the time in seconds, for the expiry of links.
     """
     site = Site(collection, token, clock)
     routes = [Route(r.path, partial(_answer, site, r), methods=[r.method]) for r in ROUTES]
@@ -185,7 +185,7 @@ async def _static(site: Site, request: Request) -> Response:
 
 async def _http_error(site: Site, request: Request, error: HTTPException) -> Response:
     try:
-        person = await run_in_threadpool(_visitor, site, request)  # who is signed in keeps the menu
+        person = await run_in_threadpool(_visitor, site, request)  # signed-in users keep the menu
         page = _page_request(site, request, person, PageFields({}))
     except (CollectError, sqlite3.Error):
         page = PageRequest(site, None, "", {}, PageFields({}), PageFields({}), False, "")
@@ -208,7 +208,7 @@ def _page_request(
 
 
 async def _answer(site: Site, route: PageRoute, request: Request) -> Response:
-    """Answer a request: read its form, find out who asks, and let the page work in a thread."""
+    """Answer a request: parse its form, identify the person, and run the page in a thread."""
     form = PageFields({})
     try:
         if request.method == "POST":
@@ -242,8 +242,8 @@ def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> R
 
 
 def _as_collect_error(error: Exception) -> CollectError:
-    """Give every foreseen fault its sentence and its status: of the rules, of other parts of
-    Taskloom, of the disk.
+    """Convert every expected error to its sentence and status: errors of the rules, of other parts
+    of Taskloom, and of the disk.
     """
     if isinstance(error, CollectError):
         return error
@@ -261,9 +261,7 @@ def _report(site: Site, page: PageRequest, error: CollectError) -> Response:
 
 
 def _visitor(site: Site, request: Request) -> Person | None:
-    """Return who asks by the session's cookie; a cookie that is forged or expired is as good as
-    none.
-    """
+    """Person identified by the session's cookie. A forged or expired cookie counts as none."""
     cookie = request.cookies.get(site.cookie, "")
     if not cookie:
         return None

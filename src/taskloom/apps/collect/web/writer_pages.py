@@ -25,10 +25,10 @@ from taskloom.apps.collect.task_workflow import (
 from taskloom.apps.collect.web.page_requests import PageFields, PageRequest
 
 ATTRIBUTES = (1, 2, 3)
-"""The rows of the structure editor."""
+"""Rows of the structure editor."""
 
 EXAMPLES = 6
-"""Entities that a writer is shown, as the paper showed six pictures."""
+"""Number of entities shown to a writer. The paper showed six pictures."""
 
 
 def _format(form: PageFields) -> AnswerFormat:
@@ -41,7 +41,7 @@ def _wording(form: PageFields, structure: OutputStructure | None = None) -> Word
 
 
 def write(request: PageRequest) -> Response:
-    """Show the form for a base task and what the writer wrote so far."""
+    """Show the form for a base task and the writer's earlier questions."""
     return _write_page(request, PageFields({}), secrets.token_hex(8), [])
 
 
@@ -204,7 +204,7 @@ def submit_variant_form(request: PageRequest) -> Response:
 
 
 def suggest(request: PageRequest) -> Response:
-    """Let the configured model suggest a wording."""
+    """Ask the configured model for a wording."""
     task = approved_base(request.c, request.path["task"])
     variant = (
         "target_semantics" if request.form.text("variant") == "target_semantics" else "paraphrase"

@@ -114,7 +114,9 @@ const offerSliders = (input) => {
     if (values.length === 2) show();
   }));
   input.addEventListener("input", show);
-  input.after(...sliders);
+  const names = sliders.length > 1 ? ["from", "to"] : [];
+  const named = sliders.flatMap((slider, i) => (names[i] ? [Object.assign(document.createElement("small"), { textContent: names[i] }), slider] : [slider]));
+  input.after(...named);
   show();
 };
 document.querySelectorAll("[data-slider]").forEach(offerSliders);

@@ -49,10 +49,10 @@ class ModuleNet:
     Attributes:
         name: The learner's, for error messages.
         build: Makes the module.
-        classes: How many logits it must give.
-        described: What tells networks apart, for checkpoints: settings, sizes, and the digest of
-            the code.
-        file: Where it is defined, for error messages.
+        classes: Required number of logits.
+        described: Identity of the network, for checkpoints: settings, sizes, and the digest of the
+            code.
+        file: File that defines it, for error messages.
     """
 
     frame: ClassVar[tuple[bool, bool]] = (False, True)  # with EOS no input is empty
@@ -145,10 +145,10 @@ class ModuleNet:
         return torch.stack(out)
 
     def check(self, data: Encoded) -> None:
-        """Try the module on two examples, and refuse what the training loop cannot train.
+        """Run the module on two examples, and raise an error if the training loop cannot train it.
 
-        The logits must have one column per answer, must not change with padding and with the rest
-        of the batch, and must be the same whenever an input is answered; buffers must not change in
+        The logits must have one column per answer, must not depend on padding or on the rest of the
+        batch, and must be the same every time an input is answered. Buffers must not change in
         training, as those of batch normalisation do.
         """
         rows = [int(data.lengths.argmin()), int(data.lengths.argmax())]
@@ -221,7 +221,7 @@ class ModuleNet:
         )
 
     def _stacks(self, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
-        """Try once whether stacked seeds have the outputs and gradients that they have alone."""
+        """Check once whether stacked seeds have the outputs and gradients that they have alone."""
         if self.stacks is None:
             training = self.module.training
             self.stacks = not self.draws and stacks(self, weights, tokens[:2], lengths[:2])
@@ -230,7 +230,7 @@ class ModuleNet:
 
     @contextlib.contextmanager
     def _seeded(self, key: Tensor | None, first_row: int) -> Iterator[None]:
-        """Set the seed of random numbers other than dropout masks, inside the block."""
+        """Seed random numbers other than dropout masks inside the block."""
         if key is None or not self.draws:
             yield
             return
@@ -272,8 +272,8 @@ class ModuleNet:
 
 
 class Masks(TorchFunctionMode):
-    """Gives every call of dropout a mask of its own, by hashing; a mode, so that any module's
-    dropout is reached.
+    """Gives every call of dropout its own mask by hashing. A torch-function mode, so that it
+    applies to any module's dropout.
     """
 
     def __init__(self, key: Tensor | None, first_row: int) -> None:
@@ -287,7 +287,7 @@ class Masks(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Replace dropout in training; everything else is as it is."""
+        """Replace dropout in training. Everything else is unchanged."""
         if func is F.dropout and self.key is not None:
             return self._dropped(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -341,10 +341,11 @@ def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) ->
 
     one_by_one = results(net.alone)
     try:
-        with warnings.catch_warnings(action="ignore"):  # about operations that stack slowly
+        with warnings.catch_warnings(action="ignore"):  # warns about operations that stack slowly
             together = results(net.stacked)
     except Exception:
-        # An operation without a rule for stacks may raise anything. Each seed alone is as right.
+        # An operation without a rule for stacks may raise anything. Computing each seed alone is
+        # equally correct.
         return False
     return all(_close(a, b) for a, b in zip(together, one_by_one, strict=True))
 
@@ -382,7 +383,7 @@ class SpanNet(ModuleNet):
     def _traced(
         self, weights: Weights, tokens: Tensor, lengths: Tensor, trace: dict[str, Tensor]
     ) -> Tensor:
-        """Add `readout`: the state that is expected where the answer begins."""
+        """Add `readout`: the expected state at the start of the answer."""
         seen: list[Tensor] = []
 
         def collect(module: nn.Module, args: Any, out: Tensor) -> None:

@@ -64,7 +64,7 @@ NUMBERS = tuple([f" {i}" for i in range(-1, 3_000)])
 
 def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
     kind, who, places, thing, to, pronoun, _, also, them, denied = event
-    # "~" for a pronoun, "~~" if "them" stands for the objects too, "!" for a denial.
+    # "~" for a pronoun, "~~" if "them" also refers to the objects, "!" for a denial.
     marks = f" {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else ""
     names = (*who, thing, also, to, *places) if thing else (*who, *places)
     mark = intern(f";{kind}{marks}")
@@ -84,14 +84,14 @@ def _concept_set(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
 
 
 OUTLINES = Remembered(_outline)
-"""What each sentence adds to a story's structure: its kind with marks for pronouns and denial, its
-names, and its concepts.
+"""Contribution of each sentence to a story's structure: its kind with marks for pronouns and
+denial, its names, and its concepts.
 """
 
 
 class Structure:
-    """A story's structure as it is read: its sentences with persons, objects and places numbered by
-    first appearance.
+    """Structure of a story, built sentence by sentence: its sentences with persons, objects and
+    places numbered by first appearance.
     """
 
     __slots__ = ("_concepts", "_numbers", "_parts")
@@ -102,7 +102,7 @@ class Structure:
         self._concepts: set[frozenset[str]] = set()
 
     def read(self, events: Iterable[Event]) -> str:
-        """Read further sentences; return the structure of all read so far, without verbs."""
+        """Read further sentences, and return the structure of all sentences so far, without verbs."""
         numbers, parts, concepts = self._numbers, self._parts, self._concepts
         for event in events:
             mark, names, own = OUTLINES[event]
@@ -115,8 +115,8 @@ class Structure:
         return "".join(parts)[1:]
 
     def concepts(self) -> frozenset[str]:
-        """Return the events and constructs of all sentences read; COMPOUND if a pronoun stands for
-        two.
+        """Events and constructs of all sentences so far. COMPOUND if a pronoun refers to two
+        persons or objects.
         """
         return frozenset[str]().union(*self._concepts)
 
@@ -143,17 +143,19 @@ def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> st
 
 
 def tokens(text: str) -> int:
-    """Count words and punctuation marks, each of which is one token for BERT on bAbI's words."""
+    """Number of words and punctuation marks, which are one token each for BERT on bAbI's
+    vocabulary.
+    """
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
 def concepts_of_sentence(event: Event) -> frozenset[str]:
-    """Return the events and constructs in a sentence; COMPOUND if a pronoun stands for two."""
+    """Events and constructs in a sentence. COMPOUND if a pronoun refers to two persons or objects."""
     return OUTLINES[event][2]
 
 
 def concepts_of(events: Iterable[Event]) -> frozenset[str]:
-    """Return the events and constructs in a story."""
+    """Events and constructs in a story."""
     return frozenset[str]().union(*map(concepts_of_sentence, events))
 
 

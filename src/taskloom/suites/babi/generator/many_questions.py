@@ -55,8 +55,8 @@ PATIENCE = 60
 
 
 Mark = tuple[int, dict[str, str], dict[str, str], dict[str, str]]
-"""A point that a story can go back to: number of sentences, who is where, who holds what, and what
-lies where.
+"""A point to which a story can be rolled back: number of sentences, places of persons, holders of
+objects, and places of objects left behind.
 """
 
 
@@ -72,8 +72,8 @@ def grow(
     """Draw one story; return an example for each of its questions.
 
     Args:
-        group: What happens and what is asked.
-        setting: What the groups of a recipe share.
+        group: Group that defines events and questions.
+        setting: Settings shared by the groups of a recipe.
         rng: The story's own stream.
         rule: Decides which stories belong to the split.
         weights: The group's `action_weights`.
@@ -82,7 +82,7 @@ def grow(
         tries: Maximum pieces drawn.
 
     Raises:
-        RecipeError: No question of the wanted kind and support comes up.
+        RecipeError: If no question of the wanted kind and support is found.
     """
     assert group.story is not None
     builder = _StoryBuilder(group, setting, rng, rule, weights)
@@ -109,7 +109,7 @@ def grow(
 
 
 class _StoryBuilder:
-    """A story in the making, which can go back to an earlier point."""
+    """A story under construction, which can be rolled back to an earlier point."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _StoryBuilder:
         count, self.simulator.where, self.simulator.holder, self.simulator.lies = mark
         del self.events[count:]
         if len(self.knowledge.events) > count:
-            # Knowledge cannot be taken back; it is told again at the next question.
+            # Knowledge cannot be rolled back, so it is rebuilt at the next question.
             self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading)
 
     def piece(self, opens: bool, follows: bool) -> bool:
@@ -172,8 +172,8 @@ class _StoryBuilder:
         return False
 
     def _opening(self, start: int) -> str:
-        """Return the text that decides on the split: the places before a sentence, and what happens
-        from it on, in any order.
+        """Text that decides the split: places before a sentence, and events from that sentence on,
+        in any order.
         """
         places: list[str] = []
         for event in self.events[:start]:
@@ -195,8 +195,8 @@ class _StoryBuilder:
         return True
 
     def _act(self, room: int) -> list[Event]:
-        """Draw what happens next. Empty if nothing can, or nothing that keeps the structure of the
-        beginning within the split.
+        """Draw the next event. Empty if nothing can happen, or nothing that keeps the structure of
+        the beginning within the split.
         """
         # An act has one or two sentences, so only the last two places can complete the beginning.
         if not BEGINNING - 2 <= len(self.events) < BEGINNING:
@@ -215,8 +215,8 @@ class _StoryBuilder:
 
     def _ask(self) -> AnsweredQuestion | None:
         group = self.group
-        # Told only now: half of all openings belong to another split, and what follows from them
-        # is never asked.
+        # Only now, because half of all openings belong to another split, and the consequences of
+        # those are never needed.
         self.knowledge.tell_all(self.events[len(self.knowledge.events) :])
         kind = draw_kind(group, self.rng)
         for question in self._questions(kind):
@@ -226,8 +226,8 @@ class _StoryBuilder:
         return None
 
     def _questions(self, kind: QuestionKind) -> Iterator[Question]:
-        """Yield what may be asked now; yes-no questions with the drawn answer first, then those
-        with the others.
+        """Yield the questions that may be asked now: yes-no questions with the drawn answer first,
+        then those with other answers.
         """
         if kind != "yes-no":
             yield from draw_questions(self.knowledge, kind, self.group, self.rng, None)
@@ -240,8 +240,8 @@ class _StoryBuilder:
             weights = {name: weight for name, weight in weights.items() if weight}
 
     def others(self, kinds: tuple[QuestionKind, ...]) -> None:
-        """After the last question, ask every other question of some types that can be answered, in
-        the order of types and names.
+        """After the last question, ask all other answerable questions of some types, in order of
+        types and names.
         """
         count, last = self.asked[-1]
         text = ask(last.question, self.setting.lexicon)
@@ -249,7 +249,7 @@ class _StoryBuilder:
         self.asked += [(count, a) for a in others if ask(a.question, self.setting.lexicon) != text]
 
     def examples(self) -> list[Example]:
-        """Put the story into words, and return an example for each question."""
+        """Write the story as text, and return an example for each question."""
         lexicon = self.setting.lexicon
         # Texts and concepts of the story after 0, 1, 2, … sentences.
         passages = [""]
@@ -273,7 +273,7 @@ class _StoryBuilder:
 
 
 def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:
-    """Draw the names that a story does not use; none if it may use all."""
+    """Draw the names that a story does not use. None of them if it may use all."""
     if number is None:
         return set()
     surplus = max(0, len(names) - number.draw(rng))

@@ -1,10 +1,10 @@
 """Stories with one question at the end, aimed at a wanted structure.
 
-The proof is planned first (`proof_plan`). The simulator adds the other sentences around it and
-leaves alone what the proof depends on (`ProofGuard`). Then the reasoner reads the whole story: if
-it does not find what was asked for, another story is drawn. The question type and the size of the
-support are drawn once per example, so that structures that are hard to find are as frequent as the
-recipe demands.
+The proof is planned first (`proof_plan`). The simulator adds other sentences around it without
+changing anything that the proof depends on (`ProofGuard`). Then the reasoner reads the whole story.
+If it does not find the wanted question and support, another story is drawn. The question type and
+the size of the support are drawn once per example, so that structures that are hard to find are as
+frequent as the recipe demands.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ equally likely, 8 would suffice for 1,000 of them (the coupon collector's proble
 """
 
 PLANS = 60
-"""Maximum proofs drafted of a size before it counts as needing something the group does not list."""
+"""Maximum proofs drafted for a size. If all of them need something that the group does not list,
+that size is rejected.
+"""
 
 NEEDS = {
     "where-O": ("GRAB",),
@@ -73,8 +75,8 @@ NEEDS = {
     "counting": ("GRAB",),
     "give-qs": ("GRAB", "GIVE"),
 }
-"""Events that a story needs for a question of each type: nobody holds anything at the start, and
-only what was taken can be given.
+"""Events that a story needs for each question type: nobody holds anything at the start, and only
+objects that were taken can be given.
 """
 
 OPEN = 8
@@ -90,7 +92,7 @@ SPLIT = (
 
 
 def check_needs(group: StoryGroup) -> None:
-    """Refuse a group that asks for what its events can never lead to.
+    """Reject a group whose events can never lead to its questions.
 
     Raises:
         RecipeError: It names the question type and the event that it needs.
@@ -125,7 +127,7 @@ class Wish(NamedTuple):
 
 
 class VainGroupError(RecipeError):
-    """A group wants supports that no question of its kind can have."""
+    """A group asks for supports that no question of its type can have."""
 
 
 class GroupExamples:
@@ -163,7 +165,7 @@ class GroupExamples:
                 raise self._no_size(kind)
 
     def _no_size(self, kind: str) -> VainGroupError:
-        """Build the error for a question type of which no support has a wanted size."""
+        """Build the error for a question type that has no support of a wanted size."""
         group = self.group
         required = ""
         if group.composition:
@@ -176,13 +178,15 @@ class GroupExamples:
         )
 
     def _others(self) -> int:
-        """Number of proofs planned beside the official one. The story may bring more by itself."""
+        """Number of planned proofs in addition to the official one. The story may contain further
+        ones by chance.
+        """
         return max(0, self.group.alternatives.low - 1) if self.group.alternatives else 0
 
     def _planned(self) -> Span | None:
         """Sizes of support to plan for, or None if no proof is planned.
 
-        They are those asked for, or any small one if the group asks for something else of its
+        These are the requested sizes, or any small size if the group has other requirements for its
         proofs.
         """
         group = self.group
@@ -194,10 +198,10 @@ class GroupExamples:
         return Span(1, OPEN) if wishes else None
 
     def _check_listed(self, kind: str) -> None:
-        """Keep the sizes of which some proof has only what the group lists.
+        """Keep the sizes for which some proof uses only what the group lists.
 
         Raises:
-            RecipeError: There is no such size; with what the proofs need.
+            RecipeError: If there is no such size. The error names what the proofs need.
         """
         needed: Counter[str] = Counter()
         sizes = self.sizes[kind]
@@ -213,9 +217,7 @@ class GroupExamples:
         self.sizes[kind] = able or sizes
 
     def _some_listed(self, kind: str, size: int, needed: Counter[str]) -> bool:
-        """True if one of several plans has only what the group lists. Counts what the others
-        need.
-        """
+        """True if at least one plan uses only what the group lists. Counts what the others need."""
         rng = Random(size)
         answers = ["yes"]  # ignored for all but yes-no questions
         if kind == "yes-no":
@@ -243,7 +245,7 @@ class GroupExamples:
         return ""
 
     def _happening(self) -> str:
-        """What may happen in a story, for error messages."""
+        """Events that may happen in a story, for error messages."""
         group = self.group
         return (
             f"the events {', '.join(group.events)} and the wording"
@@ -267,7 +269,7 @@ class GroupExamples:
             tries: Maximum stories drawn.
 
         Raises:
-            RecipeError: No story was found; with what blocked most of them.
+            RecipeError: If no story was found. The error names what blocked most draws.
         """
         rng = key.random(index)
         wish = self._wish(rng)
@@ -285,14 +287,15 @@ class GroupExamples:
                     "the proof: too few persons, objects or places for a support of that size"
                 )
             except Contradiction as error:
-                # Simulator and reasoner disagree: a bug, which must not pass for a hard wish.
+                # Simulator and reasoner disagree. This is a bug and must not be reported as a hard
+                # request.
                 raise AssertionError(
                     f"group '{self.group.name}', example {index}: {error}"
                 ) from error
             if i % PERSISTENCE == 0:
                 wish = self._wish(rng)
-        # Half of all structures belong to another split anyway, so that is named only if nothing
-        # else blocked a draw.
+        # Half of all structures belong to another split anyway, so this reason is reported only if
+        # nothing else blocked a draw.
         wishes = Counter([reason for reason in reasons if reason != SPLIT]) or Counter(reasons)
         text, count = wishes.most_common(1)[0]
         raise RecipeError(
@@ -302,7 +305,7 @@ class GroupExamples:
         )
 
     def _wish(self, rng: Random) -> Wish:
-        """Draw what the next example shall be."""
+        """Draw the requirements of the next example."""
         kind = draw_kind(self.group, rng)
         size = self._size(kind, rng)
         wanted = self._wanted_answer(kind, size, rng)
@@ -350,11 +353,11 @@ class GroupExamples:
         return rng.choices(list(able), weights=list(able.values()))[0]
 
     def try_out(self, key: Key, rule: SplitRule) -> None:
-        """Refuse the group if it cannot be drawn: tries one example, and as many supports as
+        """Check that the group can be drawn: try one example, and as many supports as
         `per_signature` needs.
 
         Raises:
-            RecipeError: With what blocks it.
+            RecipeError: If it cannot. The error names what blocks it.
         """
         if self.group.per_signature is None:
             self.make(key, 0, rule, TRIES)

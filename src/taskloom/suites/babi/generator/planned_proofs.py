@@ -25,9 +25,9 @@ class ProofPlanner:
     """Plans the proofs of one group.
 
     Attributes:
-        can: Events, and constructs that may be said of where somebody is.
-        coref: Events that a pronoun may be said of.
-        things: Other constructs with the events on objects that they may be said of.
+        can: Events, and constructs that may describe where a person is.
+        coref: Events whose sentences may have a pronoun.
+        things: Other constructs, with the events on objects that they may be applied to.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ProofPlanner:
         self._shapes: dict[tuple[QuestionKind, int, str], list[Shape]] = {}
 
     def possible(self, kind: QuestionKind, size: int) -> bool:
-        """True if some plan has that size. `limit` has the reasons in words."""
+        """True if some plan has that size. `limit` gives the reason if not."""
         objects = len(self.vocabulary.objects)
         if kind == "give-qs":
             if size == 2:
@@ -79,7 +79,7 @@ class ProofPlanner:
         return any(self.shapes(kind, size, answer) for answer in ("yes", "no", "maybe"))
 
     def limit(self, kind: str) -> str:
-        """Return what limits the size of a support, as the end of an error message."""
+        """Reason that limits the size of a support, as the end of an error message."""
         if kind in ("list", "counting") and self.cited:
             return "what is never left or given away is taken once; add DROP or GIVE"
         if kind in ("list", "counting"):
@@ -209,17 +209,17 @@ class ProofPlanner:
 
 
 class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
-    """A draw that does not give what was asked for. The text is the wish that it failed."""
+    """A draw that does not meet the request. The text names the requirement that failed."""
 
 
 class ProofGuard:
-    """What the simulator must leave alone so that the story still proves what was planned.
+    """Restrictions on the simulator that keep the planned proof valid.
 
     A gap is the part of the story before a unit, or after the last one.
 
     Attributes:
         still: Persons who must not move in each gap.
-        kept: Objects that nobody may touch in each gap.
+        kept: Objects that must not be touched in each gap.
     """
 
     def __init__(self, plan: ProofPlan | None, simulator: Simulator) -> None:
@@ -254,8 +254,8 @@ class ProofGuard:
                     continue
                 if denied:
                     continue
-                # An object that nobody dropped may be taken anywhere, so taking it proves nothing
-                # about the place.
+                # An object that was not dropped may be anywhere, so taking it proves nothing about
+                # the place.
                 if kind != "grab" or thing in dropped or also in dropped:
                     used[who[0]] = i
                     if to:
@@ -282,9 +282,7 @@ class ProofGuard:
 
     @staticmethod
     def _departure(plan: ProofPlan) -> int:
-        """Index of the unit in which the object is carried away. Until then its carrier must not
-        move.
-        """
+        """Index of the unit in which the object is carried away. Its carrier must not move before."""
         last = -1
         for i, unit in enumerate(plan.units):
             if any(not e.thing and plan.carrier in e.who for e in unit):
@@ -305,7 +303,7 @@ class ProofGuard:
             still.add(person)
 
     def enter(self, gap: int) -> None:
-        """Set what the simulator must leave alone before unit `gap`."""
+        """Set the simulator's restrictions for the gap before unit `gap`."""
         if self.plan is not None:
             self.simulator.still = self.simulator.guarded = self.still[gap]
             self.simulator.kept = self.kept[gap]
@@ -328,8 +326,8 @@ class ProofGuard:
                 self._must_meet(event)
             simulator.perform(event)
             if event.kind == "either" and simulator.rng.random() < 0.5:
-                # The simulator takes the first place for the true one; the text must not give that
-                # away.
+                # The simulator takes the first place for the true one. The text must not reveal
+                # that.
                 event = PLACING_TWO[
                     "either", event.who, (event.places[1], event.places[0]), event.pronoun
                 ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoProofPlan(Exception):  # noqa: N818 - an outcome, tried again with another draw
-    """A draw that leads nowhere: too few objects or persons, or no way to add an antecedent."""
+    """A draw that cannot be completed: too few objects or persons, or no way to add an antecedent."""
 
 
 def add_antecedents(builder: ProofBuilder, count: int) -> None:
@@ -23,7 +23,8 @@ def add_antecedents(builder: ProofBuilder, count: int) -> None:
     not need otherwise.
     """
     if not count and not builder.coref and "COMPOUND" not in builder.can and not builder.things:
-        # Not for every count of 0: the shuffle below is part of the stream that goldens hold.
+        # Called for every count, even 0, because the shuffle below is part of the random stream
+        # that golden digests fix.
         return
     candidates = [
         e for e in builder.lines if len(e.who) == 1 and not e.denied and _may_follow(builder, e)
@@ -71,7 +72,9 @@ def _precede(builder: ProofBuilder, event: Event) -> bool:
 
 
 def _after_a_move(builder: ProofBuilder, event: Event) -> list[Event] | None:
-    """Return a move with one before it, of the person alone or with somebody else."""
+    """Return a move preceded by another one, of the same person alone or together with another
+    person.
+    """
     start = builder.places[-1]
     if start in event.places:
         return None
@@ -85,8 +88,8 @@ def _after_a_move(builder: ProofBuilder, event: Event) -> list[Event] | None:
 
 
 def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
-    """Return a drop or gift right after the grab that makes it possible. The grab moves here from
-    its place in the plan.
+    """Move a grab so that it comes right before the drop or gift that it makes possible. Returns
+    that drop or gift.
     """
     grab = Event("grab", event.who, thing=event.thing)
     at = builder.units.index([event])
@@ -126,7 +129,7 @@ def _after_another(builder: ProofBuilder, event: Event) -> list[Event] | None:
 
 
 def _may_be_plain(builder: ProofBuilder, event: Event) -> bool:
-    """True if the pronoun may stand for the subject alone."""
+    """True if the pronoun may refer to the subject alone."""
     return event.kind in ("move", "in") or event.kind.upper() in builder.coref
 
 

@@ -43,8 +43,8 @@ Unit = list[Event]
 """Sentences that follow each other directly."""
 
 HandChange = tuple[Kind, bool, list[tuple[str, str, str]]]
-"""A way to change hands: the event, True if the person in question does it, and the possible
-(giver, object, receiver).
+"""A way for an object to change hands: the event, True if the person in question performs it, and
+the possible (giver, object, receiver).
 """
 
 
@@ -55,9 +55,9 @@ class ProofPlan:
     Attributes:
         units: The sentences, in order.
         question: The question.
-        here: The place where all planned persons meet.
+        here: Place where all planned persons meet.
         final: Persons whose last stay the answer depends on.
-        keep: Objects that nobody else may touch until the end.
+        keep: Objects that no other person may touch until the end.
         idle: Persons who may touch nothing but what is planned.
         carrier: The person who carries the object of a where-was-O question away, with their last
             planned sentence about a place.
@@ -99,7 +99,7 @@ class Shape:
 
 
 class ProofBuilder:
-    """One proof plan in the making."""
+    """A proof plan under construction."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class ProofBuilder:
     # Questions about places
 
     def place(self, kind: QuestionKind, shape: Shape, wanted: str) -> ProofPlan:
-        """Plan a proof of where somebody or something is, is not, or may be."""
+        """Plan a proof of where a person or object is, is not, or may be."""
         if len(self.places) < 3 and (shape.double or wanted == "maybe"):
             raise NoProofPlan
         certain = kind != "yes-no" or wanted == "yes"
@@ -140,8 +140,8 @@ class ProofBuilder:
         plan = self._finish(kind, shape, person, asked_place)
         if self.others and certain and kind != "where-was-O":
             size = 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents
-            # Not always all of them: there may be too few objects, and the story often brings one
-            # by itself.
+            # Not always all of them: there may be too few objects, and the story often contains one
+            # by chance.
             for _ in range(int(self.rng.random() * (self.others + 1))):
                 self._another(person, size)
         if self.things:
@@ -241,8 +241,8 @@ class ProofBuilder:
         self.hands[second] = thing
 
     def _another(self, person: str, size: int) -> None:
-        """Add another proof of where a person is, at least as long: somebody else is placed, and
-        hands something on to them.
+        """Add another, at least equally long proof of where a person is: place another person, who
+        hands an object on to them.
         """
         official = list(self.lines)
         other = self._somebody()
@@ -268,8 +268,8 @@ class ProofBuilder:
         return self.persons.pop()
 
     def _in_hand(self, person: str) -> str:
-        """Return an object that a person holds. If there is none, they take one at some time
-        before.
+        """Return an object that a person holds. If they hold none, they take one at some earlier
+        time.
         """
         if person not in self.hands:
             thing = self._fresh()
@@ -331,7 +331,7 @@ class ProofBuilder:
         self.lines.append(event)
         return thing
 
-    # Constructs on what somebody does with things
+    # Constructs on events with objects
 
     def _denials(self, count: int, thing: str, holder: str, about: str = "") -> None:
         """Add sentences that deny a change of hands, each of which the proof needs.

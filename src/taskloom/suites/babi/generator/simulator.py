@@ -26,28 +26,28 @@ from taskloom.suites.babi.story.events import (
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
 FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
-"""What a person can do next with the same two objects: the second sentence of COMPOUND ("Then she
-dropped them").
+"""Events that a person can perform next with the same two objects: the second sentence of COMPOUND
+("Then she dropped them").
 """
 
 NOWHERE = ""
-"""A place where nothing lies and nobody is."""
+"""Place without any persons or objects."""
 
 TRIES = 12
 """Maximum draws of an action before the simulator reports that nothing can happen."""
 
 
 class Simulator:
-    """Who is where and holds what, and what must be left alone because a proof depends on it.
+    """State of the simulated world, with restrictions that keep a planned proof valid.
 
     Attributes:
         where: Place of each person for whom it has been decided.
         holder: Person who holds each object that is held.
         lies: Place of each object that was put down.
-        left: Objects that lie where a guarded person left them.
+        left: Objects that are where a guarded person left them.
         still: Persons who may not change place.
         guarded: Persons whose present stay a proof depends on: nothing may tie it to another stay.
-        kept: Objects that nobody may touch.
+        kept: Objects that must not be touched.
         idle: Persons who may not touch anything.
     """
 
@@ -77,7 +77,7 @@ class Simulator:
         self.idle: set[str] = set()
 
     def settle(self) -> None:
-        """Draw where everybody and everything is at the start, as the reference does.
+        """Draw the initial places of all persons and objects, as the reference does.
 
         Gifts are rarer then, because fewer persons happen to be where a giver is.
         """
@@ -124,8 +124,8 @@ class Simulator:
         return True
 
     def _construct(self, name: str, weights: ActionWeights, room: int) -> list[Event]:
-        """Draw and perform what is told by a construct. Empty if nothing can be, or if it takes more
-        sentences than there is room for.
+        """Draw and perform an event with a construct. Empty if none is possible, or if it needs
+        more sentences than there is room for.
         """
         if name == "COREF":
             return self._coref(weights) if room > 1 else []
@@ -169,7 +169,7 @@ class Simulator:
             self.left.discard(thing)
 
     def place(self, person: str) -> str:
-        """Return where a person is, which is drawn now if it never mattered before."""
+        """Place of a person. It is drawn now if it has not been decided yet."""
         place = self.where.get(person)
         if place is None:
             place = self.where[person] = pick(self.rng, self.vocabulary.places)
@@ -252,7 +252,7 @@ class Simulator:
         if name == "INDEF":
             event = self._two(KINDS[topic], None)
             return None if event is None else self._somewhere(event)
-        # Two persons can be denied a grab. A drop or gift needs somebody who holds the object.
+        # Two persons can be denied a grab, but a drop or gift needs a person who holds the object.
         return self._neither() if topic == "GRAB" else None
 
     def _neither(self) -> Event | None:
@@ -284,7 +284,9 @@ class Simulator:
         return Event(kind, (person,), thing=one, also=other, to=to) if to else None
 
     def _in_one_place(self, one: str, other: str) -> bool:
-        """True if two objects may lie in one place. What nobody has touched yet may be anywhere."""
+        """True if two objects may be in the same place. Objects that have not been touched may be
+        anywhere.
+        """
         untouched = one not in self.lies or other not in self.lies
         return untouched or self.lies[one] == self.lies[other]
 
@@ -355,7 +357,8 @@ class Simulator:
         for _ in range(TRIES):
             name = weights.conj.draw(self.rng)
             guarded = person in self.guarded
-            # Drawn even if GIVE cannot follow: leaving it out would change the stream.
+            # Drawn even if GIVE cannot follow, because leaving it out would change the random
+            # stream.
             to = self._receiver(person) if name == "GIVE" and not guarded else ""
             if name not in FOLLOWS.get(kind, ()):
                 continue
@@ -428,16 +431,14 @@ class Simulator:
             return None
         place, other = pick_two(self.rng, places)
         self.where[person] = place
-        # The text must not give away which of the two is true.
+        # The text must not reveal which of the two is true.
         either = (other, place) if self.rng.random() < 0.5 else (place, other)
         return PLACING_TWO["either", (person,), either, pronoun]
 
     # What one person does with one object
 
     def _loose(self) -> list[str]:
-        """List the objects that may be taken: nobody holds them, and no proof depends on where they
-        are.
-        """
+        """Objects that may be taken: nobody holds them, and no proof depends on where they are."""
         holder, kept, left = self.holder, self.kept, self.left
         return [
             o
@@ -446,7 +447,9 @@ class Simulator:
         ]
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
-        """List who could take what: what nobody touched yet may be anywhere."""
+        """Possible pairs of person and object to take. Objects that have not been touched may be
+        anywhere.
+        """
         things, lies = self._loose(), self.lies
         persons = self.vocabulary.persons if who is None else (who,)
         able: list[tuple[str, str]] = []
@@ -475,13 +478,13 @@ class Simulator:
             at = int(self.rng.random() * (len(persons) * len(things)))
             return persons[at // len(things)], things[at % len(things)]
         untouched = len(things) - len(lying)
-        # Number of objects within reach in each place. In places that are not listed, only those
-        # that nobody touched are.
+        # Number of objects within reach in each place. In unlisted places only untouched objects
+        # are within reach.
         counts: dict[str | None, int] = {None: len(things)}
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
-        # Where each person can take what lies there: nowhere if a proof depends on their stay, None
-        # for anywhere.
+        # Where each person can take objects left behind: nowhere if a proof depends on their stay,
+        # None for anywhere.
         places = list(map(self.where.get, persons))
         if self.guarded:
             for i, person in enumerate(persons):
@@ -506,14 +509,14 @@ class Simulator:
         return HANDLED["grab", person, thing, "", pronoun]
 
     def _in_hands(self, who: str | None) -> list[tuple[str, str]]:
-        """List who holds what."""
+        """Pairs of persons and the objects they hold."""
         holder, kept, idle = self.holder, self.kept, self.idle
         if len(holder) == 1:
             ((thing, person),) = holder.items()
             able = thing not in kept and person not in idle and who in (None, person)
             return [(person, thing)] if able else []
         able_pairs = []
-        # In the order of the vocabulary: that of the dict depends on what happened before.
+        # In the order of the vocabulary, because the dict's order depends on earlier events.
         for thing in self.vocabulary.objects:
             if thing in holder and thing not in kept:
                 person = holder[thing]
@@ -552,8 +555,8 @@ class Simulator:
         return HANDLED["give", person, thing, to, pronoun]
 
     def _receiver(self, person: str) -> str:
-        """Draw a receiver who is in the person's place, or whose place has not been decided yet; ""
-        if there is none.
+        """Draw a receiver who is in the person's place, or whose place has not been decided yet.
+        Empty if there is none.
         """
         here, where, guarded, idle = self.place(person), self.where, self.guarded, self.idle
         near = [
@@ -583,4 +586,4 @@ class Simulator:
         "drop": _draw_drop,
         "give": _draw_give,
     }
-    """Draws who does it with which object, and to whom, without performing it."""
+    """Draws the person, object and receiver of an event without performing it."""

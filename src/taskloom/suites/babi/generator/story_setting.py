@@ -1,4 +1,4 @@
-"""Shared by both story generators: the setting of a recipe, weighted draws of what happens, and the
+"""Shared code of both story generators: settings of a recipe, weighted draws of events, and the
 choice of questions.
 """
 
@@ -70,8 +70,8 @@ class WeightTable:
 
 
 class ActionWeights:
-    """Weights of events and constructs, and of the topics of each construct: what it may be said
-    of.
+    """Weights of events and constructs, and for each construct the weights of its topics: what it
+    may be said of.
     """
 
     __slots__ = ("_topics", "conj", "coref", "kinds", "plain", "weights")
@@ -83,8 +83,8 @@ class ActionWeights:
         self.coref = WeightTable(topics["COREF"])
         self.conj = WeightTable(topics["CONJ"])
         self._topics = {name: WeightTable(topics[name]) for name in ("NEGATE", "INDEF")}
-        # Kinds of the names that take no further draw of a topic, which is most of a story. The
-        # simulator performs these without asking what construct they are.
+        # Kinds that need no topic, which make up most of a story. The simulator performs them
+        # without checking for constructs.
         topics_of = {name: table.names for name, table in self._topics.items()}
         self.kinds = {
             name: kind
@@ -94,20 +94,20 @@ class ActionWeights:
         self.plain = [self.kinds.get(name) for name in self.weights.names]
 
     def draw_topic(self, name: str, rng: Random) -> str:
-        """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do.
-        For other names it is MOVE.
+        """Draw the topic of a NEGATE or INDEF sentence: where a person is (MOVE), or an event with
+        objects. Other names have the topic MOVE.
         """
         table = self._topics.get(name)
         if table is None:
             return "MOVE"
         if len(table.names) == 1:
-            # Takes no number from the stream: drawing one would change all golden digests.
+            # No random number is used here, because drawing one would change all golden digests.
             return table.names[0]
         return table.draw(rng)
 
 
 def action_weights(group: StoryGroup) -> ActionWeights:
-    """Build the weights of what may happen in the stories of a group."""
+    """Weights of events and constructs in the stories of a group."""
     return ActionWeights({**group.events, **group.wording}, group.topics())
 
 
@@ -128,7 +128,7 @@ def draw_questions(
 ) -> Iterator[Question]:
     """Return the questions of a kind that the group may ask now.
 
-    With the probability `unknown` of the group, they are those that the story does not settle.
+    With the group's probability `unknown`, these are questions that the story does not settle.
     """
     if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
         return unsettled(knowledge, kind, rng)
@@ -139,7 +139,7 @@ def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> An
     """Answer a question, with all minimal supports and, if `cited`, the support that bAbI cites."""
     verdict = answer(knowledge, question)
     citation = cited_support(knowledge, question) if cited else None
-    # An unknown answer has no support; the empty one stands for it.
+    # An unknown answer has no support, which is represented by an empty one.
     minimal = supports(knowledge, question, verdict) or [()]
     return AnsweredQuestion(question, verdict, minimal, citation)
 
@@ -163,7 +163,7 @@ def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Quest
     return questions
 
 
-# Questions that can be asked of a state of knowledge: those whose answer is entailed, or "maybe" if
+# Questions that can be asked in a state of knowledge: those whose answer is entailed, or "maybe" if
 # that is wanted.
 
 
@@ -176,7 +176,7 @@ def askable(
     """Yield the questions of a kind that can be asked now, in random order.
 
     Args:
-        knowledge: What the story has said so far.
+        knowledge: State of knowledge after the story so far.
         kind: The question type.
         rng: Decides the order.
         answers: Weights of the wanted answers of yes-no questions. Default: yes and no alike. An
@@ -227,9 +227,9 @@ def _arrivals(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
 
 
 def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
-    """Yield the questions about what somebody holds, for everybody who ever handled an object."""
-    # A set in the order of the story: the order of a `set` of strings differs between processes,
-    # and so would the shuffle.
+    """Yield the questions about what a person holds, for every person who ever handled an object."""
+    # A set in story order: the order of a Python `set` of strings, and so the shuffle, would differ
+    # between processes.
     handled: dict[str, None] = {}
     for thing in knowledge.things.values():
         for handling in thing.handlings:
@@ -247,7 +247,7 @@ def _single(knowledge: Knowledge, variable: int) -> bool:
 
 
 def _visited(knowledge: Knowledge, thing: str) -> list[str]:
-    """Places into which an object was carried for certain, in order."""
+    """Places into which an object was certainly carried, in order."""
     seen: dict[str, None] = {}
     for carry in knowledge.things[thing].carries:
         if _single(knowledge, carry.after):
@@ -257,7 +257,8 @@ def _visited(knowledge: Knowledge, thing: str) -> list[str]:
 
 def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
     wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
-    # Somebody who may be anywhere is left out: all questions about them are "maybe".
+    # Persons who may be anywhere are left out, because all questions about them are answered by
+    # "maybe".
     persons = []
     for person, variable in knowledge.stay.items():
         if knowledge.domain(variable) != knowledge.everywhere:

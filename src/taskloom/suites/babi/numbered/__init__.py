@@ -63,7 +63,7 @@ TASKS: dict[int, NumberedTask[Any, Any]] = {
 
 
 def task_of(story: StoryText) -> NumberedTask[Any, Any] | None:
-    """Return the task in whose words a story is written; None if it is none of these."""
+    """The task whose wording a story uses, or None."""
     for task in TASKS.values():
         words = all(task.sentence(s.text) is not None for s in story.sentences)
         if words and all(task.question(q.text) is not None for q in story.questions):
@@ -118,7 +118,7 @@ _DESCRIPTIONS: dict[tuple[int, str], tuple[str, str]] = {
         "Answer with how the person felt before, in one word.",
     ),
 }
-"""What to do for each question type of the tasks that have several, and how to answer. The other
+"""Instruction and answer format for each question type, for tasks with several types. The other
 tasks describe themselves.
 """
 
@@ -142,7 +142,7 @@ NUMBERED_TRAITS: dict[str, type] = {
 
 
 def plan_task(fields: BabiFields, number: int, key: Key) -> Plan:
-    """Plan the splits of a recipe with `number`; the question types of the task are its tasks."""
+    """Plan the splits of a recipe with `number`. The question types of the task are its tasks."""
     sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
     if len(sizes) < len(fields.splits):
         raise RecipeError(f"number: {number} has no groups; give each split a plain size")
@@ -268,8 +268,8 @@ def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int,
 
 
 class NumberedVariants:
-    """The candidates of `Plan.variants` for one of the tasks 14 to 20, by edits of whole sentences
-    and of names.
+    """Candidates of `Plan.variants` for one of tasks 14 to 20, made by edits of whole sentences and
+    names.
     """
 
     def __init__(self, task: NumberedTask[Any, Any]) -> None:
@@ -323,7 +323,8 @@ class NumberedVariants:
 
 
 def _other_words(sentences: list[str], i: int) -> Iterator[tuple[str, str]]:
-    """Words of sentence i, each with what another sentence of that length has in its place.
+    """Words of sentence i, each with the words at the same position in other sentences of the same
+    length.
 
     Names may be inflected ("mice"), so not all of them are found in the text by name.
     """

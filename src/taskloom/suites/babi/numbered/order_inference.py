@@ -1,9 +1,9 @@
-"""Exact inference about orders: what follows from "lower than" and "level with" alone.
+"""Exact inference about orders, using only "lower than" and "level with".
 
 Statements are edges. `a < b` follows exactly when a chain of edges leads from a up to b with a
 strict one among them, `a = b` exactly when a chain of levels does: the statements without such a
 chain have a model in which it is false. A chain that visits nothing twice is a minimal support,
-since a part of it connects a and b no longer; and every minimal support is such a chain.
+because no proper part of it connects a and b. Every minimal support is such a chain.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 MANY = 256
-"""Maximum supports listed for one answer. A story with more repeats itself so much that further
-ones add nothing.
-"""
+"""Maximum supports listed for one answer. In a story with more, further ones add nothing new."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""The second solver: possible worlds by enumeration, sharing nothing with the solvers that answer.
+"""The second solver: enumerates possible worlds, and shares no code with the main solvers.
 
 A task says which variables a world has, which values each may take, and which rules the text
-imposes. What holds in every world that obeys the rules is entailed; where two worlds differ, the
-text leaves the answer open. Exponential, and meant to be: it is for small stories, for tests and
-for `taskloom verify`.
+imposes. An answer is entailed if it holds in every world that obeys the rules, and open if two
+worlds differ. The search is exponential by design: it is meant for small stories, for tests and for
+`taskloom verify`.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def satisfiable(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]
 
 
 def entailed(answers: Iterable[str]) -> tuple[str, ...]:
-    """Return the one answer that all worlds give, or `unknown` if they differ or there is no world
-    at all.
-    """
+    """Return the answer shared by all worlds, or `unknown` if they differ or there are none."""
     distinct = set(answers)
     return tuple(distinct) if len(distinct) == 1 else (UNKNOWN,)
 
@@ -70,10 +68,9 @@ def entailed(answers: Iterable[str]) -> tuple[str, ...]:
 def _prune(
     domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]
 ) -> dict[Any, list[Any]]:
-    """Remove values that a rule on one or two variables forbids whatever else is chosen, until
-    nothing changes.
+    """Repeatedly remove values ruled out by rules on one or two variables, until nothing changes.
 
-    No world is lost, and twelve things in a row are then as quick as four.
+    No world is lost, and stories with twelve variables become as fast as those with four.
     """
     left = {variable: list(values) for variable, values in domains.items()}
     changed = True
@@ -99,8 +96,8 @@ def _holds(rule: WorldRule, i: int, value: Any, other: Any) -> bool:
 
 
 def _order(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> list[Any]:
-    """Order variables so that each meets its rules early: next comes the one with most rules
-    towards those chosen.
+    """Order variables so that rules apply early: the next one is the variable with the most rules
+    shared with those already chosen.
     """
     left = list(domains)
     chosen: list[Any] = []

@@ -1,10 +1,9 @@
-"""What the seven numbered tasks have in common: one interface from text to proven answers, and from
-a stream to stories.
+"""Common interface of the seven numbered tasks: from text to proven answers, and from a random
+stream to stories.
 
 A task brings its sentences and questions (`sentence`, `question`), its exact solver (`derive`), its
-second solver by enumeration (`second`) and its generator (`draw_story`). The generator writes text
-only; the answers and supports of what it wrote are found by the solver from that text, as a reader
-would find them.
+second solver by enumeration (`second`) and its generator (`draw_story`). The generator writes only
+text; the solver then derives answers and supports from that text, as a reader would.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 
 _PART = rf"(?!(?:is|the|fits?|bigger)\b){WORD}"
 PHRASE = rf"({_PART}(?: {_PART})*)"
-"""A thing's name in a sentence: words, but not those that hold sentences together, so that two
-sentences never read as one.
+"""Name of a thing in a sentence. It contains no function words, so that two sentences are never
+read as one.
 """
 
 
 def distinct(names: Sequence[str], least: int = 1) -> None:
-    """Refuse a vocabulary that repeats itself or is too small."""
+    """Reject a vocabulary with repetitions or too few words."""
     seen: set[str] = set()
     for name in names:
         if name.casefold() in seen:
@@ -76,17 +75,17 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class TaskKnobs(Fields):
-    """What the knobs of every numbered task derive from."""
+    """Base class of the numbered tasks' knobs."""
 
 
 class Asking(TaskKnobs):
-    """The knobs that say how questions are drawn.
+    """Knobs for drawing questions.
 
     Attributes:
-        questions: How many a story has at most.
-        repeats: Draw with replacement, as the published files do; otherwise no question stands
+        questions: Maximum number of questions in a story.
+        repeats: Draw with replacement, as in the published files. Otherwise no question occurs
             twice in a story.
-        unknown: The share of questions that the text leaves open, where a story allows any.
+        unknown: Share of questions that the text leaves open, in stories that allow such questions.
     """
 
     questions: int = Field(default=5, ge=1)
@@ -108,7 +107,7 @@ def pick_questions(
     left = rng.sample(open_ones, len(open_ones))
     turn: list[int] = []
     while len(picked) < knobs.questions:
-        # Where only one sort of question is possible, it is asked whatever the coin says.
+        # If only one sort of question is possible, it is asked regardless of the coin.
         if (rng.random() < knobs.unknown or not fresh) and open_ones:
             if not (left or knobs.repeats):
                 break
@@ -126,12 +125,12 @@ def pick_questions(
 
 
 def article(noun: str) -> str:
-    """Return the noun with a or an before it."""
+    """The noun with an indefinite article."""
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def capital(word: str) -> str:
-    """Return the word with a capital first letter, the rest as it is."""
+    """The word with its first letter capitalised and the rest unchanged."""
     return word[:1].upper() + word[1:]
 
 
@@ -179,7 +178,7 @@ class Proof:
 
     @property
     def support(self) -> tuple[int, ...]:
-        """Return the official support: the shortest, then earliest."""
+        """Official support: the shortest, then earliest."""
         return self.supports[0] if self.supports else ()
 
 
@@ -192,7 +191,7 @@ class Parsed(Generic[F, Q]):
     queries: tuple[Q, ...]
 
     def before(self, question: QuestionLine) -> tuple[Statement[F], ...]:
-        """Return the facts that a reader knows when the question comes."""
+        """Facts known to a reader when the question is asked."""
         return tuple(t for t in self.facts if t.number < question.number)
 
 
@@ -201,22 +200,23 @@ class NumberedTask(Generic[F, Q]):
     """One of the tasks 14 to 20 of bAbI 1.0.
 
     Attributes:
-        number: As published.
-        name: Its published name in short.
-        describe: What a person or a model is told to do.
-        knobs: The model of what can be set.
-        draw_story: The texts of one story, sentences and questions in order.
-        sentence: What a sentence tells, or None when it is none of this task's.
-        question: What a question asks, or None.
-        derive: The solver: from what was told to the answer with all minimal supports.
-        second: The second solver, by enumeration: the acceptable answers, `UNKNOWN` alone where
-            worlds differ.
-        clash: What speaks against a further fact (numbers of sentences), or None.
+        number: Published number.
+        name: Short form of the published name.
+        describe: Instruction for a person or a model.
+        knobs: Model of the task's knobs.
+        draw_story: Draws the texts of one story, sentences and questions in order.
+        sentence: Parses the fact in a sentence, or returns None if the sentence does not belong to
+            this task.
+        question: Parses a question, or returns None.
+        derive: The solver: from facts to the answer with all minimal supports.
+        second: The second solver, by enumeration. Returns the acceptable answers, or only `UNKNOWN`
+            if worlds differ.
+        clash: Numbers of the sentences that contradict a further fact, or None.
         mentions: The names in a fact or a query that a reader must have met.
         kind: The kind of a query, a trait.
         samples: A sentence and a question, for error messages.
-        gap: What the published file has between a question and its tab.
-        convention: A laxer reading that explains published answers which the text does not entail.
+        gap: Text between a question and its tab in the published file.
+        convention: A weaker reading that explains published answers not entailed by the text.
     """
 
     number: int
@@ -236,7 +236,7 @@ class NumberedTask(Generic[F, Q]):
     convention: Callable[[Sequence[Statement[F]], Q], Proof] | None = None
 
     def read_knobs(self, values: Mapping[str, Any], where: str = "the recipe") -> TaskKnobs:
-        """Check knobs from a person's file; errors name the key and the nearest known one."""
+        """Check knobs from a user's file. Errors name the key and the nearest known one."""
         try:
             return self.knobs.model_validate(dict(values))
         except ValidationError as error:
@@ -249,12 +249,12 @@ class NumberedTask(Generic[F, Q]):
     def understand(
         self, story: StoryText, where: str = "the story", *, consistent: bool = False
     ) -> Parsed[F, Q]:
-        """Parse what a story's sentences and questions mean; refuse what this task cannot say and
-        what contradicts itself.
+        """Parse the facts and questions of a story. Raises an error for unknown sentences and for
+        contradictions.
 
         Args:
             story: The story.
-            where: What error messages call the place.
+            where: Name of the location in error messages.
             consistent: Do not look for contradictions: generated stories have none, and looking
                 takes time (a third in task 19).
         """
@@ -290,7 +290,7 @@ class NumberedTask(Generic[F, Q]):
         return Parsed(story, tuple(facts), tuple(queries))
 
     def _unreadable(self, item: Sentence | QuestionLine, where: str) -> InputError:
-        """Return the error for a line that this task cannot say."""
+        """Error for a line that does not belong to this task."""
         what, sample = (
             ("sentence", self.samples[0])
             if isinstance(item, Sentence)
@@ -328,11 +328,11 @@ class NumberedTask(Generic[F, Q]):
     def one(
         self, rng: Random, knobs: TaskKnobs | None, wanted: Callable[[str], bool]
     ) -> Example | None:
-        """Draw a single example: one question of one new story, each with the same chance; None
-        where its content is not wanted.
+        """Draw a single example: one random question of a new story. None if its content does not
+        belong to the split.
 
-        Whether it is shows before its answer is derived: every other story belongs to another split
-        than the one that is made.
+        Whether it belongs is tested before its answer is derived, because every other story belongs
+        to another split.
         """
         texts = self.draw_story(rng, knobs or self.knobs())
         place = rng.choice([i for i, text in enumerate(texts) if text.endswith("?")])
@@ -370,7 +370,7 @@ class NumberedTask(Generic[F, Q]):
         )
 
     def signature(self, facts: Iterable[Statement[F]]) -> str:
-        """Return the content key: what was told, however worded, ordered and repeated, so that no
+        """Content key: the set of facts, regardless of wording, order and repetition, so that no
         two splits share a story.
         """
         return f"{self.number}: " + "; ".join(sorted({str(t.fact) for t in facts}))
@@ -388,7 +388,7 @@ class NumberedTask(Generic[F, Q]):
         )
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """Return the acceptable answers by the second solver, from the example's text alone."""
+        """Acceptable answers by the second solver, from the example's text only."""
         parsed = self.understand(as_story(pieces(example.input)), "the example")
         if not parsed.queries or not isinstance(parsed.story.lines[-1], QuestionLine):
             raise InputError(f"the example must end with a question such as {self.samples[1]!r}")
@@ -396,7 +396,7 @@ class NumberedTask(Generic[F, Q]):
 
 
 def _place(item: Sentence | QuestionLine, where: str) -> str:
-    """Return what an error calls the place of a line."""
+    """Name of a line's location in error messages."""
     return f"{where}:{item.line}" if item.line else f"{where}, sentence {item.number}"
 
 
@@ -421,7 +421,7 @@ def pieces(text: str) -> list[str]:
 
 
 def _position(story: StoryText, number: int) -> int:
-    """Return which sentence of the story a number is, counting sentences only: questions are not
-    part of an example's context.
+    """Index of a sentence in the story, counting only sentences, because questions are not part of
+    an example's context.
     """
     return sum(s.number <= number for s in story.sentences)

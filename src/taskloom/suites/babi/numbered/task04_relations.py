@@ -1,8 +1,8 @@
-"""Task 4, two-argument relations: which room lies north, south, east or west of which.
+"""Task 4, two-argument relations: rooms that are north, south, east or west of each other.
 
-A fact and its inverse are the whole reasoning: "the office is north of the kitchen" answers both
-what is north of the kitchen and what the kitchen is south of. All stories there are can be counted,
-so a story is drawn by its rank among them and no two rows are the same.
+The only reasoning step is to invert a fact: "the office is north of the kitchen" answers both what
+is north of the kitchen and what the kitchen is south of. All possible stories can be counted, so a
+story is drawn by its rank among them and no two rows are equal.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _WHAT = re.compile(rf"What is {_DIRECTION} of the {_ROOM}\?")
 _OF_WHAT = re.compile(rf"What is the {_ROOM} {_DIRECTION} of\?")
 
 FLIPS = 6
-"""Binary choices of a story: each fact inverted or not, their order, which fact is asked, from
-which side, in which form.
+"""Number of binary choices in a story: whether each fact is inverted, their order, which fact is
+asked about, from which side, and in which form.
 """
 
 TRAITS: dict[str, type] = {
@@ -40,7 +40,7 @@ TRAITS: dict[str, type] = {
 
 @dataclass(frozen=True, slots=True)
 class RoomFact:
-    """`room` lies in `direction` of `other`."""
+    """`room` is in `direction` of `other`."""
 
     room: str
     direction: str
@@ -57,7 +57,7 @@ class RoomFact:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which room lies in `direction` of `other`; `turned` asks it as "what is the A north of?"."""
+    """Which room is in `direction` of `other`? `turned` asks "what is the A north of?"."""
 
     direction: str
     other: str
@@ -71,13 +71,13 @@ class Query:
 
 
 def read_fact(text: str) -> RoomFact | None:
-    """Parse the fact of a sentence; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     match = _FACT.fullmatch(text)
     return RoomFact(match[1], match[2], match[3]) if match else None
 
 
 def read_query(text: str) -> Query | None:
-    """Parse the query of a question; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     match = _WHAT.fullmatch(text)
     if match:
         return Query(match[1], match[2])
@@ -86,8 +86,8 @@ def read_query(text: str) -> Query | None:
 
 
 def solve(facts: Sequence[RoomFact], query: Query) -> list[tuple[str, int]]:
-    """List every room that a single fact puts there, with the fact's index; one room, or the
-    question has no one answer.
+    """Rooms that a single fact places there, with the fact's index. With more than one room, the
+    question has no unique answer.
     """
     rooms = []
     for i, fact in enumerate(facts):
@@ -98,7 +98,7 @@ def solve(facts: Sequence[RoomFact], query: Query) -> list[tuple[str, int]]:
 
 
 def count_stories(rooms: Sequence[str]) -> tuple[int, int]:
-    """Return how many ordered triples of rooms there are, and how many stories."""
+    """Number of ordered triples of rooms, and number of stories."""
     triples = len(rooms) * (len(rooms) - 1) * (len(rooms) - 2)
     return triples, triples * 2 * 2**FLIPS
 
@@ -124,7 +124,7 @@ def draw_examples(
 
 
 def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
-    """Build story number `rank` of all that there are: three rooms in a row, two facts, one
+    """Build story number `rank` of all possible ones: three rooms in a row, two facts, one
     question.
     """
     rank, which = divmod(rank, len(triples))
@@ -159,7 +159,7 @@ def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
 
 
 def check(example: Example) -> tuple[str, ...]:
-    """Answer by the second solver: rooms on a grid, by coordinates instead of by inverse facts."""
+    """Answer by the second solver, which uses coordinates on a grid instead of inverse facts."""
     sentences, question = split_passage(example.input)
     query = read_query(question)
     facts = [f for f in map(read_fact, sentences) if f]

@@ -1,9 +1,9 @@
-"""Task 14, time reasoning: places told in one order and visited in another.
+"""Task 14, time reasoning: places are told in one order and visited in another.
 
 World: yesterday and the three parts of today are slots of time; in each a person goes to at most
-one place, and stays there until the next slot with a visit. Sentences come in any order, so a slot
-of which nothing was told may still hold a visit: the place before a visit is known only when the
-slot just before it was told. "Before the L" means before the latest visit to L that was told.
+one place, and stays there until the next slot with a visit. Sentences come in any order, so an
+untold slot may still contain a visit: the place before a visit is known only if the slot just
+before it was told. "Before the L" means before the latest visit to L that was told.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class WhereBefore:
-    """Where was somebody before a place?"""
+    """Where was a person before they went to a place?"""
 
     who: str
     place: str
@@ -101,7 +101,7 @@ class TimeKnobs(TaskKnobs):
 
 
 def sentence(text: str) -> Visit | None:
-    """Parse what a sentence tells; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     if match := _EARLY.fullmatch(text):
         return Visit(match[2], match[3], TIMES.index(match[1].lower()))
     if match := _LATE.fullmatch(text):
@@ -110,7 +110,7 @@ def sentence(text: str) -> Visit | None:
 
 
 def question(text: str) -> WhereBefore | None:
-    """Parse what a question asks; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     match = _WHERE.fullmatch(text)
     return WhereBefore(match[1], match[2]) if match else None
 
@@ -134,7 +134,8 @@ def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
             ),
         )
     place = slots[slot - 1][0].fact.place
-    # The same visit may be told several times: any two sentences of the two slots are a support.
+    # The same visit may be told several times, so any two sentences for the two slots are a
+    # support.
     pairs = product(slots[slot], slots[slot - 1])
     supports = sorted(((visit.number, before.number) for visit, before in pairs), key=sorted)
     why = (
@@ -145,14 +146,14 @@ def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
 
 
 def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[str, ...]:
-    """Answer by enumeration: all courses up to the visit that agree with the text; in an untold
-    slot anything may happen.
+    """Answer by enumeration of all sequences of visits up to the visit in question that agree with
+    the text. Anything may happen in an untold slot.
     """
     visits = [t.fact for t in statements if t.fact.who == query.who]
     meant = max((v.slot for v in visits if v.place == query.place), default=None)
     if meant is None:
         return (UNKNOWN,)
-    # Two places without a name stand for all that an untold visit may lead to.
+    # Two unnamed places are enough to represent everything an untold visit may lead to.
     choices: dict[int, list[str]] = {slot: ["", "somewhere", "elsewhere"] for slot in range(meant)}
     choices |= {v.slot: [v.place] for v in visits if v.slot < meant}
     answers = set()
@@ -163,7 +164,7 @@ def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[
 
 
 def clash(statements: Sequence[Statement[Visit]], new: Statement[Visit]) -> tuple[int, ...] | None:
-    """Return the sentence that a new one contradicts: nobody goes to two places in one slot."""
+    """Sentence that a new one contradicts: a person goes to at most one place per slot."""
     for old in statements:
         same_visit = (old.fact.who, old.fact.slot) == (new.fact.who, new.fact.slot)
         if same_visit and old.fact.place != new.fact.place:
@@ -172,8 +173,8 @@ def clash(statements: Sequence[Statement[Visit]], new: Statement[Visit]) -> tupl
 
 
 def draw_story(rng: Random, knobs: TimeKnobs) -> list[str]:
-    """Draw visits in the order of time, told in blocks of random order; a question after each block
-    that allows one.
+    """Draw visits in chronological order, tell them in shuffled blocks, and ask a question after
+    each block that allows one.
     """
     texts: list[str] = []
     start = TIMES.index(knobs.since)
@@ -208,8 +209,8 @@ def draw_story(rng: Random, knobs: TimeKnobs) -> list[str]:
 def _askable(
     start: int, course: dict[str, list[str]], covered: dict[str, set[int]], block: list[Visit]
 ) -> tuple[list[str], list[str]]:
-    """List the questions that the text will leave open and those that it will answer, once the
-    block is told.
+    """Questions that the text will leave open, and questions that it will answer, once the block is
+    told.
     """
     open_ones: list[str] = []
     known: list[str] = []
@@ -233,7 +234,7 @@ def _say(rng: Random, visit: Visit) -> str:
 
 
 def mentions(item: Visit | WhereBefore) -> tuple[str, ...]:
-    """Return the person and the place."""
+    """The person and the place."""
     return (item.who, item.place)
 
 

@@ -1,4 +1,4 @@
-"""Task 15, basic deduction: what somebody fears follows from their kind.
+"""Task 15, basic deduction: what a person fears follows from their kind.
 
 World: everybody is of one kind of animal, and each kind is afraid of one kind. The reader takes
 "Wolves are afraid of mice" to hold for every wolf.
@@ -51,9 +51,7 @@ _WHAT = re.compile(rf"What is ({WORD}) afraid of\?")
 
 @dataclass(frozen=True, slots=True)
 class IsA:
-    """Somebody is of a kind. Names are kept in lower case, since published questions write them
-    so.
-    """
+    """A person is of a kind. Names are in lower case, because published questions write them so."""
 
     who: str
     kind: str
@@ -75,7 +73,7 @@ class Fears:
 
 @dataclass(frozen=True, slots=True)
 class WhatFeared:
-    """What is somebody afraid of?"""
+    """What is a person afraid of?"""
 
     who: str
 
@@ -102,7 +100,7 @@ class DeductionKnobs(Asking):
 
 
 def sentence(text: str) -> IsA | Fears | None:
-    """Parse what a sentence tells; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     if match := _FEARS.fullmatch(text):
         kind, of = SINGULARS.get(match[1].lower()), SINGULARS.get(match[2].lower())
         return Fears(kind, of) if kind and of else None
@@ -112,13 +110,13 @@ def sentence(text: str) -> IsA | Fears | None:
 
 
 def question(text: str) -> WhatFeared | None:
-    """Parse what a question asks; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     match = _WHAT.fullmatch(text)
     return WhatFeared(match[1].lower()) if match else None
 
 
 def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> Proof:
-    """Derive the answer from somebody's kind and what that kind fears."""
+    """Derive the answer from a person's kind and what that kind fears."""
     kinds = [
         (t.number, t.fact)
         for t in statements
@@ -140,8 +138,8 @@ def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> P
 
 
 def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> tuple[str, ...]:
-    """Answer by enumeration: who is of which kind and which kind fears which, with one kind of
-    which the story says nothing.
+    """Answer by enumeration of everyone's kind and of what each kind fears, with one extra kind
+    that the story does not mention.
     """
     facts = [t.fact for t in statements]
     named = {f.kind for f in facts} | {f.of for f in facts if isinstance(f, Fears)}
@@ -159,8 +157,8 @@ def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> t
 def clash(
     statements: Sequence[Statement[IsA | Fears]], new: Statement[IsA | Fears]
 ) -> tuple[int, ...] | None:
-    """Return the sentence that a new one contradicts: nobody is of two kinds, and no kind fears
-    two.
+    """Sentence that a new one contradicts: each person has one kind, and each kind fears at most
+    one.
     """
     fact = new.fact
     for old in statements:
@@ -199,7 +197,7 @@ def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
 
 
 def mentions(item: IsA | Fears | WhatFeared) -> tuple[str, ...]:
-    """Return the person in it."""
+    """The person in a fact or question."""
     return () if isinstance(item, Fears) else (item.who,)
 
 

@@ -1,10 +1,10 @@
-"""Task 16, basic induction: one swan is white, so is the next.
+"""Task 16, basic induction: if one swan is white, so is the next.
 
-World: everybody is of one kind and has one colour. Induction is a hypothesis that the reader adds:
-all of a kind have the same colour. It is kept for the asked kind unless the story itself refutes it
-with two members of different colours; then the answer is open, and the proof names the two. The
-published files do not mind: they answer with the member whose kind was told last, which is offered
-here as `latest`, a convention and no inference.
+World: everyone is of one kind and has one colour. Induction is a hypothesis that the reader adds:
+all members of a kind have the same colour. It is applied to the kind in question unless the story
+refutes it with two members of different colours; then the answer is open, and the proof names the
+two. The published files ignore such conflicts: they answer with the member whose kind was told
+last. This is available as `latest`, a convention rather than an inference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WHAT = re.compile(rf"What color is ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class HasKind:
-    """Somebody is of a kind."""
+    """A person is of a kind."""
 
     who: str
     kind: str
@@ -50,7 +50,7 @@ class HasKind:
 
 @dataclass(frozen=True, slots=True)
 class HasColor:
-    """Somebody has a colour."""
+    """A person has a colour."""
 
     who: str
     color: str
@@ -61,7 +61,7 @@ class HasColor:
 
 @dataclass(frozen=True, slots=True)
 class WhatColor:
-    """What colour is somebody?"""
+    """What colour is a person?"""
 
     who: str
 
@@ -97,7 +97,7 @@ class InductionKnobs(TaskKnobs):
 
 
 def sentence(text: str) -> HasKind | HasColor | None:
-    """Parse what a sentence tells; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     if match := _KIND.fullmatch(text):
         return HasKind(match[1], match[2])
     if match := _COLOR.fullmatch(text):
@@ -106,14 +106,14 @@ def sentence(text: str) -> HasKind | HasColor | None:
 
 
 def question(text: str) -> WhatColor | None:
-    """Parse what a question asks; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     match = _WHAT.fullmatch(text)
     return WhatColor(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Somebody of the asked kind with a colour: the sentence of the kind and the sentence of the
+    """A coloured member of the kind in question, with the sentences that tell its kind and its
     colour.
     """
 
@@ -136,8 +136,8 @@ def _members(
 
 
 def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
-    """Derive the colour as told, or from one coloured member of the same kind if no other member
-    speaks against it.
+    """Derive the colour as told, or from a coloured member of the same kind if no other member
+    contradicts it.
     """
     direct = [
         (t.number, t.fact.color)
@@ -169,8 +169,8 @@ def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 
 
 def latest(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
-    """Answer by the published convention: as the member whose kind was told last, whatever the
-    others are.
+    """Answer by the published convention: the colour of the member whose kind was told last,
+    regardless of the others.
     """
     kind, own, members = _same_kind(statements, query)
     if not members:
@@ -184,8 +184,8 @@ def latest(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 def _same_kind(
     statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 ) -> tuple[str, list[int], list[_Member]]:
-    """Return the kind of whom the question is about, the sentences that tell it, and the others of
-    that kind with their colours.
+    """Kind of the person in the question, the sentences that tell it, and the other members of that
+    kind with their colours.
     """
     own = [
         (t.number, t.fact.kind)
@@ -217,8 +217,8 @@ def _proof(
 def second(
     statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 ) -> tuple[str, ...]:
-    """Answer by enumeration: everybody's kind and colour under the hypothesis, which holds for the
-    asked one's kind.
+    """Answer by enumeration of everyone's kind and colour, with the hypothesis applied to the kind
+    in question.
     """
     facts = [t.fact for t in statements]
     people = sorted({f.who for f in facts})
@@ -253,7 +253,7 @@ def second(
 def clash(
     statements: Sequence[Statement[HasKind | HasColor]], new: Statement[HasKind | HasColor]
 ) -> tuple[int, ...] | None:
-    """Return the sentence that a new one contradicts: nobody has two kinds or two colours."""
+    """Sentence that a new one contradicts: a person has one kind and one colour."""
     for old in statements:
         same_topic = type(old.fact) is type(new.fact) and old.fact.who == new.fact.who
         if same_topic and old.fact != new.fact:
@@ -262,8 +262,8 @@ def clash(
 
 
 def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
-    """Draw kinds and colours in random order, a kind before its colour; asked is the one who is
-    left without a colour.
+    """Draw kinds and colours in random order, each kind before its colour. The question is about
+    the member left without a colour.
     """
     open_one = rng.random() < knobs.unknown
     order, subject = _order(rng, knobs)
@@ -291,8 +291,8 @@ def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
 def _colors(
     rng: Random, knobs: InductionKnobs, kinds: Mapping[str, str], asked: str
 ) -> dict[str, str]:
-    """Draw everybody's colour: one for each kind; with `mixed`, that holds only for the kind that
-    is asked about.
+    """Draw everyone's colour: one for each kind. With `mixed`, this holds only for the kind in
+    question.
     """
     law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
     colors = {who: law[kind] for who, kind in kinds.items()}
@@ -315,7 +315,7 @@ def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], 
 
 
 def mentions(item: HasKind | HasColor | WhatColor) -> tuple[str, ...]:
-    """Return the person in it."""
+    """The person in a fact or question."""
     return (item.who,)
 
 

@@ -3,7 +3,7 @@
 World: every shape has a place in the plane. "The A is above the B" says that A is higher and
 exactly in line with B, at whatever distance. That is the weakest reading under which the published
 answers follow: if "above" said only "higher", the text would leave most of them open (`loose` is
-that reading); that shapes stand on neighbouring cells of a grid is not needed.
+that reading); it is not necessary that shapes are on neighbouring cells of a grid.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class PositionKnobs(Asking):
 
 
 def sentence(text: str) -> Beyond | None:
-    """Parse what a sentence tells; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     match = _TELLS.fullmatch(text)
     if match is None:
         return None
@@ -133,7 +133,7 @@ def sentence(text: str) -> Beyond | None:
 
 
 def question(text: str) -> IsBeyond | None:
-    """Parse what a question asks; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     match = _ASKS.fullmatch(text)
     if match is None:
         return None
@@ -143,9 +143,7 @@ def question(text: str) -> IsBeyond | None:
 
 
 def edges(statements: Sequence[Statement[Beyond]], axis: str) -> list[Edge]:
-    """Return what the sentences say about one axis: larger on their own axis, level on the
-    other.
-    """
+    """Statements about one axis: "larger" on their own axis, "level" on the other."""
     return [Edge(t.fact.low, t.fact.high, t.fact.axis == axis, t.number) for t in statements]
 
 
@@ -155,7 +153,7 @@ def derive(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> Proof:
 
 
 def loose(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> Proof:
-    """Derive the answer where "above" says only "higher", and nothing about left and right."""
+    """Derive the answer if "above" means only "higher" and says nothing about left and right."""
     return _decide([e for e in edges(statements, query.axis) if e.strict], query)
 
 
@@ -188,8 +186,8 @@ def _decide(known: list[Edge], query: IsBeyond) -> Proof:
 
 
 def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[str, ...]:
-    """Answer by enumeration: places on the asked axis (as many as shapes suffice, since only the
-    order counts).
+    """Answer by enumeration of coordinates on the axis in question. As many coordinates as shapes
+    suffice, because only the order matters.
     """
     names = sorted({n for t in statements for n in (t.fact.low, t.fact.high)})
     domains = {name: range(len(names)) for name in names}
@@ -208,7 +206,7 @@ def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[st
 def clash(
     statements: Sequence[Statement[Beyond]], new: Statement[Beyond]
 ) -> tuple[int, ...] | None:
-    """Return the sentences that a new one contradicts: nothing is above itself, or above what is
+    """Sentences that a new one contradicts: no shape is above itself, or above a shape that is
     above it.
     """
     for axis in "xy":
@@ -220,8 +218,8 @@ def clash(
 
 
 def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
-    """Draw shapes on neighbouring cells of a grid, then questions about those that enough sentences
-    lie between.
+    """Draw shapes on neighbouring cells of a grid, then questions about pairs that are separated by
+    the wanted number of sentences.
     """
     facts = _place(rng, knobs)
     statements = [Statement(i, fact) for i, fact in enumerate(facts, 1)]
@@ -247,8 +245,8 @@ def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
 
 
 def _place(rng: Random, knobs: PositionKnobs) -> list[Beyond]:
-    """Draw a chain that never goes back along one axis, so that its ends can be compared on it;
-    other shapes anywhere.
+    """Draw a chain that is monotone along one axis, so that its ends can be compared on it. Other
+    shapes are placed anywhere.
     """
     shapes = rng.sample(knobs.shapes, knobs.facts + 1)
     hops = rng.choice([h for h in knobs.hops if h <= knobs.facts])
@@ -284,7 +282,7 @@ def _say(rng: Random, fact: Beyond) -> str:
 
 
 def mentions(item: Beyond | IsBeyond) -> tuple[str, ...]:
-    """Return the two shapes."""
+    """The two shapes."""
     return (item.low, item.high)
 
 

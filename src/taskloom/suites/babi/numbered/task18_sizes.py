@@ -1,7 +1,7 @@
-"""Task 18, size reasoning: what is bigger, and what fits in what.
+"""Task 18, size reasoning: which things are bigger, and which fit inside which.
 
-World: every thing has a size, and a thing fits inside exactly what is bigger. Only what is told
-counts: that chocolates are small in real life is no argument.
+World: every thing has a size, and a thing fits inside exactly what is bigger. Only the story
+counts: that chocolates are small in real life is irrelevant.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Bigger:
 
 @dataclass(frozen=True, slots=True)
 class IsBigger:
-    """Is one thing bigger than another? `fits` tells the wording."""
+    """Is one thing bigger than another? `fits` selects the wording."""
 
     big: str
     small: str
@@ -94,7 +94,7 @@ class SizeKnobs(Asking):
 
 
 def sentence(text: str) -> Bigger | None:
-    """Parse what a sentence tells; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     match = _TELLS.fullmatch(text)
     if match is None:
         return None
@@ -105,7 +105,7 @@ def sentence(text: str) -> Bigger | None:
 
 
 def question(text: str) -> IsBigger | None:
-    """Parse what a question asks; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     if match := _BIGGER.fullmatch(text):
         return IsBigger(match[1], match[2], fits=False)
     if match := _FITS.fullmatch(text):
@@ -146,7 +146,9 @@ def _proof(answer: str, supports: list[tuple[int, ...]], big: str, small: str) -
 
 
 def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[str, ...]:
-    """Answer by enumeration of sizes (as many as things suffice, since only their order counts)."""
+    """Answer by enumeration of sizes. As many sizes as things suffice, because only the order
+    matters.
+    """
     names = sorted({n for t in statements for n in (t.fact.big, t.fact.small)})
     domains = {name: range(len(names)) for name in names}
     rules = [WorldRule((t.fact.small, t.fact.big), lambda a, b: a < b) for t in statements]
@@ -160,15 +162,15 @@ def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[st
 def clash(
     statements: Sequence[Statement[Bigger]], new: Statement[Bigger]
 ) -> tuple[int, ...] | None:
-    """Return the sentences that a new one contradicts: nothing is bigger than itself, or than what
-    is bigger.
+    """Sentences that a new one contradicts: nothing is bigger than itself, or than a thing that is
+    bigger than it.
     """
     return conflict(edges(statements), Edge(new.fact.small, new.fact.big, True, new.number))
 
 
 def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
-    """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it; a
-    pair may come twice.
+    """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it.
+    Pairs may repeat.
     """
     movable = knobs.things[knobs.fixed :]
     ranks = [*knobs.things[: knobs.fixed], *rng.sample(movable, len(movable))]
@@ -224,7 +226,7 @@ def _say(rng: Random, fact: Bigger) -> str:
 
 
 def mentions(item: Bigger | IsBigger) -> tuple[str, ...]:
-    """Return the two things."""
+    """The two things."""
     return (item.big, item.small)
 
 

@@ -1,9 +1,9 @@
 """Task 19, path finding: how to go from one room to another.
 
 World: rooms on a map. "The A is north of the B" says that going north from B leads to A, and going
-south from A leads to B. A way is right when every step of it was told; the answer is the shortest
-way. In each direction a room has one neighbour. The map need not be drawn to scale: 71 published
-stories would put two rooms on one cell of a square grid, so distances may differ.
+south from A leads to B. A path is valid if every step of it was told; the answer is the shortest
+path. A room has at most one neighbour in each direction. The map need not be drawn to scale: 71
+published stories would put two rooms on one cell of a square grid, so distances may differ.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _ASKS = re.compile(rf"How do you go from the ({WORD}) to the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Going `way` (n or e) from `room` leads to `to`. South and west are turned round, so that one
-    door has one form.
+    """Going `way` (n or e) from `room` leads to `to`. South and west are inverted, so that every
+    door has a single form.
     """
 
     room: str
@@ -57,7 +57,7 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class HowToGo:
-    """How do you go from one room to another?"""
+    """How do you get from one room to another?"""
 
     start: str
     goal: str
@@ -102,7 +102,7 @@ class PathKnobs(TaskKnobs):
 
 @lru_cache(maxsize=1 << 12)
 def sentence(text: str) -> Door | None:
-    """Parse what a sentence tells; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     match = _TELLS.fullmatch(text)
     if match is None:
         return None
@@ -112,7 +112,7 @@ def sentence(text: str) -> Door | None:
 
 @lru_cache(maxsize=1 << 12)
 def question(text: str) -> HowToGo | None:
-    """Parse what a question asks; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     match = _ASKS.fullmatch(text)
     return HowToGo(match[1], match[2]) if match else None
 
@@ -127,9 +127,7 @@ def _doors(statements: Sequence[Statement[Door]]) -> dict[str, list[tuple[str, s
 
 
 def derive(statements: Sequence[Statement[Door]], query: HowToGo) -> Proof:
-    """Derive the way by widening rings of rooms; walks that take as few steps as possible, all of
-    them.
-    """
+    """Derive all shortest paths by breadth-first search."""
     doors = _doors(statements)
     seen = {query.start}
     ring: dict[str, dict[str, list[tuple[int, ...]]]] = {query.start: {"": [()]}}
@@ -157,7 +155,7 @@ def _proof(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Proo
     steps = []
     for i, word in enumerate(path):
         # Each step follows from its sentence and the step before. Steps are numbered after the
-        # sentences, of which there are as many.
+        # sentences, and there is one sentence per step.
         of = (i,) if i == 0 else (i, len(path) + i - 1)
         steps.append(Step("go", word, of))
     numbers = ", ".join(map(str, uses[0]))
@@ -166,7 +164,7 @@ def _proof(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Proo
 
 
 def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, ...]:
-    """Answer by trying every sequence of moves, shortest first, and walking it on the told map."""
+    """Answer by trying every sequence of moves, shortest first, and following it on the map."""
     leads = {(d.fact.room, d.fact.way): d.fact.to for d in statements}
     leads |= {(d.fact.to, OPPOSITE[d.fact.way]): d.fact.room for d in statements}
 
@@ -176,7 +174,7 @@ def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, 
                 yield ""
             return
         for way in "nesw":
-            # No shortest path comes to a room twice. A wall counts as the room itself.
+            # No shortest path visits a room twice. A wall leads back to the room itself.
             there = leads.get((room, way), room)
             if there not in seen:
                 for rest in walks(there, left - 1, seen | {there}):
@@ -190,8 +188,8 @@ def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, 
 
 
 def clash(statements: Sequence[Statement[Door]], new: Statement[Door]) -> tuple[int, ...] | None:
-    """Return what a new sentence contradicts: a room has one neighbour in a direction, and north of
-    a room is never south of it.
+    """What a new sentence contradicts: a room has at most one neighbour in a direction, and a room
+    to its north is never also to its south.
     """
     fact = new.fact
     for old in statements:
@@ -213,7 +211,7 @@ _Cell = tuple[int, int]
 
 
 def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
-    """Draw a way of the wanted length on a grid, then other rooms beside it; every door is told
+    """Draw a path of the wanted length on a grid, then other rooms next to it. Every door is told
     once, in random order.
     """
     rooms = rng.sample(knobs.rooms, knobs.size or len(knobs.rooms))
@@ -238,8 +236,8 @@ def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
 
 
 def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door], _Cell]:
-    """Draw rooms one beside the other, by a walk that neither crosses nor touches itself; restarted
-    where it does.
+    """Draw a self-avoiding walk of rooms that does not touch itself. It restarts when it gets
+    stuck.
 
     Returns the rooms by cell, the doors and the last cell; the first is the origin.
     """
@@ -256,8 +254,9 @@ def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door], _
 
 
 def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length: int) -> Door:
-    """Put a room beside one that stands, where it opens no other way. Only its place is drawn
-    again, never the way: straight ways, which other rooms cannot spoil, would become more frequent.
+    """Place a room next to an existing one where it does not open another path. Only its position
+    is drawn again, never the path: otherwise straight paths, which other rooms cannot spoil, would
+    become more frequent.
     """
     while True:
         candidates = list(cells)
@@ -272,8 +271,8 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
 
 
 def _plain(cells: dict[_Cell, str], goal: _Cell, length: int) -> bool:
-    """True if there is exactly one shortest path from the origin to the goal, of that length, even
-    for a reader who takes all neighbouring cells for connected.
+    """True if exactly one shortest path leads from the origin to the goal and it has that length,
+    even for a reader who takes all neighbouring cells to be connected.
     """
     ring, seen = {(0, 0): 1}, {(0, 0)}
     for _ in range(length):
@@ -313,7 +312,7 @@ def _say(rng: Random, door: Door) -> str:
 
 
 def mentions(item: Door | HowToGo) -> tuple[str, ...]:
-    """Return the two rooms."""
+    """The two rooms."""
     return (item.room, item.to) if isinstance(item, Door) else (item.start, item.goal)
 
 

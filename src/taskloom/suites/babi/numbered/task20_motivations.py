@@ -1,10 +1,10 @@
-"""Task 20, agents' motivations: why somebody did something, and where they will go.
+"""Task 20, agents' motivations: why a person did something, and where they will go.
 
-World: four states, each with the place where it is cured and the thing that cures it. Somebody in a
+World: four states, each with the place where it is cured and the thing that cures it. A person in a
 state goes to its place and then takes its thing; there is one thing of each sort. A why-question
 asks for the state that was told of the person before the deed; the deed itself is presupposed by
-the question, and guessing the state from the deed is not the told reason. These pairings of state,
-place and thing are the one piece of knowledge that the text does not contain.
+the question, and a state inferred from the deed is not the told reason. The pairings of state,
+place and thing are the only knowledge that is not in the text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CURES = {
     "bored": ("garden", "football"),
     "tired": ("bedroom", "pajamas"),
 }
-"""State: the place where its cure is, and the cure."""
+"""Place and thing that cure each state."""
 
 GO = ("journeyed", "moved", "travelled", "went", "went back")
 GET = ("got", "grabbed", "picked up", "took")
@@ -52,8 +52,8 @@ _WHY_GET = re.compile(rf"Why did ({WORD}) get the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Does:
-    """Somebody is in a state (`is`), went to a place (`go`) or took a thing (`get`). Names in lower
-    case, as in questions.
+    """A person is in a state (`is`), went to a place (`go`) or took a thing (`get`). Names are in
+    lower case, as in questions.
     """
 
     who: str
@@ -66,7 +66,7 @@ class Does:
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """Where will somebody go (`where`), or why did they go (`go`) or get (`get`) something?"""
+    """Where will a person go (`where`), or why did they go (`go`) or get (`get`) something?"""
 
     who: str
     verb: str
@@ -98,7 +98,7 @@ class MotiveKnobs(TaskKnobs):
 
 
 def sentence(text: str) -> Does | None:
-    """Parse what a sentence tells; None if it is none of this task's."""
+    """Parse the fact in a sentence. None if the sentence does not belong to this task."""
     for pattern, verb in ((_STATE, "is"), (_WENT, "go"), (_GOT, "get")):
         if match := pattern.fullmatch(text):
             return Does(match[1].lower(), verb, match[2])
@@ -106,7 +106,7 @@ def sentence(text: str) -> Does | None:
 
 
 def question(text: str) -> Asks | None:
-    """Parse what a question asks; None if it is none of this task's."""
+    """Parse a question. None if it does not belong to this task."""
     if match := _WHERE.fullmatch(text):
         return Asks(match[1].lower(), "where")
     for pattern, verb in ((_WHY_GO, "go"), (_WHY_GET, "get")):
@@ -116,8 +116,8 @@ def question(text: str) -> Asks | None:
 
 
 def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
-    """Derive the answer from the state told last, before the deed or, for where-questions, since
-    the person last went anywhere.
+    """Derive the answer from the last state told before the deed or, for where-questions, since the
+    person last moved.
     """
     name = capital(query.who)
     own = _until(statements, query)
@@ -151,8 +151,8 @@ def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
 
 
 def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement[Does]]:
-    """Return what was told of the person before the deed. A deed that was not told is one that the
-    question itself tells of now.
+    """Facts told about the person before the deed. A deed that was not told is taken to happen at
+    the question.
     """
     own = [t for t in statements if t.fact.who == query.who]
     asked = (query.verb, query.what)
@@ -162,7 +162,7 @@ def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement
 
 def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...]:
     """Answer by enumeration: a state (or none) for the person after every sentence, which changes
-    only where a sentence says so.
+    only at sentences that say so.
     """
     facts = [t.fact for t in statements]
     deeds = [i for i, f in enumerate(facts) if f == Does(query.who, query.verb, query.what)]
@@ -185,8 +185,8 @@ def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...
 
 
 def clash(statements: Sequence[Statement[Does]], new: Statement[Does]) -> tuple[int, ...] | None:
-    """Return the sentence that a new one contradicts: deeds fit the state before them, and no thing
-    is taken twice.
+    """Sentence that a new one contradicts: deeds must fit the state before them, and no thing is
+    taken twice.
     """
     fact = new.fact
     if fact.verb == "get":
@@ -202,7 +202,7 @@ def clash(statements: Sequence[Statement[Does]], new: Statement[Does]) -> tuple[
 
 
 def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
-    """Draw who does the next thing, until nobody can; after each sentence a question about it."""
+    """Draw who acts next until no one can, and ask a question after each sentence."""
     state = {who: rng.choice(knobs.states) for who in knobs.people}
     silent = {who for who in knobs.people if rng.random() < knobs.unknown}
     stage = dict.fromkeys(knobs.people, 0)  # 0: tells the state, 1: goes, 2: takes, 3: done
@@ -236,7 +236,7 @@ def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
 
 
 def mentions(item: Does | Asks) -> tuple[str, ...]:
-    """Return the person in it."""
+    """The person in a fact or question."""
     return (item.who,)
 
 

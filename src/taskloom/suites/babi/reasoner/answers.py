@@ -1,8 +1,8 @@
 """Questions answered from a state of knowledge, with every minimal supporting set.
 
-An answer is given exactly when it is true in every possible world. The question may refer to
-something that the whole story fixes (the last time somebody gave the milk away; the last time the
-milk came into the park): which sentence that is goes without support, what it says is supported.
+An answer is given if and only if it is true in every possible world. A question may refer to an
+event determined by the whole story (the last time the milk was given away or came into the park).
+The support need not show which sentence that is, only what the sentence says.
 
 The second half of the module writes proofs: in words, and as derivations for analyses.
 """
@@ -19,12 +19,12 @@ from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question, Reme
 from taskloom.suites.babi.story.sentences import number_word
 
 Test = Callable[[int], bool]
-"""Whether a set of sentences (a bit mask) supports the answer."""
+"""Predicate on a set of sentences (a bit mask): True if the set supports the answer."""
 
 
 def needs(events: Sequence[Event]) -> list[int]:
-    """Return, for each sentence, the set that must be read to understand it: itself, and back to
-    the last one without a pronoun.
+    """For each sentence, the set that must be read to understand it: itself and those before it,
+    back to the last one without a pronoun.
     """
     masks: list[int] = []
     before, own = 0, 1
@@ -36,7 +36,7 @@ def needs(events: Sequence[Event]) -> list[int]:
 
 
 def bits(mask: int) -> list[int]:
-    """List the positions of the ones in a mask, ascending."""
+    """Positions of the set bits in a mask, ascending."""
     positions = []
     while mask:
         low = mask & -mask
@@ -46,8 +46,8 @@ def bits(mask: int) -> list[int]:
 
 
 def minimal_sets(universe: int, supports: Test) -> list[int]:
-    """Find all minimal sets within a universe that pass a monotone test; none if the whole universe
-    fails.
+    """Find all minimal subsets of a universe that pass a monotone test. There are none if the whole
+    universe fails.
 
     Reiter's hitting-set tree: each set that was found is excluded by leaving out each of its
     members in turn, so every other minimal set avoids at least one of them and is reached.
@@ -74,8 +74,8 @@ def minimal_sets(universe: int, supports: Test) -> list[int]:
 
 
 def _shrink(mask: int, supports: Test) -> int:
-    """Reduce a set to a minimal one that still passes; late sentences are tried first, so that the
-    earliest survive.
+    """Reduce a set to a minimal one that still passes. Late sentences are removed first, so that
+    the earliest remain.
     """
     for i in reversed(bits(mask)):
         without = mask & ~(1 << i)
@@ -93,8 +93,8 @@ def in_order(masks: Iterable[int]) -> list[tuple[int, ...]]:
 
 
 class Located:
-    """The supports of statements about one variable: which places it may have, by a set of
-    sentences alone.
+    """Supports of statements about one variable: the places that it may have, given only a set of
+    sentences.
     """
 
     __slots__ = ("_everywhere", "_nodes", "_variable", "universe")
@@ -102,8 +102,8 @@ class Located:
     def __init__(self, knowledge: Knowledge, variable: int, need: Sequence[int]) -> None:
         self._variable = variable
         self._everywhere = knowledge.everywhere
-        # For each variable that is tied to this one: what narrows it, and which it is equal to, by
-        # what must be read.
+        # For each variable tied to this one: what narrows it, and which variables it equals, with
+        # the sentences to read.
         self._nodes: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         self.universe = 0
         variables = [variable]
@@ -123,7 +123,7 @@ class Located:
             self._nodes[here] = narrowings, links
 
     def domain(self, read: int) -> int:
-        """Return the places the variable may have when only those sentences are read."""
+        """Places that the variable may have if only those sentences are read."""
         mask, nodes = self._everywhere, self._nodes
         variables = [self._variable]
         for here in variables:  # grows on the way
@@ -137,7 +137,7 @@ class Located:
         return mask
 
     def sets(self, wanted: Callable[[int], bool]) -> list[int]:
-        """Find all minimal sets under which the domain is as wanted; `wanted` must stay true when
+        """Find all minimal sets for which the domain passes `wanted`, which must remain true when
         the domain shrinks.
         """
         return minimal_sets(self.universe, lambda read: wanted(self.domain(read)))
@@ -158,10 +158,10 @@ MAYBE = "maybe"
 
 
 class Verdict(NamedTuple):
-    """What a reader can say to a question.
+    """Answer of a reader to a question.
 
     Attributes:
-        answer: The answer; `unknown` when the story does not settle it.
+        answer: The answer, or `unknown` if the story does not settle it.
         items: The answer's parts, for lists.
         possible: Every place that remains possible, for questions about places.
     """
@@ -172,14 +172,14 @@ class Verdict(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """True if the story settles the question ("maybe" does: it says that both remain
-        possible).
+        """True if the story settles the question. "maybe" is settled: it means that both remain
+        possible.
         """
         return self.answer != UNKNOWN
 
 
 def answer(knowledge: Knowledge, question: Question) -> Verdict:
-    """Answer a question by what follows from the sentences so far."""
+    """Answer a question by what is entailed by the sentences so far."""
     kind = question.kind
     if kind == "where-P":
         return _where(knowledge, knowledge.stay.get(question.person))
@@ -219,9 +219,7 @@ def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
 
 
 def whereabouts(knowledge: Knowledge, name: str) -> int | None:
-    """Return the variable that is an object's place now: its holder's stay, or the stay in which it
-    was left.
-    """
+    """Variable for an object's current place: its holder's stay, or the stay in which it was left."""
     thing = knowledge.things.get(name)
     if thing is None or thing.last < 0:
         return None
@@ -230,7 +228,7 @@ def whereabouts(knowledge: Knowledge, name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The last time an object came into a place: the stays before and after, and the ways to see
+    """The last time an object came into a place: the stays before and after, and the ways to prove
     who carried it.
 
     Each way is a set of sentences: the one by which the carrier got the object, or the one by which
@@ -289,7 +287,7 @@ def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
 
 
 def latest_gift(knowledge: Knowledge, question: Question) -> Handling | None:
-    """Return the latest GIVE that a give question fits."""
+    """Latest GIVE that a give question fits."""
     fits = fitting_gifts(knowledge, question)
     return fits[-1] if fits else None
 
@@ -303,7 +301,7 @@ def _given(gift: Handling, question: Question) -> Verdict:
 
 
 def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
-    """Join the sentences to be read together, with the antecedents of their pronouns."""
+    """All sentences to be read together, with the antecedents of their pronouns."""
     mask = 0
     for sentence in sentences:
         mask |= need[sentence]
@@ -313,8 +311,8 @@ def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
 def supports(
     knowledge: Knowledge, question: Question, verdict: Verdict | None = None
 ) -> list[tuple[int, ...]]:
-    """List all minimal sets of sentences (by index) that support the answer, the official one
-    first; none if it is unknown.
+    """All minimal sets of sentences (by index) that support the answer, the official one first.
+    None if the answer is unknown.
     """
     verdict = verdict or answer(knowledge, question)
     if not verdict.known:
@@ -365,11 +363,11 @@ def _yes_no_sets(
 
 
 def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> list[int]:
-    """Combine, for every object of the story, the ways to see whether somebody holds it now.
+    """Combine, for every object of the story, the ways to prove whether a person holds it now.
 
-    If they do: how they got it, and what was denied of the object since. If not: the last sentence
-    that took it from them, or any later one that puts it elsewhere; of what was only denied, all of
-    it.
+    If they do: how they got it, and all denials about the object since. If not: the last sentence
+    that took it from them, or any later one that places it elsewhere. If there were only denials,
+    all of them.
     """
     groups: list[list[int]] = []
     for thing in knowledge.things.values():
@@ -390,8 +388,8 @@ def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> lis
 
 
 def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] | None:
-    """Return what bAbI cites for a list or a count: every sentence that names the person beside a
-    thing; None for others.
+    """Support that bAbI cites for a list or a count: every sentence that names the person and an
+    object. None for other questions.
     """
     if question.kind not in ("list", "counting"):
         return None
@@ -401,7 +399,7 @@ def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] |
 
 
 def says(event: Event) -> str:
-    """Return what a sentence tells, with its pronoun resolved, in the wording of its type."""
+    """What a sentence states, with its pronoun resolved, in the wording of its type."""
     event_type = EVENT_TYPES[event.kind]
     who, plural = " and ".join(event.who), len(event.who) > 1
     words = {
@@ -429,9 +427,7 @@ def in_words(
     support: Sequence[int],
     lines: Sequence[int],
 ) -> str:
-    """Write the proof of an answer from its support, with line numbers; for an open question, what
-    remains possible.
-    """
+    """Proof of an answer in words, with line numbers. For an open question, what remains possible."""
     if verdict.answer == UNKNOWN:
         if verdict.possible and len(verdict.possible) < len(knowledge.places):
             return f"the story leaves open: {', '.join(verdict.possible)}"

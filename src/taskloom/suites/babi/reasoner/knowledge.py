@@ -1,18 +1,18 @@
-"""What a reader knows: the exact state of knowledge after some sentences.
+"""State of knowledge: exactly what a reader knows after some sentences.
 
 Each stay of a person (from one sentence about where they are to the next) is a variable whose value
 is a place. Sentences only narrow the domain of one variable (MOVE: one place, NEGATE: all but one,
 INDEF: two) or equate two (GIVE: giver and receiver; DROP, then GRAB of the same object: the one who
-left it and the one who took it). A place that is said of GRAB, DROP or GIVE narrows the stay in
-which it happened; what was not done changes nothing. So the possible worlds are exactly the
-product, over classes of equal variables, of their intersected domains: nothing is approximated, and
-hindsight comes for free.
+left it and the one who took it). A place named with GRAB, DROP or GIVE narrows the stay in which it
+happened; denied events change nothing. So the possible worlds are exactly the product, over classes
+of equal variables, of their intersected domains: nothing is approximated, and later sentences also
+inform earlier moments.
 
-Two readings. `natural`: a sentence about where somebody is drops what was known of them before, and
-there may be places that the story never names. `strict` adds the rules of the reference's
-simulator: every such sentence is a real change of place (who "went to the park" was not in the
-park; who "is no longer in the park" was there until now; who "is either in A or B" was in neither),
-and there are no other places than those named.
+Two readings. `natural`: a sentence about where a person is replaces what was known about them
+before, and there may be places that the story never names. `strict` adds the rules of the
+reference's simulator: every such sentence is a real change of place (who "went to the park" was not
+in the park; who "is no longer in the park" was there until now; who "is either in A or B" was in
+neither), and there are no other places than those named.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ NOWHERE = "no place is left where this could be, after what was said before"
 
 
 class Contradiction(InputError):  # noqa: N818 - the word for it
-    """A story that cannot be true.
+    """A contradiction in a story.
 
     Attributes:
-        sentence: The index of the sentence that cannot be.
-        reason: Why, as half a sentence.
+        sentence: Index of the sentence that cannot be true.
+        reason: Reason, as a clause.
     """
 
     def __init__(self, sentence: int, reason: str) -> None:
@@ -71,7 +71,7 @@ class Carry:
         after: The holder's stay after.
         sentence: The sentence that ended the one and began the other.
         handling: Index, among the object's handlings, of the one by which the holder got it.
-        handlings: How many handlings there were by then.
+        handlings: Number of handlings up to then.
     """
 
     before: int
@@ -83,14 +83,14 @@ class Carry:
 
 @dataclass(slots=True)
 class Thing:
-    """What is known of one object.
+    """State of knowledge about one object.
 
     Attributes:
         handlings: The sentences in which it changes hands, or is said not to.
         last: Index of the last handling that was not denied, or -1.
         carries: Its changes of place.
-        holder: Who holds it, or nobody.
-        ground: The stay in which it was left, or -1: where it lay at the start is never said.
+        holder: Person who holds it, if any.
+        ground: Stay in which it was left, or -1, because initial places are never told.
     """
 
     handlings: list[Handling]
@@ -100,14 +100,14 @@ class Thing:
     last: int = -1
 
     def since(self) -> tuple[int, ...]:
-        """Return the sentences that show with whom or where it is: its last change of hands, and
-        what was denied since.
+        """Sentences that show who has it or where it is: its last change of hands, and the denials
+        since.
         """
         return tuple([h.sentence for h in self.handlings[max(self.last, 0) :]])
 
 
 class Knowledge:
-    """The reader's state of knowledge; `tell` it one sentence after the other.
+    """State of knowledge of a reader, updated by `tell` sentence by sentence.
 
     Attributes:
         places: Every place a sentence or question may name.
@@ -117,7 +117,7 @@ class Knowledge:
         links: For each variable, the variables it is equal to and the sentences that say so
             together.
         stay: Each person's present variable.
-        things: What is known of each object.
+        things: State of knowledge about each object.
         gifts: Every GIVE, in order.
         events: All sentences so far.
     """
@@ -142,7 +142,7 @@ class Knowledge:
         self.places = tuple(places)
         self.reading: Reading = reading
         self.bits = {place: 1 << i for i, place in enumerate(self.places)}
-        # One more bit in the natural reading: somewhere that no sentence names.
+        # The natural reading has one more bit, for a place that no sentence names.
         self.everywhere = (1 << (len(self.places) + (reading == "natural"))) - 1
         self.narrowings: list[list[tuple[int, int]]] = []
         self.links: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
@@ -155,7 +155,7 @@ class Knowledge:
         self._holds: dict[str, list[str]] = {}
 
     def domain(self, variable: int) -> int:
-        """Return the places a variable may have, as a bit mask."""
+        """Places that a variable may have, as a bit mask."""
         return self._domain[self._root(variable)]
 
     def same(self, one: int, other: int) -> bool:
@@ -163,26 +163,26 @@ class Knowledge:
         return self._root(one) == self._root(other)
 
     def names(self, mask: int) -> list[str]:
-        """List the places in a mask."""
+        """Names of the places in a mask."""
         return [place for place, bit in self.bits.items() if mask & bit]
 
     def holding(self, person: str) -> list[str]:
-        """List what somebody holds, in the order in which they got it."""
+        """Objects that a person holds, in the order in which they got them."""
         return list(self._holds.get(person, ()))
 
     def tell(self, event: Event) -> None:
-        """Take in the next sentence.
+        """Update with the next sentence.
 
         Raises:
-            Contradiction: It cannot be true after the sentences before it.
+            Contradiction: If it contradicts the sentences before it.
         """
         self.tell_all((event,))
 
     def tell_all(self, events: Iterable[Event]) -> Knowledge:
-        """Take in sentences one after the other.
+        """Update with several sentences.
 
         Raises:
-            Contradiction: One cannot be true after the sentences before it.
+            Contradiction: If one contradicts the sentences before it.
         """
         for sentence, event in enumerate(events, len(self.events)):
             self.events.append(event)
@@ -228,7 +228,7 @@ class Knowledge:
             self.stay[person] = after
 
     def _meet(self, person: str, places: tuple[str, ...], to: str, sentence: int) -> None:
-        """Take in where objects change hands, and that giver and receiver are in one place."""
+        """Record where objects change hands, and that giver and receiver are in the same place."""
         if places:
             named = 0
             for place in places:
@@ -238,7 +238,7 @@ class Knowledge:
             self._equate(self._present(person), self._present(to), (sentence,))
 
     def _handle(self, event: Event, name: str, sentence: int) -> None:
-        """Take in that one object changes hands."""
+        """Record that one object changes hands."""
         kind, person, thing = event.kind, event.who[0], self.things.get(name) or self._thing(name)
         if kind == "grab":
             self._grab(person, name, thing, sentence)

@@ -1,8 +1,8 @@
-"""The second solver: answers again from the text alone, by another way than the reasoner.
+"""The second solver: derives answers from the text by a different method from the reasoner's.
 
-It knows no stays. Every person and every object has a place at every moment; a place carries over
-from one moment to the next unless a sentence interferes, and equal places are found by flooding.
-Where a flooded region may be is the intersection of all that is said of it.
+It has no concept of stays. Every person and every object has a place at every moment; a place
+carries over from one moment to the next unless a sentence interferes, and equal places are found by
+flooding. The possible places of a flooded region are the intersection of all statements about it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COUNTS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 
 class Moments:
-    """The place of everybody and everything at every moment, as far as the sentences settle it."""
+    """Place of every person and object at every moment, as far as the sentences determine it."""
 
     def __init__(self, events: Sequence[Event], places: Sequence[str], strict: bool) -> None:
         self.events = events
@@ -79,7 +79,7 @@ class Moments:
         self.hands.append(after)
 
     def flood(self, start: Node) -> tuple[frozenset[str], set[Node]]:
-        """Return what a place may be, and all that are the same place."""
+        """Possible places of a node, and all nodes that are the same place."""
         seen, stack, places = {start}, [start], self.universe
         while stack:
             node = stack.pop()
@@ -91,11 +91,11 @@ class Moments:
         return places, seen
 
     def places(self, name: str) -> frozenset[str]:
-        """Return where somebody or something may be at the end."""
+        """Possible places of a person or object at the end."""
         return self.flood((name, len(self.events)))[0]
 
     def came_from(self, thing: str, place: str) -> frozenset[str]:
-        """Return from where an object last came into a place; nothing if that is not certain."""
+        """Place from which an object last came into a place. Empty if that is not certain."""
         for moment in range(len(self.events), 0, -1):
             (after, same), (before, _) = (
                 self.flood((thing, moment)),
@@ -110,7 +110,7 @@ class Moments:
 def solve(
     events: Sequence[Event], question: Question, places: Sequence[str], strict: bool = False
 ) -> str:
-    """Answer a question after some sentences; 'unknown' if they do not settle it."""
+    """Answer a question after some sentences. 'unknown' if they do not settle it."""
     moments = Moments(events, places, strict)
     kind = question.kind
 
@@ -152,7 +152,7 @@ def _gift(events: Sequence[Event], question: Question) -> str:
 def check(
     example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon = DYNA, strict: bool = False
 ) -> tuple[str, ...]:
-    """Return the acceptable outputs of an example, from its text alone."""
+    """Acceptable outputs of an example, from its text only."""
     if not example.input.endswith(example.question) or not example.question:
         raise InputError(f"the example does not end with its question {example.question!r}")
     story = parse_passage(

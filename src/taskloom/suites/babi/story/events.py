@@ -1,13 +1,13 @@
-"""What a story says: events, constructs, questions, and the names the paper gives them.
+"""Content of a story: events, constructs and questions, with the paper's names for them.
 
 A sentence is one `Event` of a kind that `EVENT_TYPES` describes. Constructs are not events of their
 own, they are ways to tell any of them:
 
 - COREF: its subject is a pronoun.
 - CONJ: it has two subjects ("Mary and John went") or, where one person handles things, two objects
-  ("took the apple and the milk"). Two persons never take, leave or give one thing: nobody could say
-  who of them holds it then.
-- COMPOUND: both at once, a pronoun that stands for two ("they went", "she dropped them").
+  ("took the apple and the milk"). Two persons never take, leave or give the same object, because it
+  would be unclear who holds it afterwards.
+- COMPOUND: both at once, a pronoun for two persons or objects ("they went", "she dropped them").
 - NEGATE: "is not in the park" of a place; "did not take the milk" of a thing: it was not done,
   nothing else follows.
 - INDEF: "is either in A or B" of a place; "took the milk in either A or B" of a thing: it was done
@@ -26,8 +26,8 @@ from functools import cache
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 Kind = Literal["move", "in", "not", "either", "grab", "drop", "give"]
-"""What a sentence says: somebody went to a place, is in it, is not (no longer) in it, is in either
-of two; somebody takes, leaves or gives away an object.
+"""Kind of a sentence: a person went to a place, is in it, is not (or no longer) in it, or is in one
+of two places; a person takes, leaves or gives away an object.
 """
 
 
@@ -42,21 +42,21 @@ class EventType:
     `{there}` (where it happened, if that is told).
 
     Attributes:
-        name: What recipes call it.
+        name: Name in recipes.
         concept: The paper's concept, counted in supports.
         form: The sentence.
-        proof: What a proof says that it tells; `{where}` is the place if one is told.
+        proof: Statement of the event in a proof. `{where}` is the place if one is told.
         verbs: Verbs in the past tense, as Dyna-bAbI has them.
         also_read: Further verbs that are read, never written: those of bAbI 1.0 and small
             variations.
         denied: Verbs after "did not", for events that can be denied so.
         denied_also_read: Further ones that are read.
-        denied_proof: What a proof says after "does not".
+        denied_proof: Text after "does not" in a proof.
         double_object: The other order of the paper's Table 5, "gave Mary the milk".
-        there: Whether a sentence may end in "there", as in bAbI 1.0.
-        later: Whether it came after the recipes of the papers: its words then count in a recipe's
-            digest only where they are not the defaults, so that a new event changes no dataset that
-            does not use it.
+        there: True if a sentence may end in "there", as in bAbI 1.0.
+        later: True if it was added after the papers' recipes. Its words are then part of a recipe's
+            digest only if they differ from the defaults, so that a new event does not change
+            datasets without it.
     """
 
     name: str
@@ -74,7 +74,7 @@ class EventType:
 
     @property
     def handles(self) -> bool:
-        """True if it is about objects; all others place somebody."""
+        """True if it is about objects. All other kinds place a person."""
         return "{thing" in self.form
 
     @property
@@ -152,16 +152,15 @@ KINDS: dict[str, Kind] = {event_type.name: kind for kind, event_type in EVENT_TY
 """Recipes' names of the kinds."""
 
 EVENTS = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.verbs)
-"""The paper's events: what somebody does. The other kinds are constructs, or another wording of
-MOVE.
+"""The paper's events: what persons do. The other kinds are constructs, or another wording of MOVE.
 """
 
 HANDLING = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.handles)
 """The events that are about objects."""
 
 AFFIRM = EVENT_TYPES["in"].name
-"""The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept
-of its own.
+"""The wording "Mary is in the park". The paper counts such sentences as MOVE, so AFFIRM is not a
+separate concept.
 """
 
 CONSTRUCTS = ("COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF")
@@ -174,11 +173,11 @@ GIVE_FORMS: tuple[GiveForm, ...] = ("gave-to", "gave", "received", "given-to", "
 
 
 class Event(NamedTuple):
-    """One sentence; a named tuple, which is made five times as fast as a frozen dataclass, and
-    stories are made of little else.
+    """A sentence. It is a named tuple because creating one is five times as fast as a frozen
+    dataclass, and stories consist mainly of events.
 
     Attributes:
-        kind: What it says.
+        kind: Kind of the sentence.
         who: Its subjects: one, or two for CONJ.
         places: Where; two for "either", none for events that name no place; for objects that change
             hands, where that was.
@@ -204,18 +203,18 @@ class Event(NamedTuple):
 
     @property
     def things(self) -> tuple[str, ...]:
-        """Return the objects it is about."""
+        """Objects that it is about."""
         if self.also:
             return (self.thing, self.also)
         return (self.thing,) if self.thing else ()
 
     @property
     def compound(self) -> bool:
-        """True if a pronoun stands for two."""
+        """True if a pronoun refers to two persons or objects."""
         return self.pronoun and (self.them or len(self.who) > 1)
 
     def concepts(self) -> tuple[str, ...]:
-        """Return the paper's concepts in this sentence."""
+        """The paper's concepts in this sentence."""
         return _CONCEPTS[self]
 
 
@@ -223,17 +222,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 DIFFERENT = 1 << 14
-"""How many different sentences are remembered with what follows from each: stories are made of some
-thousands.
+"""Maximum number of different sentences cached with everything derived from them. Stories use a few
+thousand.
 """
 
 
 class Remembered(dict[K, V]):
-    """The values of a function by its argument: each is computed once, until there are too many of
-    them.
+    """Memoised function of one argument, whose cache is cleared when it has too many values.
 
-    A table that is looked up: of a sentence that is one of a thousand, in half of the time that
-    `functools.lru_cache` takes.
+    A subclass of dict, which takes half the time of `functools.lru_cache` to look up one of a
+    thousand sentences.
     """
 
     __slots__ = ("_function",)
@@ -268,7 +266,7 @@ _CONCEPTS = Remembered(_concepts)
 
 
 _SHARED: Remembered[tuple[str, ...], tuple[str, ...]] = Remembered(lambda names: names)
-"""Names that sentences have in common, kept once: there is less memory to go through."""
+"""Interned tuples of names, which saves memory."""
 
 
 def _placing(names: tuple[Kind, str, str, bool]) -> Event:
@@ -287,8 +285,8 @@ def _handling(names: tuple[Kind, str, str, str, bool]) -> Event:
 
 
 PLACING = Remembered(_placing)
-"""The sentence that says where somebody is, by its kind, the person, the place, and whether it has
-a pronoun.
+"""Sentence that says where a person is, by its kind, the person, the place, and whether it has a
+pronoun.
 """
 
 PLACING_TWO = Remembered(_placing_two)
@@ -297,17 +295,17 @@ places and pronoun.
 """
 
 HANDLED = Remembered(_handling)
-"""The sentence that says what somebody does with an object, by its kind, the person, the object,
-the receiver and pronoun.
+"""Sentence about a person and an object, by its kind, the person, the object, the receiver and
+whether it has a pronoun.
 """
 
 
 class Question(NamedTuple):
-    """What is asked.
+    """A question.
 
     Attributes:
         kind: The paper's question type.
-        person: Whom it is about; for the give forms, the giver.
+        person: Person that it is about. For give questions, the giver.
         thing: The object it is about.
         place: The place it names.
         other: The receiver, for the give forms.
@@ -337,15 +335,15 @@ def give_question(form: GiveForm, giver: str, thing: str, to: str) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class PlacedQuestion:
-    """A question at its place in a story.
+    """A question at its position in a story.
 
     Attributes:
-        question: What is asked.
-        after: How many sentences come before it.
+        question: The question.
+        after: Number of sentences before it.
         line: Its line number within the story.
-        answer: The answer the text gives, if any.
-        support: The supporting line numbers the text gives.
-        at: Its line in the file, for messages.
+        answer: Answer in the text, if any.
+        support: Supporting line numbers in the text.
+        at: Line in the file, for messages.
     """
 
     question: Question
@@ -375,7 +373,7 @@ class Story:
 
 @cache
 def listed(concepts: frozenset[str]) -> str:
-    """Join concepts into one trait: names in alphabetical order, with plus signs between."""
+    """Join concepts into one trait, in alphabetical order, with plus signs between them."""
     return "+".join(sorted(concepts))
 
 

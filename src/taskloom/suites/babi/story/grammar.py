@@ -1,8 +1,8 @@
-"""From text in bAbI format to events and questions.
+"""Parser from text in bAbI format to events and questions.
 
 Both wordings are read, Dyna-bAbI's and that of published bAbI 1.0, and the small variations between
 them ("at the" for "in the", a comma after "Then", "gave Mary the milk", "holding" for "carrying").
-What cannot be read is refused with file, line and reason.
+Unreadable lines raise an error with file, line and reason.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ANY_THING = r"[^\W\d_][\w'’-]*(?: (?!(?:in|at|and|or|to|there|either)\b)[^\W\
 
 
 class _Unreadable(Exception):  # noqa: N818 - a reason, not an error of its own
-    """Why a sentence cannot be read; the caller adds the place."""
+    """Reason why a sentence cannot be parsed. The caller adds the location."""
 
 
 def _words(words: tuple[str, ...]) -> str:
@@ -48,8 +48,8 @@ def _words(words: tuple[str, ...]) -> str:
 
 
 def _parted(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return the verbs that take their object between two words ("put them down"): second words,
-    each with the first ones.
+    """Verbs that take their object between two words ("put them down"): second words, each with its
+    first words.
     """
     stems = {
         p: tuple(v.removesuffix(f" {p}") for v in verbs if v.endswith(f" {p}")) for p in PARTICLES
@@ -68,8 +68,8 @@ class _Form:
 
 
 class Grammar:
-    """The sentence and question forms, over any names or over those of one vocabulary; a lexicon
-    adds its own verbs.
+    """Sentence and question forms, over any names or over those of one vocabulary. A lexicon adds
+    its own verbs.
     """
 
     def __init__(self, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA) -> None:
@@ -111,9 +111,7 @@ class Grammar:
 
     @staticmethod
     def _slots(name: str, thing: str, place: str, lexicon: StoryLexicon) -> dict[str, str]:
-        """Build the pattern of each slot of a form, but for verbs; groups have the names of what
-        they hold.
-        """
+        """Pattern of each slot of a form, except verbs. Groups are named after their slots."""
         prefix = _words((*_PREFIX, *lexicon.prefixes))
         pronoun = f"(?:(?:{prefix},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
         where, at = f"(?P<place>{place})", "(?:in|at)"
@@ -138,8 +136,8 @@ class Grammar:
         }
 
     def _event(self, text: str) -> tuple[Event, str]:
-        """Parse the event of a sentence, and its pronoun (whose subject is still open) or
-        nothing.
+        """Parse a sentence as an event with its pronoun, whose referent is still open. None if it
+        is not an event.
         """
         for form in self.sentences:
             match = form.pattern.fullmatch(text)
@@ -165,7 +163,9 @@ class Grammar:
         raise _Unreadable(self._strange(text, "question", "What a group can say"))
 
     def _strange(self, text: str, kind: str, section: str) -> str:
-        """Say why a text is of no form: by its first word that no form has, if there is one."""
+        """Explain why a text matches no form, by the first word that occurs in no form, if there is
+        one.
+        """
         where = f"none of the {kind} forms (docs/suites/babi.md, '{section}')"
         noun = False
         for word in _WORD.findall(text):
@@ -176,7 +176,7 @@ class Grammar:
         return f"this is {where}"
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
-        """Return the event with its pronouns replaced by the subjects, and for "them" the objects,
+        """Return the event with its pronouns replaced by the subjects (and for "them" the objects)
         of the sentence before.
         """
         if event.them:
@@ -205,7 +205,7 @@ class Grammar:
 def _forms(
     kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict[str, str]
 ) -> Iterator[_Form]:
-    """Yield the forms of one event: as told, in the other order of words, with a parted verb, and
+    """Yield the forms of one event: as told, in the other word order, with a separable verb, and
     denied.
     """
     verbs = (*event_type.verbs, *event_type.also_read, *lexicon.verbs.get(kind, ()))
@@ -236,8 +236,8 @@ def _forms(
 
 
 def _event_of(form: _Form, groups: dict[str, str | None], text: str) -> tuple[Event, str]:
-    """Build the event of a sentence from the groups of its form; refuse one that says two things of
-    the same.
+    """Build the event of a sentence from the groups of its form. Raises an error if it makes two
+    conflicting statements.
     """
     pronoun = (groups["pronoun"] or "").lower()
     who = () if pronoun else tuple(re.split(r", and |, | and ", groups["who"] or ""))
@@ -275,25 +275,25 @@ def _pattern(form: str, slots: dict[str, str], verb: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=16)
 def grammar_of(vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA) -> Grammar:
-    """Return the grammar of a vocabulary and lexicon, built once; over any names by default."""
+    """Grammar of a vocabulary and lexicon, cached. Default: any names."""
     return Grammar(vocabulary, lexicon)
 
 
 def understand(text: text_format.StoryText, name: str, grammar: Grammar | None = None) -> Story:
-    """Parse the story that some lines tell.
+    """Parse some lines into a story.
 
     Args:
         text: The lines of one story.
         name: The file, for messages.
-        grammar: The forms to read by; any names by default.
+        grammar: Grammar to use. Default: any names.
 
     Raises:
-        InputError: With the place of the line that cannot be read, and why.
+        InputError: If a line cannot be read. The error names the line and the reason.
     """
     grammar = grammar or grammar_of()
     events: list[Event] = []
     questions: list[PlacedQuestion] = []
-    # The reasoner and the second solver know people and objects by their names alone.
+    # The reasoner and the second solver identify people and objects by their names only.
     people: set[str] = set()
     objects: set[str] = set()
     for line in text.lines:
@@ -356,8 +356,8 @@ def parse_path(path: Path, vocabulary: Vocabulary | None = None) -> list[Story]:
 def parse_passage(
     passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
 ) -> Story:
-    """Parse one story told in running text, as models see it: sentences that end in a full stop,
-    then a question.
+    """Parse a story in running text, as models see it: sentences that end in a full stop, then a
+    question.
     """
     sentences = [
         s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s

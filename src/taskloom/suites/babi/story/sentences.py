@@ -12,25 +12,24 @@ from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 PARTICLES = ("up", "down", "away", "aside", "off", "out", "over", "back")
-"""The second words of verbs that a pronoun goes before: "put down the milk", but "put them
-down".
+"""Particles that follow the object if that is a pronoun: "put down the milk", but "put them down".
 """
 
 
 def number_word(n: int) -> str:
-    """Return a count as the answer says it; digits above ten."""
+    """A count as written in answers: in words, or in digits above ten."""
     return NUMBERS[n] if n < len(NUMBERS) else str(n)
 
 
 class EventWording(NamedTuple):
-    """All sentences that tell an event: each beginning with each ending.
+    """All sentences for an event: each beginning combined with each ending.
 
     Attributes:
         subjects: The beginnings: the names, or the pronoun after each of the prefixes.
-        prefixes: How many prefixes there are to draw from, 0 without a pronoun.
+        prefixes: Number of prefixes to choose from, 0 without a pronoun.
         endings: The rest of the sentence, with each of the words.
-        words: How many words there are to draw from, 0 where the sentence has no verb or negation.
-        there: How often the ending is told with "there".
+        words: Number of words to choose from, 0 if the sentence has no verb or negation.
+        there: Probability that the ending has "there".
     """
 
     subjects: tuple[str, ...]
@@ -41,8 +40,8 @@ class EventWording(NamedTuple):
 
 
 class SentenceWriter:
-    """The sentences of one vocabulary and lexicon; what can be said of an event is put together
-    once.
+    """Writes the sentences of a vocabulary and lexicon. The wordings of an event are built once and
+    cached.
     """
 
     __slots__ = ("_lexicon", "_shared", "_vocabulary", "_wordings")
@@ -56,8 +55,8 @@ class SentenceWriter:
         ] = {}  # what wordings have in common, kept once
 
     def write(self, events: Iterable[Event], rng: Random) -> list[str]:
-        """Write events in words, each by the form of its type; every choice is drawn, also one of a
-        single word.
+        """Write events as sentences, each in the form of its type. Every choice is drawn, even from
+        a single word.
         """
         known, random, sentences = self._wordings, rng.random, []
         for event in events:
@@ -113,17 +112,13 @@ class SentenceWriter:
         return EventWording(self._share(subjects), prefixes, self._share(endings), len(words), 0.0)
 
     def _share(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the parts of a sentence, the same object for all events that have them: less
-        memory to go through.
-        """
+        """Intern the parts of a sentence, which saves memory."""
         if len(self._shared) >= DIFFERENT:
             self._shared.clear()
         return self._shared.setdefault(parts, parts)
 
     def _handling(self, event: Event, verb: str) -> str:
-        """Write what somebody does, or does not do, with one or two objects, but for the
-        subject.
-        """
+        """Write a sentence about one or two objects without its subject, affirmed or denied."""
         event_type = EVENT_TYPES[event.kind]
         things = "them" if event.them else " and ".join([f"the {thing}" for thing in event.things])
         if event.denied:
@@ -149,7 +144,7 @@ class SentenceWriter:
         )
 
     def _where(self, event: Event) -> str:
-        """Write where objects change hands, if that is told: in one of two places, or in one."""
+        """Write the place where objects change hands, if it is told: one place, or one of two."""
         if not event.places:
             return ""
         places = " or ".join([f"the {place}" for place in event.places])
@@ -157,7 +152,7 @@ class SentenceWriter:
 
 
 def _be(event: Event, pronoun: str) -> str:
-    """Return is or are; after "Then" and the like the past, as of every other verb."""
+    """Return "is" or "are". After "Then" and the like the past tense is used, as for all verbs."""
     if event.pronoun:
         return "were" if pronoun == "they" else "was"
     return "are" if len(event.who) > 1 else "is"

@@ -1,5 +1,4 @@
-"""Stories in bAbI format: reading them with errors that name the line, and writing them byte for
-byte.
+"""Stories in bAbI format: parse with errors that name the line, and write byte for byte.
 
 A line is `NUMBER sentence.` or `NUMBER question?<tab>answer<tab>supporting numbers`; the number 1
 begins a new story.
@@ -21,9 +20,7 @@ _NUMBERED = re.compile(r"([0-9]{1,9})[ \t]+(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence that tells something. `line` is its place in the file, 0 for a story that was
-    never in one.
-    """
+    """A sentence of a story. `line` is its line in the file, or 0 if it does not come from a file."""
 
     number: int
     text: str
@@ -55,17 +52,17 @@ class StoryText:
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
-        """Return the sentences alone."""
+        """Sentences without the questions."""
         return tuple(x for x in self.lines if isinstance(x, Sentence))
 
     @property
     def questions(self) -> tuple[QuestionLine, ...]:
-        """Return the questions alone."""
+        """Questions without the sentences."""
         return tuple(x for x in self.lines if isinstance(x, QuestionLine))
 
     def text(self, gap: str = "") -> str:
-        """Write the story in bAbI format; `gap` stands between a question and its tab (task 14 has
-        a space there).
+        """The story in bAbI format. `gap` is the text between a question and its tab (a space in
+        task 14).
         """
         out = []
         for item in self.lines:
@@ -81,7 +78,7 @@ def split_passage(text: str) -> tuple[list[str], str]:
     """Split a running text into its sentences and its question.
 
     Raises:
-        InputError: It does not end with a question.
+        InputError: If it does not end with a question.
     """
     pieces = re.findall(r"[^.?]+[.?]", text.strip())
     if not pieces or not pieces[-1].endswith("?"):
@@ -101,7 +98,7 @@ def read_path(path: Path) -> list[StoryText]:
 
 
 def decode(raw: bytes, where: str) -> str:
-    """Decode bytes in UTF-8, with or without a byte order mark."""
+    """Decode UTF-8 bytes with or without a byte order mark."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -124,10 +121,9 @@ def read_lines(
     """Read stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
 
     Args:
-        lines: With or without their line ends; a last line without one is tested for having been
-            cut off.
-        where: What error messages call the place.
-        ended: Whether complete lines have line ends; None finds it from the lines.
+        lines: Lines with or without line ends. A last line without one is checked for truncation.
+        where: Name of the location in error messages.
+        ended: True if complete lines have line ends. None: detect from the lines.
     """
     raw = list(lines)
     ended = any(x.endswith(("\n", "\r")) for x in raw) if ended is None else ended
@@ -145,7 +141,7 @@ def read_lines(
         stories[-1].append(item)
         if isinstance(item, QuestionLine):
             _check_support(item, stories[-1], place)
-            # A question may end the file without support if no other question of the file has any.
+            # A question may end the file without support if no other question in the file has any.
             if last and not item.support and _any_support(stories):
                 raise InputError(
                     f"{place}: the file is cut off inside this question, which has no supporting"

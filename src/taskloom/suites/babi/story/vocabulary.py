@@ -1,7 +1,7 @@
-"""The words of a world: who and what there is, and the verbs that tell of it.
+"""Vocabulary of a world: persons, objects, places, and the verbs for events.
 
-Names must not have one another's words: "the garden" and "the garden shed" could not be told apart
-in every sentence. Letters may be shared: nobody reads Al in football.
+No name may contain all words of another: "the garden" and "the garden shed" could not be
+distinguished in every sentence. Shared letters are fine: "football" does not contain the word "Al".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RESERVED = frozenset(
     ["he", "she", "they", "them", "the", "a", "in", "at", "to", "and", "or", "either", "is", "are", "not", "no", "longer", "did",
      "there", "then", "after", "afterwards", "following", "that"]
 )  # fmt: skip
-"""Small words that no name may have."""
+"""Function words that no name may contain."""
 
 HE = ("John", "Daniel", "Fred", "Bill", "Jeff")
 SHE = ("Julie", "Sandra", "Mary")
@@ -45,21 +45,21 @@ class Vocabulary:
     pronouns: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PRONOUNS, hash=False)
 
     def pronoun(self, person: str) -> str:
-        """Return the pronoun of a person; `they` for somebody of whom nothing is said."""
+        """Pronoun of a person; `they` if none is given."""
         return self.pronouns.get(person, "they")
 
     def clear(self, person: str, to: str) -> bool:
-        """True if a pronoun after "person gave … to …" can only be the giver: no "she" of
-        two women, no "they" of both.
+        """True if a pronoun after "person gave … to …" can only refer to the giver: not "she" if
+        both are women, not "they" for both.
         """
         pronoun = self.pronoun(person)
         return not to or (pronoun != "they" and pronoun != self.pronoun(to))
 
     def check(self, where: str = "vocabulary") -> None:
-        """Refuse names that are empty, repeated, or made of one another's words.
+        """Reject names that are empty, repeated, or contained in one another.
 
         Raises:
-            RecipeError: It names the two that collide.
+            RecipeError: If two names collide. The error names both.
         """
         for kind, least in (("persons", 1), ("objects", 0), ("places", 2)):
             if len(getattr(self, kind)) < least:
@@ -95,7 +95,7 @@ class Vocabulary:
 
 
 def _first_collision(names: Sequence[str]) -> tuple[str, str] | None:
-    """The first two names such that one has all the words of the other, or None.
+    """First pair of names such that one has all the words of the other, or None.
 
     Each run of words within a name is looked up among the names, because comparing every two names
     takes minutes for 20,000 of them.
@@ -125,7 +125,7 @@ def _first_collision(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _runs(words: Sequence[str], lengths: Iterable[int]) -> Iterator[str]:
-    """Yield the texts of words behind one another, for each of some numbers of words."""
+    """Yield all runs of consecutive words, for each of some run lengths."""
     for length in lengths:
         for start in range(len(words) - length + 1):
             yield " ".join(words[start : start + length])
@@ -134,9 +134,7 @@ def _runs(words: Sequence[str], lengths: Iterable[int]) -> Iterator[str]:
 def verb_lists(
     event_types: Mapping[Kind, EventType] = EVENT_TYPES,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the verbs of events by the names that recipes have for them: `grab`, and `not_grab`
-    after "did not".
-    """
+    """Verbs of events by their names in recipes: `grab`, or `not_grab` for verbs after "did not"."""
     lists: dict[str, tuple[str, ...]] = {
         kind: t.verbs for kind, t in event_types.items() if t.verbs
     }
@@ -145,14 +143,14 @@ def verb_lists(
 
 @dataclass(frozen=True, slots=True)
 class StoryLexicon:
-    """Verbs and small words; every choice is uniform, as in the reference.
+    """Verbs and function words. Every choice is uniform, as in the reference.
 
     Attributes:
         verbs: The verbs of each event, and those after "did not", by their names in `verb_lists`.
-        negations: What stands between "is" and "in".
-        prefixes: What stands before a pronoun.
-        there: How often a sentence of a kind ends in "there" (published text: grabbing always, or
-            one in five in task 3; dropping about one in five).
+        negations: Words between "is" and "in".
+        prefixes: Words before a pronoun.
+        there: Probability that a sentence of a kind ends in "there" (in the published text: always
+            for grabs, or one in five in task 3; about one in five for drops).
         preposition: "in", or "at" as in the paper's Table 5.
         double_object: "gave Mary the milk" (Table 5) instead of "gave the milk to Mary" (the
             reference and bAbI 1.0).

@@ -2,7 +2,7 @@
 
 A derivation has one step for each atom and operator of the function, in the order in which they are
 applied. The value of a step is the one that leads to the official answer: for `chain(antonyms,
-hyponyms)` one hyponym that has this antonym. It is empty if the step plays no part, such as the
+hyponyms)` one hyponym that has this antonym. It is empty if the step is not involved, such as the
 operand of a union that lacks the answer.
 
 Words are followed by table operations, all rows at once. Entities are followed pair by pair,
@@ -58,19 +58,19 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 Outline = list[tuple[str, tuple[int, ...]]]
-"""The rule of each step, and the steps whose values it uses."""
+"""Rule of each step, and the steps whose values it uses."""
 
 
 NOTHING = -1
 """Number that means "no word"."""
 
 Path = tuple[str, ...]
-"""The value of each step: an entity, a word, `true`, `false`, or nothing."""
+"""Value of each step: an entity, a word, `true`, `false`, or an empty text."""
 
 
 def outline(tree: Expression, source: int | None = None, steps: Outline | None = None) -> Outline:
-    """Return the steps of a relation or predicate (in normal form); `source` is the step that gives
-    its inputs.
+    """Steps of a relation or predicate (in normal form). `source` is the step that gives its
+    inputs.
     """
     steps = [] if steps is None else steps
     of = () if source is None else (source,)
@@ -124,7 +124,7 @@ class WordPaths:
     def columns(
         self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
     ) -> list[pa.Array]:
-        """Return for each step of the outline the texts of its values."""
+        """Texts of the values of each step in the outline."""
         if is_predicate(tree):
             return self._truths(tree, inputs)
         return [self._texts(column) for column in self._values(tree, inputs, answers)]
@@ -133,7 +133,8 @@ class WordPaths:
         nothing = items == NOTHING
         if not nothing.any():
             return held(self.words.shown).take(numbers(items))
-        # Position 0 is the empty text. Only the texts that occur are listed, few of all words.
+        # Position 0 is the empty text. Only texts that occur are listed, which are a small part of
+        # all words.
         different, places = np.unique(items[~nothing], return_inverse=True)
         listed = pa.concat_arrays([strings([""]), held(self.words.shown).take(numbers(different))])
         where = np.zeros(len(items), dtype=np.int64)
@@ -141,7 +142,7 @@ class WordPaths:
         return listed.take(numbers(where))
 
     def _values(self, tree: Expression, xs: I32, ys: I32) -> list[I32]:
-        """One column per step. If y is nothing, so is everything that leads to it."""
+        """One column per step. If y is empty, so are all steps that lead to it."""
         match tree:
             case Atom() | Inverse():
                 return [ys]
@@ -216,7 +217,7 @@ class WordPaths:
                 right = self._has(outer, zs, ys[owners])
             else:
                 right = self._has(inner, xs[owners], zs)
-            # Written backwards, so that the first of several candidates stays.
+            # Written in reverse, so that the first of several candidates remains.
             middle[owners[right][::-1]] = zs[right][::-1]
             low = high
         return middle
@@ -244,7 +245,7 @@ class WordPaths:
         return [*columns, strings(["false", "true"]).take(numbers(truth.astype(np.int32)))]
 
     def _matching(self, head: Expression, inner: Expression, xs: I32) -> I32:
-        """Return for each x the first z of inner(x) of which the predicate holds."""
+        """For each x, the first z of inner(x) for which the predicate holds."""
         table, rows = self._table(inner, xs)
         tried = table.take(rows)
         right = evaluator.holds(head, tried.values, self.words)
@@ -263,7 +264,7 @@ class FactPaths:
     def columns(
         self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
     ) -> list[pa.Array]:
-        """Return for each step of the outline the texts of its values."""
+        """Texts of the values of each step in the outline."""
         if isinstance(tree, Atom | Inverse):
             return [held(solved.outputs).take(numbers(answers))]
         # Pairs recur in sequences, so each different one is searched once.
@@ -358,7 +359,7 @@ class FactPaths:
                 reached = self._first_goal(tree, x, goals)
                 if reached is None:
                     return ()
-                # What is taken away has no value on the way to a goal.
+                # The removed operand has no value on the way to a goal.
                 return (*self._path(tree.kept, x, (reached,)), *_blank(tree.removed), reached)
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {tree.notation}")
@@ -406,7 +407,7 @@ class FactPaths:
         return (*steps, goal)
 
     def _truths(self, tree: Expression, given: tuple[str, ...]) -> Path:
-        """Values of each step of a predicate, at all items that a name may mean."""
+        """Values of each step of a predicate, at all items that a name may refer to."""
         deriver = Deriver(tree, self.space.predicate_type, self.space)
         decided = deriver.decided(given)
         truth = ("true" if deriver.holds(decided) else "false",)
@@ -438,7 +439,9 @@ class FactPaths:
     def _path_to(
         self, relation: Expression, given: tuple[str, ...], wanted: Callable[[str], bool]
     ) -> Path:
-        """Values of each step on the first path to a wanted value, all empty if there is none."""
+        """Values of each step on the first path to a wanted value, or empty values if there is
+        none.
+        """
         for x in given:
             goals = [y for y in self._values(relation, x) if wanted(y)]
             path = self._path(relation, x, goals)
@@ -448,7 +451,7 @@ class FactPaths:
 
 
 def _blank(tree: Expression) -> Path:
-    """Empty values for the columns of a function that plays no part in an answer."""
+    """Empty values for the columns of a function that is not involved in an answer."""
     return ("",) * len(outline(tree))
 
 
@@ -462,8 +465,8 @@ class Paths(Protocol):
         inputs: NDArray[np.int32],
         answers: NDArray[np.int32],
     ) -> list[pa.Array]:
-        """Return for each step of the outline the texts of its values, one for each pair of an
-        input and its answer.
+        """Texts of the values of each step in the outline, one for each pair of an input and its
+        answer.
         """
 
 
@@ -477,7 +480,7 @@ class Trace:
     def words(
         self, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]
     ) -> pa.Array:
-        """Return one derivation for each pair of an input and its official answer."""
+        """One derivation for each pair of an input and its official answer."""
         tree = self.function.expression
         return derivations(
             outline(tree), self.paths.columns(tree, solved, inputs, answers), len(inputs)
@@ -496,10 +499,10 @@ class Trace:
 
         Args:
             solved: The function.
-            kept: The words that stay, sequence behind sequence.
+            kept: The words that stay, sequence after sequence.
             answers: The official answer at each of them.
             texts: The texts of the words that stay.
-            rows: How many sequences there are.
+            rows: Number of sequences.
         """
         element, predicate = map_filter(self.function.expression)
         steps: Outline = []
@@ -519,7 +522,7 @@ class Trace:
 
 
 def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
-    """Return the derivations of rows that have the same steps with other values."""
+    """Derivations of rows that have the same steps with different values."""
     many = len(steps)
     # The columns are concatenated; derivations need their values row by row.
     order = np.arange(rows * many, dtype=np.int64)

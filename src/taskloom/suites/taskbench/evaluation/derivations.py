@@ -56,8 +56,8 @@ class Space(Protocol):
     """The items on which atoms have values: words, entities, or both."""
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """The items that a text may mean: one word, or every entity of that name. Raise if there is
-        none.
+        """Items that a text may refer to: one word, or every entity of that name. Raises an error
+        if there are none.
         """
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class Space(Protocol):
         """
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Return items as they are written in examples."""
+        """Items as written in examples."""
 
 
 class Deriver:
@@ -122,7 +122,7 @@ class Deriver:
         return cls(function, Type("relation", ""), space)._values(function, (item,), None, [])[0]
 
     def decided(self, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the items of which it is known whether the predicate holds."""
+        """Items for which it is known whether the predicate holds."""
         return self._decided(self.expression, given)
 
     def holds(self, given: tuple[str, ...]) -> bool:
@@ -136,8 +136,8 @@ class Deriver:
     def _values(
         self, function: Expression, given: tuple[str, ...], source: int | None, steps: list[Step]
     ) -> tuple[tuple[str, ...], int]:
-        """Return the values of a relation at texts, and the step that gave them; `source` is the
-        step the texts came from.
+        """Values of a relation at texts, and the step that produced them. `source` is the step that
+        the texts come from.
         """
         of = () if source is None else (source,)
         match function:
@@ -171,8 +171,8 @@ class Deriver:
         source: int | None,
         steps: list[Step],
     ) -> tuple[tuple[str, ...], int]:
-        """Combine the operands at each item separately: a value that one operand has at one item and
-        another at a second item is a value of neither.
+        """Combine the operands at each item separately: a value of one operand at one item and of
+        another operand at a second item is not a value of both.
         """
         combine = set.intersection if isinstance(function, Intersection) else set.difference
         rows: list[tuple[str, ...]] = []
@@ -184,8 +184,8 @@ class Deriver:
         return values, self._add(steps, function.word, values, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Items for which the truth of the predicate is known. The graph does not say whether a
-        river is an actor; for words everything is known, and one without synonyms has no synonym
+        """Items for which the truth of the predicate is known. The graph does not state whether a
+        river is an actor. For words everything is known: a word without synonyms has no synonym
         that is a noun.
         """
         if self.type.source != "entity":
@@ -213,7 +213,7 @@ class Deriver:
                 assert_never(predicate)
 
     def _holds(self, predicate: Expression, given: tuple[str, ...], steps: list[Step]) -> bool:
-        """True if a predicate holds of any of the items that the input may mean."""
+        """True if a predicate holds for any of the items that the input may refer to."""
         match predicate:
             case Atom(name):
                 true = any(self.space.holds(name, x) for x in given)
@@ -239,8 +239,8 @@ class Deriver:
     def _logic(
         self, predicate: Land | Lor | Lnot, given: tuple[str, ...], steps: list[Step]
     ) -> bool:
-        """Evaluate at each thing by itself: two namesakes that each fulfil one half do not fulfil a
-        conjunction.
+        """Evaluate at each item separately: two namesakes that each satisfy one half do not satisfy
+        a conjunction.
         """
         of = []
         for part in predicate.parts:
@@ -304,8 +304,8 @@ class Deriver:
         return chosen
 
     def positions(self, text: str) -> list[tuple[str, ...]]:
-        """Return the acceptable answers at each position of a sequence function's result, as they
-        are written in examples.
+        """Acceptable answers at each position of a sequence function's result, as written in
+        examples.
         """
         function, predicate = map_filter(self.expression)
         answers = []

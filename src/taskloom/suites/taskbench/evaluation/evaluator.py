@@ -1,8 +1,8 @@
-"""The fast evaluator: an expression at many words at once, or on the whole vocabulary, by table
-operations alone.
+"""The fast evaluator: evaluates an expression at many words at once, or on the whole vocabulary,
+using only table operations.
 
 The result is a `FunctionTable`, which is everything that datasets, profiles and scorers need to
-know about a function. Facts give the same table by another way (`worlds/facts/fact_functions.py`).
+know about a function. For facts, `worlds/facts/fact_functions.py` builds the same kind of table.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ TRUTH = ("false", "true")
 
 @dataclass(frozen=True, eq=False)
 class FunctionTable:
-    """The graph of a function, in numbers that stand for texts.
+    """Graph of a function, with texts represented by indices.
 
     Attributes:
         name: The normal form, as text.
-        type: What it takes and gives.
-        inputs: The texts that inputs are numbers of.
-        outputs: The texts that answers are numbers of.
+        type: Types of its input and output.
+        inputs: Texts that input indices refer to.
+        outputs: Texts that answer indices refer to.
         domain: The inputs that have an answer, in the order of their texts. For sequence functions
             the words from which sequences are drawn and which stay in the result.
         table: The answers of each input of the domain, or what computes them when they are first
             asked for: a plan needs only the domain, and worker processes compute the answers of the
             tasks that they make.
         dropped: For sequence functions with a filter: the words that it drops.
-        filtered: Whether there is a filter.
+        filtered: True if there is a filter.
     """
 
     name: str
@@ -98,8 +98,8 @@ class Profile:
     Attributes:
         inputs: Size of the domain.
         answers: Mean number of acceptable answers.
-        majority: The score of always giving the answer that is right most often.
-        chance: The score of giving any answer of the task by chance.
+        majority: Score of the best constant answer.
+        chance: Score of a uniformly random answer of the task.
     """
 
     inputs: int
@@ -109,7 +109,7 @@ class Profile:
 
 
 def profile(solved: FunctionTable) -> Profile:
-    """Return the profile of a function; for sequence functions that of one position."""
+    """Profile of a function. For sequence functions, that of one position."""
     counts = solved.answers.counts
     if not len(counts):
         return Profile(0, 0.0, 0.0, 0.0)
@@ -123,9 +123,9 @@ def profile(solved: FunctionTable) -> Profile:
 
 
 MOST_PATHS = 200_000_000
-"""Maximum number of paths through a chain, summed over its steps: about 15 seconds of work and
-2 GB. Nearly every noun is reached from every other by `chain(hyponyms[eng],
-inverse(hyponyms[eng]))`, which no machine can hold for all of WordNet.
+"""Maximum number of paths through a chain, summed over its steps: about 15 seconds of work and 2
+GB. `chain(hyponyms[eng], inverse(hyponyms[eng]))` connects nearly every noun with every other,
+which does not fit into any machine's memory for all of WordNet.
 """
 
 
@@ -186,7 +186,7 @@ def _check_paths(outer: Table, inner: Table, before: int, chain: Chain) -> int:
     steps.
 
     Raises:
-        ExpressionError: There are too many.
+        ExpressionError: If there are too many.
     """
     paths = before + int(outer.counts[inner.values].sum())
     if paths > MOST_PATHS:
@@ -209,7 +209,7 @@ def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
 
 
 def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
-    """Mask of the words of which a predicate (in normal form) holds."""
+    """Mask of the words for which a predicate (in normal form) holds."""
     match predicate:
         case Atom(name):
             return words.predicate(name)[rows]

@@ -1,9 +1,9 @@
-"""The independent second solver: the meaning of an expression at one text, by plain sets and by
-walking WordNet's links.
+"""The independent second solver: evaluates an expression at one text, with plain sets and by
+following WordNet's links.
 
 Nothing of the fast evaluator is used: no closures, no sense tables, no array operations, no normal
 form. Senses are found by morphology in the index of lemmas, links are followed one by one, random
-pairs are reckoned with whole numbers.
+pairs are computed with integers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SIGNS = {"positive": 1, "negative": -1, "neutral": 0}
 
 
 class PlainSolver:
-    """The meaning of expressions in sets of texts."""
+    """Evaluates expressions as sets of texts."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -206,7 +206,7 @@ class PlainSolver:
         return reached - {end}
 
     def _meaning(self, language: str) -> dict[int, list[str]]:
-        """Return for each sense the words that have it, by asking every word of the language
+        """For each sense the words that have it, found by looking up every word of the language
         once.
         """
         if language not in self._meant:
@@ -252,8 +252,8 @@ class PlainSolver:
         return list(self.lexicon.find(text, language))
 
     def _linked(self, link: str, senses: list[int]) -> set[int]:
-        """Return the senses at the end of one link (antonyms) or of any number of links; round a
-        cycle no sense leads to itself.
+        """Senses at the end of one link (antonyms) or of any number of links. In a cycle, no sense
+        leads to itself.
         """
         table = self._list(link, self.lexicon.links[link])
         ends: set[int] = set()
@@ -269,7 +269,7 @@ class PlainSolver:
         return ends
 
     def holds(self, name: str, text: str) -> bool:
-        """True if a predicate atom holds of one text."""
+        """True if a predicate atom holds for one text."""
         known = atoms.known(name)
         assert known is not None
         if known.family == "own":

@@ -1,9 +1,9 @@
-"""The nodes of an expression: atoms, `is`, and one class for each operator.
+"""Nodes of expressions: atoms, `is`, and one class for each operator.
 
-A class owns all that the language knows of its operator: its word, how many operands it takes, its
-type rule, its normal form, its notation and its English. What it computes is up to the
-interpreters: the evaluator, the second solver, facts, derivations. They match on these classes and
-end in `assert_never`, so that mypy names every place that a new operator still lacks.
+A class defines everything that the language knows about its operator: its word, number of operands,
+type rule, normal form, notation and English. Its value is computed by the interpreters: the
+evaluator, the second solver, facts, derivations. They match on these classes and end in
+`assert_never`, so that mypy names every place that a new operator still lacks.
 
 A new operator is a class here, and its name in `AnyOperator`.
 """
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 
 
 Span = tuple[int, int]
-"""Where in the text an expression was read: first character and the one after the last."""
+"""Location of an expression in the text: index of its first character, and of the one after its
+last.
+"""
 
 _NOWHERE: Span = (0, 0)
 
 MANY = 99
-"""Stands for "any number" of operands; expressions with more have too many brackets and characters
-to be read.
+"""Maximum number of operands, in effect unlimited: expressions with more exceed the limits on
+length and nesting.
 """
 
 ONE, ALL = 0, 1
-"""Numbers of a noun phrase: one value of a relation, or all of them."""
+"""Grammatical number of a noun phrase: one value of a relation, or all of them."""
 
 
 class Phrases(Protocol):
@@ -43,7 +45,7 @@ class Phrases(Protocol):
         """
 
     def inverse_phrases(self, name: str) -> tuple[str, str] | None:
-        """Return the same for the inverse of an atom, where it has words of its own."""
+        """Phrases for the inverse of an atom, if it has its own wording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """The predicate that holds of x when `value` is among the values of `relation` at x."""
+    """Predicate that is true if `value` is among the values of `relation` at x."""
 
     relation: Expression
     value: str
@@ -124,7 +126,7 @@ class Operator:
         word: Its name in the language.
         least: The least number of operands.
         most: The greatest number of operands.
-        symmetric: Whether order and repetition of the operands do not matter.
+        symmetric: True if order and repetition of the operands do not matter.
     """
 
     parts: tuple[Expression, ...]
@@ -156,8 +158,8 @@ class PredicateOperator(Operator):
 class SequenceOperator(Operator):
     """An operator that gives a sequence function.
 
-    Its second operand, where there is one, is the sequence function that comes before: `map(f,
-    filter(p))` filters first.
+    Its optional second operand is the sequence function that is applied first: `map(f, filter(p))`
+    filters first.
     """
 
     __slots__ = ()
@@ -395,11 +397,11 @@ class Inverse(RelationOperator):
         return as_relation(self.part.normal()).inverted()
 
     def inverted(self) -> Expression:
-        """Return what was inverted."""
+        """The relation that is inverted."""
         return self.part
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Describe it in words of its own where the inverse has them ("a child of x")."""
+        """Describe the inverse, in its own wording if it has one ("a child of x")."""
         phrases = words.inverse_phrases(self.atom)
         if phrases is not None:
             return phrases[number].format(x=x)
@@ -502,7 +504,7 @@ class Map(SequenceOperator):
 
 @dataclass(frozen=True, slots=True)
 class Filter(SequenceOperator):
-    """`filter(p)`: those words of a sequence of which p holds."""
+    """`filter(p)`: the words of a sequence for which p holds."""
 
     word = "filter"
 
@@ -555,7 +557,7 @@ def as_predicate(expression: Expression) -> Atom | Is | Chain | Land | Lor | Lno
 
 
 def atoms_of(expression: Expression) -> Iterator[str]:
-    """Yield the names of the atoms of an expression, from left to right, repeated ones repeated."""
+    """Yield the names of the atoms of an expression from left to right, including repeats."""
     match expression:
         case Atom(name):
             yield name
@@ -567,7 +569,7 @@ def atoms_of(expression: Expression) -> Iterator[str]:
 
 
 def depth(expression: Expression) -> int:
-    """Count the operators on the longest way down to an atom."""
+    """Maximum number of operators on a path down to an atom."""
     match expression:
         case Atom():
             return 0
@@ -639,7 +641,7 @@ def name(expression: Expression) -> str:
 def map_filter(expression: Expression) -> tuple[Expression | None, Expression | None]:
     """Split a sequence function into (fM, fF) with map-filter{fM, fF} = map{fM}(filter{fF}).
 
-    None stands for the identity and for the predicate that always holds.
+    None represents the identity, or the predicate that always holds.
     """
     assert isinstance(expression, Map | Filter)
     return expression.map_filter()

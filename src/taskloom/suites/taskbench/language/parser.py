@@ -1,9 +1,9 @@
-"""Reading an expression in any of the three notations, and checking its type.
+"""Parser for expressions in any of the three notations, with type checks.
 
-The grammar finds the shape. Here names get their meaning: operators, atoms in all their spellings,
-and the places where the paper writes x and S and the reference 0 and S, which stand for the input
-and are dropped. The type checker then gives every expression its type, or says what is wrong with
-it and where.
+The grammar finds the structure. This module resolves names: operators, atoms in all their
+spellings, and the symbols for the input (x and S in the paper, 0 and S in the reference), which are
+dropped. The type checker then gives every expression its type, or says what is wrong with it and
+where.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from lark import Lark, Token, Tree
 
 LONGEST = 20_000
-"""Characters; a longer text is refused before anything looks at it."""
+"""Maximum length of an expression in characters. Longer texts are rejected before parsing."""
 
 DEEPEST = 60
-"""Brackets within brackets; the tables of the paper reach 4."""
+"""Maximum nesting depth. The paper's deepest expression has depth 4."""
 
 Find = Callable[[str], str | None]
 
@@ -71,14 +71,14 @@ def _lark() -> Lark:
 
 @lru_cache(maxsize=2048)
 def _syntax(text: str) -> Tree[Any]:
-    """Return the syntax tree of an expression, once: the names in a recipe are read for its list,
+    """Syntax tree of an expression, cached because the names in a recipe are parsed for its list,
     its plan and its descriptions.
     """
     return _lark().parse(text)
 
 
 def read(text: str) -> Expression:
-    """Read an expression, with every atom known and every type right.
+    """Parse an expression and check its names and types.
 
     >>> read("chain(father, mother)") == read("father(mother)") == read("father(mother(0))")
     True
@@ -88,7 +88,7 @@ def read(text: str) -> Expression:
 
 
 def read_typed(text: str) -> tuple[Expression, Type]:
-    """Read an expression and its type."""
+    """Parse an expression and infer its type."""
     from taskloom.suites.taskbench import atoms
 
     expression = parse(text)
@@ -100,8 +100,8 @@ def parse(text: str, find: Find | None = None) -> Expression:
 
     Args:
         text: In any of the three notations.
-        find: Our name for an atom in any of its spellings, or None, where a world has atoms of its
-            own.
+        find: Function that returns our name for an atom in any of its spellings, or None. For
+            worlds with their own atoms.
     """
     from lark.exceptions import UnexpectedInput
 
@@ -154,8 +154,8 @@ def _unreadable(error: Exception, text: str) -> ExpressionError:
 
 
 class _TreeReader:
-    """Gives the parse tree its meaning. A method returns None where the tree stands for the input
-    itself.
+    """Converts a parse tree to an expression. A method returns None if the subtree represents the
+    input itself.
     """
 
     def __init__(self, text: str, find: Find | None = None) -> None:
@@ -196,7 +196,7 @@ class _TreeReader:
     def wrapped(
         self, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
     ) -> Expression:
-        """Read the reference's wiki{…}: a hint to its query builder, nothing to us."""
+        """Parse the reference's wiki{…}, a hint to its query builder that has no meaning here."""
         inner = self.inside(tree, suffixes, "wiki")
         return self.applied(inner, arguments)
 
@@ -306,7 +306,7 @@ class _TreeReader:
         return self.text[first + 1 : last - 1].strip()
 
     def relocated(self, spelling: str, arguments: list[Tree[Token]]) -> str:
-        """Move a language: the reference's early lists write synonyms[eng](0[spa]) for Spanish
+        """Move a language tag: the reference's early lists write synonyms[eng](0[spa]) for Spanish
         synonyms of a Spanish word.
         """
         for group in arguments:
@@ -316,8 +316,8 @@ class _TreeReader:
         return spelling
 
     def is_predicate(self, pair: str, language: str, span: Span) -> Expression:
-        """Read is{POS=noun}[eng] or is{occupation=actor} as a named atom where there is one, else
-        as a relation and a value.
+        """Parse is{POS=noun}[eng] or is{occupation=actor} as a named atom if there is one,
+        otherwise as a relation and a value.
         """
         from taskloom.suites.taskbench import atoms
 
@@ -357,11 +357,11 @@ def _span(tree: Tree[Token] | Token) -> Span:
 
 
 class ExpressionError(RecipeError):
-    """An expression that cannot be read or has no type. The message echoes it and points at the
-    place.
+    """An expression that cannot be parsed or has no type. The message quotes it and marks the
+    location.
 
     Attributes:
-        why: What is wrong, in one sentence.
+        why: The problem, in one sentence.
         text: The expression as it was written.
         span: The place in it.
     """
@@ -395,7 +395,7 @@ def type_of(expression: Expression, signatures: Signatures, text: str = "") -> T
     has none.
 
     Args:
-        expression: What to check.
+        expression: The expression to check.
         signatures: The types of the atoms.
         text: The text it was read from, echoed by the error.
     """

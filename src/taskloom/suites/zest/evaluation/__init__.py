@@ -1,7 +1,7 @@
 """The evaluation of ZEST: `score(gold, pred, mode)`.
 
 `official` reproduces the public script, peculiarities included, for comparison with published
-numbers; `corrected` follows the paper. Either report says on how many instances the two differ, and
+numbers; `corrected` follows the paper. Both reports state on how many instances the two differ, and
 why.
 """
 
@@ -47,10 +47,11 @@ from taskloom.suites.zest.task_files import (
 __all__ = ["FLAGS", "MISTAKES", "ScoreReport", "Undefined", "score", "score_examples"]
 
 SKIPPED = "Are there any buildings named after this president?"
-"""The one question that the public script leaves out; its predictions are consumed all the same."""
+"""The one question that the public script skips. Its predictions are still consumed."""
 
 SUSPICIOUS = 3
-"""Structures in wrong places from which the order of the predictions is doubted."""
+"""Minimum number of structures in wrong positions before the order of the predictions is doubted.
+"""
 
 MODES: tuple[Mode, ...] = ("official", "corrected")
 
@@ -72,8 +73,8 @@ def score(
         thresholds: The T of each C@T, in percent.
 
     Raises:
-        InputError: For input that cannot be scored; in `official` mode also where the public script
-            would die.
+        InputError: If the input cannot be scored or, in `official` mode, if the public script would
+            crash.
     """
     tasks = read_tasks(Path(gold)) if isinstance(gold, str | Path) else list(gold)
     names = [f"{task.id}/{i}" for task in tasks for i in range(len(task.instances))]
@@ -252,7 +253,7 @@ def _judge_all(
 
 
 def _by_script(answer: Answer, prediction: Prediction, draws: Random) -> tuple[Judged | None, str]:
-    """The script's judgement, or None and the reason why there is none."""
+    """Judgement of the script, or None and the reason why there is none."""
     if prediction.fault:
         return None, prediction.fault
     try:
@@ -315,19 +316,19 @@ def _report(
 
 
 def _script_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
-    """Score of a task by the script, over the instances that it can judge."""
+    """A task's score by the script, over the instances that it can judge."""
     return task_score(task, [script for script, _, _ in rows if script is not None], False)
 
 
 def _paper_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
-    """Score of a task by the paper."""
+    """A task's score by the paper."""
     return task_score(task, [paper for _, paper, _ in rows], True)
 
 
 def _differences(
     judged: Sequence[tuple[ZestTask, _Rows]],
 ) -> dict[str, object]:
-    """Count the instances and tasks that the two modes score differently, and the reasons."""
+    """Number of instances and tasks that the two modes score differently, with the reasons."""
     counts: Counter[str] = Counter()
     tasks = 0
     for task, rows in judged:

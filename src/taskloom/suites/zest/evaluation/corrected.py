@@ -1,10 +1,10 @@
-"""One (gold, prediction) pair judged as the paper describes it (section 5.1 and appendix D),
-without the script's faults.
+"""Judge one (gold, prediction) pair as the paper describes it (section 5.1 and appendix D), without
+the script's faults.
 
 Every (key, value) pair that is not NA counts: in the gold answer towards recall, in the prediction
 towards precision. Objects are matched optimally, keys by name, and a value's score is weighted by
-the F1 of its key. All arithmetic is in whole numbers or fractions, so that the order of instances,
-list items, objects, keys or alternatives cannot change a score in any bit.
+the F1 of its key. All arithmetic uses integers or fractions, so that the order of instances, list
+items, objects, keys or alternatives cannot change even the last bit of a score.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Spans = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AnswerValue:
-    """A value of an answer: the ways to say it (each a list of spans), and whether NA is one of
-    them, or the only one.
+    """A value of an answer: its alternatives (each a list of spans), and whether NA is one of them
+    or the only one.
     """
 
     ways: tuple[Spans, ...]
@@ -67,7 +67,7 @@ def fold(text: str) -> str:
 
 
 def says_na(text: str) -> bool:
-    """True if a text is empty or n/a, in any case and punctuation."""
+    """True if a text is empty or n/a, regardless of case and punctuation."""
     return len(text) < 100 and _says_na(text)
 
 
@@ -77,7 +77,7 @@ def _says_na(text: str) -> bool:
 
 
 def judge(gold: Answer, prediction: str) -> Judged:
-    """Score one instance; defined for every prediction."""
+    """Score one instance. Defined for every prediction."""
     structure = parse_structure(gold) if isinstance(gold, str) and "}" in gold else None
     if structure is not None:
         return _judge_structure(structure, prediction)
@@ -86,7 +86,7 @@ def judge(gold: Answer, prediction: str) -> Judged:
 
 
 def _judged(entries: list[Entry]) -> Judged:
-    """Build a judgement with the F1 of the entries alone as the instance's own score."""
+    """Build a judgement whose score is the F1 of its entries."""
     if len(entries) == 1 and entries[0][0] == "tp":
         return Judged(round(entries[0][1] * 10_000) / 10_000, tuple(entries))
     gained = sum(round(score * 10_000) for bucket, score in entries if bucket == "tp")
@@ -175,7 +175,7 @@ _list_cents_cached = lru_cache(maxsize=1 << 15)(_list_cents_fresh)
 
 
 def _word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> tuple[int, int]:
-    """Compute as a fraction: twice the shared words over all words; 0 when the gold span has
+    """Word F1 as a fraction: twice the shared words over all words, or 0 if the gold span has
     numbers and none is shared.
     """
     if gold[1] and not gold[1] & predicted[1]:
@@ -223,8 +223,8 @@ def _unreadable(wanted: Sequence[dict[str, AnswerValue]]) -> list[Entry]:
 def _matched(
     wanted: Sequence[dict[str, AnswerValue]], predicted: Sequence[dict[str, AnswerValue]]
 ) -> tuple[list[Entry], list[AnswerValue]]:
-    """Match objects optimally; return the entries of the gold objects, and the values of predicted
-    objects without a match.
+    """Match objects optimally. Returns the entries of the gold objects, and the values of unmatched
+    predicted objects.
     """
     matches = [[_match(gold, given) for given in predicted] for gold in wanted]
     pairs = dict(best_pairs([[match.weight for match in row] for row in matches]))
@@ -240,21 +240,21 @@ def _matched(
 
 
 def _superfluous(values: Sequence[AnswerValue]) -> list[Entry]:
-    """Return one false positive for each answer that nothing asked for."""
+    """One false positive for each answer that was not asked for."""
     return [("fp", 0.0) for value in values if value.positive]
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Two objects laid over each other: what that is worth, and its entries."""
+    """A pairing of two objects: its value, and its entries."""
 
     weight: int
     entries: list[Entry]
 
 
 _STEP = 1 << 40
-"""Above any sum of values: what comes first in an order of aims is multiplied by it, and the aims
-stay whole numbers.
+"""Greater than any sum of values. Multiplying the first of several criteria by it gives a
+lexicographic order in integers.
 """
 
 
@@ -279,15 +279,15 @@ def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _
         for i in range(len(gold_items))
     ]
     pairs = dict(best_pairs(weights))
-    # A pair whose keys share no word is no match: both sides stand alone.
+    # A pair whose keys share no word is not a match: both sides remain unmatched.
     pairs = {i: j for i, j in pairs.items() if keys[i][j] > 0}
     entries = [
         cells[i][pairs[i]] if i in pairs else _entry(g, NA, 0)
         for i, (_, g) in enumerate(gold_items)
     ]
     taken = set(pairs.values())
-    # A gold NA laid over a predicted answer is one false positive; an unmatched predicted answer is
-    # one, too.
+    # A gold NA paired with a predicted answer is one false positive. So is an unmatched predicted
+    # answer.
     entries += [
         ("fp", 0.0) for j, (_, s) in enumerate(predicted_items) if j not in taken and s.positive
     ]
@@ -295,7 +295,7 @@ def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _
 
 
 def _worth(entry: Entry, na_would_do: bool) -> int:
-    """Rank pairs by gain first; among equal gains the pair that spends no answer where NA would
+    """Rank pairs by gain first. Of equal gains, prefer the pair that uses no answer where NA would
     do.
     """
     return (round(entry[1] * 10_000) << 8) - na_would_do if entry[0] == "tp" else 0
@@ -305,8 +305,7 @@ def _key(key: str) -> str:
     return fold(key.replace("_", " "))
 
 
-# The kind of mistake that an instance is: the categories of the paper's Table 6, and malformed JSON
-# apart.
+# Categories of mistakes: those of the paper's Table 6, plus malformed JSON.
 
 Mistake = Literal["recall", "precision", "partial", "malformed", "other"]
 
@@ -320,10 +319,11 @@ MISTAKES: dict[Mistake, str] = {
 
 
 def mistake(gold: Answer, prediction: str, judged: Judged) -> Mistake | None:
-    """Return the category of a mistake; None when the instance is right in full.
+    """Category of a mistake. None if the instance is completely right.
 
-    A partial answer has some member of a gold list (or some value of a structure) right and another
-    one missing or wrong; a single span that overlaps in part is "other", as in the paper's table.
+    In a partial answer, some member of a gold list (or some value of a structure) is right and
+    another one is missing or wrong. A single span that partly overlaps is "other", as in the
+    paper's table.
     """
     right = [
         bucket == "tn" or (bucket == "tp" and score >= 1.0) for bucket, score in judged.entries

@@ -1,4 +1,4 @@
-"""Why the official and the corrected judgement of an instance may differ: one flag for each
+"""Reasons why the official and the corrected judgement of an instance may differ: one flag per
 peculiarity of the script.
 """
 
@@ -37,7 +37,7 @@ FLAGS: dict[str, str] = {
 """Meaning of each flag, for reports."""
 
 ROUNDING = 0.0101
-"""Maximum difference per entry that rounding alone can cause."""
+"""Maximum difference per entry that can be due to rounding."""
 
 
 def effect(judged: Judged) -> tuple[float, int, int]:
@@ -61,9 +61,7 @@ def differ(one: Judged | None, other: Judged) -> bool:
 def flags(
     gold: Answer, prediction: str, by_script: Judged | None, by_paper: Judged
 ) -> tuple[str, ...]:
-    """List the peculiarities that act on an instance whose two judgements differ; empty when they
-    agree.
-    """
+    """Peculiarities that affect an instance whose two judgements differ. Empty if they agree."""
     if not differ(by_script, by_paper):
         return ()
     names = [] if by_script is not None else ["undefined"]
@@ -128,12 +126,12 @@ class _Objects:
 
     @property
     def predicted_values(self) -> list[Any]:
-        """The values of the predicted objects."""
+        """Values of the predicted objects."""
         return [value for one in self.predicted for value in one.values()]
 
     @property
     def texts(self) -> list[str]:
-        """The texts of both sides, also those inside a list of alternatives."""
+        """Texts of both sides, including those inside a list of alternatives."""
         values = [value for one in self.both for value in one.values()]
         texts: list[Any] = []
         for value in values:
@@ -161,7 +159,7 @@ _OBJECT_RULES: tuple[tuple[str, Callable[[_Objects], bool]], ...] = (
     ("na_spelling", lambda pair: any(map(_spells_na, pair.texts))),
     ("json_for_plain_gold", lambda pair: any(map(_holds_json, pair.predicted_values))),
 )
-"""Flags of a predicted list of objects, in the order of reports, each with its condition."""
+"""Flags of a predicted list of objects with their conditions, in the order of reports."""
 
 
 def _structure_flags(gold: list[dict[str, Any]], prediction: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""One (gold, prediction) pair as the public ZEST script judges it, peculiarities included.
+"""Judge one (gold, prediction) pair as the public ZEST script does, peculiarities included.
 
-Written from the script's observed behaviour, for people who must reproduce published numbers. Each
-peculiarity that changes scores has a flag in `flags.py` and is put right in `corrected.py`. Where
-the script dies of an exception there is no official score: that is `Undefined` here.
+Written from the script's observed behaviour, for reproducing published numbers. Each peculiarity
+that changes scores has a flag in `flags.py` and is fixed in `corrected.py`. If the script crashes
+there is no official score, which raises `Undefined` here.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Entry = tuple[str, float]
 
 
 class Undefined(InputError):  # noqa: N818 - says what it is: there is no official score
-    """The public script dies on this pair, so it has no official score."""
+    """The public script crashes on this pair, so it has no official score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judged instance: its own score, and the entries that it adds to its task."""
+    """A judged instance: its own score, and the entries that it contributes to its task."""
 
     score: float
     entries: tuple[Entry, ...]
 
 
 def says_na(text: str) -> bool:
-    """True if a text is exactly 'n/a' or 'na' in any case. The public script takes 'n/a.', ' N/A'
+    """True if a text is exactly 'n/a' or 'na', in any case. The public script takes 'n/a.', ' N/A'
     and '' for answers.
     """
     return text.lower() in ("n/a", "na")
@@ -77,7 +77,7 @@ def _predicts_na(prediction: str) -> bool:
     if "{" not in prediction:
         return says_na(prediction)
     try:
-        # The replacement is meant for bare NaN values, but it also breaks words such as "banana".
+        # The replacement is meant for bare NaN values, but it also changes words such as "banana".
         parsed = json.loads(prediction.replace("nan", '"n/a"'))
     except (ValueError, RecursionError):
         return False
@@ -201,12 +201,12 @@ def _check_values(predicted: Any) -> None:
 
 
 def _greedy_order(wanted: Sequence[Dict], predicted: Sequence[Dict]) -> list[int]:
-    """Choose for each predicted object in turn the best gold object still free; the caller uses it
-    the wrong way round.
+    """Choose the best free gold object for each predicted object in turn. The caller uses the
+    result the wrong way round.
     """
     free = [i for i, d in enumerate(wanted) if d]
-    # Empty gold objects are all alike, so the first free one stands for all: a line of 10 MB may
-    # bring 500,000 of them.
+    # All empty gold objects are equal, so only the first free one is tried: a line of 10 MB may
+    # contain 500,000 of them.
     empty = iter([i for i, d in enumerate(wanted) if not d])
     next_empty = next(empty, None)
     order = []
@@ -229,7 +229,7 @@ def _greedy_order(wanted: Sequence[Dict], predicted: Sequence[Dict]) -> list[int
 
 def _dict_score(gold: Dict, predicted: Dict) -> float:
     if not gold and not predicted:
-        # the mean over no spans is not a number, and never better than the script's starting value
+        # The mean over no spans is NaN, which is never better than the script's starting value.
         return -1.0
     return max(
         (
@@ -242,9 +242,7 @@ def _dict_score(gold: Dict, predicted: Dict) -> float:
 
 
 def _combinations(pairs: Dict) -> list[list[str]]:
-    """List the combinations of alternatives that the script tries: its stack of keys is shared by
-    all branches.
-    """
+    """Combinations of alternatives that the script tries. All branches share its stack of keys."""
     fixed = [(k, v) for k, v in pairs.items() if not isinstance(v, list)]
     stack = [(k, v) for k, v in pairs.items() if isinstance(v, list)]
     tried: list[list[str]] = []

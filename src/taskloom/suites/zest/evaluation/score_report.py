@@ -1,7 +1,7 @@
-"""From judged instances to the report of an evaluation.
+"""Build the report of an evaluation from judged instances.
 
-Instances add up to the F1 of a task, tasks to the tables: mean, C@T and consistency, by type,
-domain and format. The report is a dictionary for programs and a few text tables for people.
+Instances are aggregated to the F1 of tasks, and tasks to tables: mean, C@T and consistency, by
+type, domain and format. The report is available as a dictionary and as text tables.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from taskloom.suites.zest.task_files import (
 )
 
 PAIRED = ("paraphrase", "target_semantics")
-"""The types for which a model must be competent in the base task as well (consistency, section
-5.1).
-"""
+"""Types for which a model must also be competent in the base task (consistency, section 5.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,8 @@ class ZestTaskScore:
 
     Attributes:
         f1: The task's own F1 (section 5.1, NA is the negative class).
-        paired: The F1 that C@T counts: for paraphrases and flips the smaller of own and base; None
-            when no base is there.
+        paired: F1 used for C@T: for paraphrases and flips, the minimum of the task's own and its
+            base task's. None if there is no base task.
     """
 
     task: ZestTask
@@ -54,8 +52,8 @@ Row = dict[str, float]
 
 
 def task_f1(gained: float, predicted: int, positive: int) -> float:
-    """Compute F1 with the conventions of the script: an empty denominator gives 1, so all-n/a
-    answered by all-n/a is competent.
+    """F1 with the conventions of the script: an empty denominator gives 1, so predicting n/a
+    throughout is competent if all answers are n/a.
     """
     precision = gained / predicted if predicted else 1.0
     recall = gained / positive if positive else 1.0
@@ -65,10 +63,10 @@ def task_f1(gained: float, predicted: int, positive: int) -> float:
 
 
 def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestTaskScore:
-    """Sum up a task; `exactly` sums without rounding errors, so that the order of instances cannot
-    matter.
+    """Sum up a task. With `exactly` there are no rounding errors, so that the order of instances
+    cannot matter.
 
-    The script adds one score after the other. Python's `sum` does not since 3.12: it compensates
+    The script adds scores one by one. Python's `sum` has not done so since 3.12: it compensates
     rounding errors.
     """
     entries = [entry for j in judged for entry in j.entries]
@@ -80,8 +78,8 @@ def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestT
 
 
 def pair_official(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """Return the value that counts for each task, as the script pairs: the last base found, None
-    (dropped) when none is found.
+    """Value that counts for each task, paired like the script: with the last base task found, or
+    None (dropped) if there is none.
     """
     bases: dict[str, list[float]] = {}
     for s in scores:
@@ -118,8 +116,8 @@ def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> f
 
 
 def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """Return the value that counts for each task: the smallest F1 of itself and all of its bases
-    that are there.
+    """Value that counts for each task: the minimum F1 of itself and all of its base tasks that are
+    present.
     """
     bases: dict[str, float] = {}
     for s in scores:
@@ -136,10 +134,10 @@ def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
 
 
 def row(values: Sequence[float], thresholds: Sequence[float], by_script: bool = False) -> Row:
-    """Compute mean and C@T of some tasks.
+    """Mean and C@T of some tasks.
 
-    The public script sums in NumPy's order and compares floats as they are; otherwise sums are
-    exact and a score on the border counts.
+    The public script sums in NumPy's order and compares floats exactly. Otherwise sums are exact
+    and a score equal to the threshold counts.
     """
     rounding = 0.0 if by_script else ROUNDING
     centre = mean(values) if by_script else fsum(values) / len(values)
@@ -169,10 +167,10 @@ def table(
 
 
 def average(rows: Mapping[str, Row], by_script: bool = False) -> Row:
-    """Compute the unweighted mean over the categories: the overall score of the leaderboard.
+    """Unweighted mean over the categories: the overall score of the leaderboard.
 
-    The script adds the rows from top to bottom, and prints what that gives: where the shares come
-    to 0.055 the last bit decides between 5 and 6.
+    The script adds the rows from top to bottom and prints the result. If the shares add up to
+    0.055, the last bit decides between 5 and 6.
     """
     add = in_turn if by_script else fsum
     columns = list(next(iter(rows.values()), {}))
@@ -187,7 +185,7 @@ def printed(value: float) -> int:
 
 
 def official_format(task: ZestTask) -> str:
-    """Sort a task into classification or extraction by the first word of its question, as the
+    """Classify a task as classification or extraction by the first word of its question, as the
     script does.
     """
     word = first_word(task.question)
@@ -206,8 +204,8 @@ Mode = Literal["official", "corrected"]
 
 @dataclass(frozen=True, slots=True)
 class InstanceScore:
-    """One judged instance: its task, its place in it, score, entries, kind of mistake and the flags
-    of a difference.
+    """One judged instance: its task, its index there, score, entries, kind of mistake, and the
+    flags of a difference.
     """
 
     task: str
@@ -233,7 +231,7 @@ class ScoreReport:
         differences: Instances on which the two modes differ, by flag, and tasks whose F1 differs.
         tasks: Every task with its F1.
         instances: Every instance.
-        notes: What a person should know about the input.
+        notes: Warnings about the input.
     """
 
     mode: Mode
@@ -248,13 +246,13 @@ class ScoreReport:
     notes: tuple[str, ...] = ()
 
     def official_json(self) -> dict[str, Any]:
-        """Build what the public script writes: a row for each type and the whole percent of the
-        overall C@90.
+        """Output of the public script: a row for each type and the overall C@90 as a whole
+        percentage.
         """
         return {**self.by_type, "overall": printed(self.overall.get("90", 0.0))}
 
     def official_csv(self) -> str:
-        """Format the script's table of whole percents, cut and not rounded."""
+        """The script's table of whole percentages, truncated rather than rounded."""
         rows = [*self.by_type.items(), ("average", self.overall)]
         head = "," + ",".join(self.overall)
         return (

@@ -60,7 +60,7 @@ def _augment(costs: list[list[float]], n: int, m: int) -> list[tuple[int, int]]:
                 if reduced < shortest[column]:
                     shortest[column] = reduced
                     path[column] = row
-                # Among equally near columns a free one ends the search at once.
+                # If several columns are equally close, a free one ends the search at once.
                 if shortest[column] < best or (shortest[column] == best and row_of[column] < 0):
                     best, at = shortest[column], position
             lowest = best
@@ -94,11 +94,13 @@ _PIECES = re.compile(r"[ -]")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 CACHED_LENGTH = 500
-"""Longer texts are not kept in the caches: a prediction may be a line of 10 MB."""
+"""Maximum length of texts in the caches, because a prediction may be a line of 10 MB."""
 
 
 def is_number(text: str) -> bool:
-    """True if Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers here."""
+    """True if Python parses the text as a float: '1e3', '1_000', 'inf' and 'nan' count as numbers
+    here.
+    """
     try:
         float(text)
     except ValueError:
@@ -145,13 +147,13 @@ def _bag(normalised: str) -> tuple[Bag, Bag]:
 
 
 def bag(text: str) -> tuple[Bag, Bag]:
-    """Return the set of words of a span, and those of them that are numbers."""
+    """Set of words of a span, and those of them that are numbers."""
     return _bag(normalise(text))
 
 
 def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
-    """Compute the F1 overlap of two bags; 0 when the gold span has numbers and the prediction
-    shares none of them.
+    """F1 overlap of two bags; 0 if the gold span has numbers and the prediction shares none of
+    them.
     """
     gold_words, gold_numbers = gold
     words, numbers = predicted
@@ -166,7 +168,7 @@ def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
 
 
 def in_turn(values: Iterable[float]) -> float:
-    """Add one value after the other, with the rounding errors that this has."""
+    """Add values one by one, with the resulting rounding errors."""
     total = 0.0
     for value in values:
         total += value
@@ -174,9 +176,7 @@ def in_turn(values: Iterable[float]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Compute the mean with NumPy's order of summation, which differs in the last bit from eight
-    values on.
-    """
+    """Mean with NumPy's order of summation, which differs in the last bit from eight values on."""
     if len(values) < 8:
         return in_turn(values) / len(values)
     import numpy as np
@@ -185,8 +185,8 @@ def mean(values: Sequence[float]) -> float:
 
 
 def aligned(gold: Sequence[str], predicted: Sequence[str]) -> list[float]:
-    """Compute the word F1 of every gold span under the best one-to-one alignment, and a 0 for each
-    superfluous prediction.
+    """Word F1 of every gold span under the best one-to-one alignment, and a 0 for each superfluous
+    prediction.
     """
     gold_bags = [bag(g) for g in gold]
     bags = [bag(p) for p in predicted]
@@ -198,14 +198,14 @@ def aligned(gold: Sequence[str], predicted: Sequence[str]) -> list[float]:
 
 
 def list_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """Compute the mean word F1 under the best alignment, over the longer list; not yet rounded."""
+    """Mean word F1 under the best alignment, divided by the longer list; not yet rounded."""
     if len(gold) == 1 and len(predicted) == 1:
         return word_f1(bag(gold[0]), bag(predicted[0]))
     return mean(aligned(gold, predicted))
 
 
 def exact(gold: Sequence[str], predicted: Sequence[str]) -> bool:
-    """True if the normalised spans are the same, in any order."""
+    """True if the normalised spans are equal, in any order."""
     return len(gold) == len(predicted) and {normalise(g) for g in gold} == {
         normalise(p) for p in predicted
     }

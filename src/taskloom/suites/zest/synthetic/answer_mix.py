@@ -1,4 +1,4 @@
-"""How many passages of each task have an answer, and how many of those say yes.
+"""Number of passages of each task that have an answer, and how many of those answers are yes.
 
 Tasks differ in this as the real ones do. In the ten real tasks whose answers are available, 0 to 17
 of 20 passages answer: "Are mountain bikes allowed at this national park?" is answered by 17, always
@@ -20,7 +20,7 @@ from taskloom.suites.zest.synthetic.programs import PRESENCE, Program
 from taskloom.suites.zest.task_files import PAPER, Kind
 
 SILENT = 0.01
-"""Share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
+"""Share of tasks that no passage answers, as for one of the paper's 114 dev tasks (section 6)."""
 
 SETTLED = 0.57
 """Share of yes/no answers that belong to settled tasks, which nearly all passages answer, and with
@@ -31,13 +31,13 @@ yes, as in the real rows.
 """
 
 FULLNESS = (0.65, 0.95, 0.45)
-"""Spread of the share of answered passages over settled tasks: from, to, exponent. With it seven in
-ten have 17 of 20 or more.
+"""Spread of the share of answered passages over settled tasks: from, to, exponent. With these
+values, seven in ten have at least 17 of 20.
 """
 
 ALIKE = 0.1
-"""Share of the other yes/no tasks whose answers are all yes, and likewise of those whose answers
-are all no.
+"""Share of the other yes/no tasks whose answers are all yes, and also of those whose answers are
+all no.
 """
 
 EDGE = 1e-9
@@ -59,8 +59,8 @@ def settled_share(na_rate: float) -> float:
 
 
 def _fullness(na_rate: float) -> tuple[float, float, float]:
-    """FULLNESS, raised to the average of all tasks. Below it the other tasks could not make up for
-    settled ones.
+    """`FULLNESS`, raised to at least the average of all tasks. Otherwise the other tasks could not
+    compensate for settled ones.
     """
     low, high, power = FULLNESS
     return max(low, 1 - na_rate), max(high, 1 - na_rate), power
@@ -79,8 +79,8 @@ def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
 def mixes(
     sources: Sequence[str], settled: Sequence[int], passages: int, total: int, silent: int, key: Key
 ) -> dict[str, Mix]:
-    """Return the mix of each of some tasks: the first are settled, with these counts; the others,
-    in any order, have a total.
+    """Mixes of some tasks with a given total. The first are settled, with these counts; the others
+    are in no particular order.
     """
     order = sorted(sources[: len(settled)], key=lambda source: key.hash64("full", source))
     settled_mixes = {source: Mix(n, n) for source, n in zip(order, settled, strict=True)}
@@ -94,10 +94,10 @@ def mixes(
 
 
 def _yes_shares(tasks: int, key: Key) -> list[float]:
-    """Return the share of yes among the answers of each task: none, all, or evenly spread between.
+    """Share of yes among the answers of each task: none, all, or evenly spaced in between.
 
-    Neighbours, which have about as many answers, get opposite shares, so that yes and no are
-    equally many in all.
+    Neighbours, which have similar numbers of answers, get opposite shares, so that yes and no are
+    balanced overall.
     """
     pairs = tasks // 2
     shares = [0.5] * tasks
@@ -109,8 +109,8 @@ def _yes_shares(tasks: int, key: Key) -> list[float]:
 
 
 def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int]:
-    """Return the answered passages of each task, from few to many, that sum up to the total (or as
-    near to it as they can).
+    """Answered passages of each task, in ascending order, which add up to the total (or as close to
+    it as possible).
 
     The shares are powers u**k of evenly spaced u in (0, 1), whose mean is 1 / (k + 1). Every task
     has an answer, but for the silent ones, and a passage that is n/a, where the total leaves room
@@ -131,15 +131,13 @@ def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int
 
 
 def _summing(counts: list[int], total: int, room: range, least: int) -> None:
-    """Move counts of `least` or more by one here and there, within `room`, until they sum up to
-    `total`.
-    """
+    """Change counts of at least `least` by one, within `room`, until they add up to `total`."""
     step = 1 if total > sum(counts) else -1
     while sum(counts) != total:
         free = [i for i, n in enumerate(counts) if n >= least and n + step in room]
         if not free:
             return
-        # Evenly spaced over the tasks, so that no group of them is changed alone.
+        # Evenly spaced over the tasks, so that no group of them is affected more than others.
         changed = min(abs(total - sum(counts)), len(free))
         for j in range(changed):
             counts[free[j * len(free) // changed]] += step
@@ -162,15 +160,15 @@ class _Alike:
 
     @property
     def others(self) -> int:
-        """Count the passages of tasks that are not settled, as often as they are used."""
+        """Passages of tasks that are not settled, counted as often as they are used."""
         return self.weight * (len(self.sources) - len(self.settled))
 
 
 def spread_answers(
     splits: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key
 ) -> dict[str, Mix]:
-    """Assign a mix to every task that has passages of its own, spread alike in each split, for each
-    kind of task.
+    """Assign a mix to every task with its own passages, with the same spread in each split and for
+    each kind of task.
     """
     by_source: dict[str, Mix] = {}
     for split, members in splits.items():
@@ -179,8 +177,8 @@ def spread_answers(
         due = 0.0
         for yes_no in (True, False):
             these = [g for g in groups if g.yes_no == yes_no]
-            # The answers that settled tasks do not have remain to be spread. What rounding takes
-            # from one group it gives to the next.
+            # Distribute the answers that settled tasks do not use. Rounding errors are carried from
+            # one group to the next.
             due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - na_rate)
             due -= sum(g.weight * sum(g.settled) for g in these)
             left = sum(g.others for g in these)
@@ -201,7 +199,7 @@ def spread_answers(
 def _lenders(
     tasks: Iterable[DescribedTask], counts: Mapping[str, int], least: int, uses: Mapping[str, int]
 ) -> list[str]:
-    """Names of the tasks that may have fewer answers, those with most derived tasks first."""
+    """Names of the tasks that may give up answers, those with most derived tasks first."""
     lenders = []
     for task in tasks:
         if task.kind == "target_semantics":
@@ -245,8 +243,8 @@ def _answer_flips(
 def _take_back(
     counts: dict[str, int], lent: int, lenders: list[str], uses: Mapping[str, int]
 ) -> None:
-    """Take as many answers from the lenders as flips were lent, one of each in turn; every lender
-    keeps one.
+    """Take as many answers from the lenders as the flips received, one from each in turn. Every
+    lender keeps one.
     """
     while lent:
         rich = [name for name in lenders if counts[name] > 1 and uses[name] <= lent]
@@ -266,7 +264,7 @@ def _free(flip: Program, base: Program) -> bool:
 
 
 def _with_answers(mix: Mix, answered: int) -> Mix:
-    """Return a mix with another number of answers, and about the same share of yes."""
+    """A mix with another number of answers, and about the same share of yes."""
     share = mix.yes / mix.answered if mix.answered else 0.5
     return Mix(answered, round(answered * share))
 
@@ -305,11 +303,11 @@ def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key
 
 
 def _doubt(task: DescribedTask, key: Key) -> tuple[int, int]:
-    """Rank how unlikely a task is to be settled, so that its description can tell, in all splits
-    alike.
+    """Rank tasks by how unlikely they are to be settled, so that in all splits a description
+    predicts this equally well.
 
-    Questions whether something is there or done come first: texts seldom say what is absent. Then
-    go by what they are about.
+    Questions about presence come first, because texts seldom mention what is absent. The rest is
+    ordered by topic.
     """
     leaves, records = task.program.leaves, task.domain.records_by_name
     # An attribute, or the records and their field.

@@ -1,9 +1,9 @@
-"""The tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
+"""Tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
 
 Base programs come in groups that are closed under semantic flips (`flip_groups.py`). All groups of
 one form (the same attributes and operators, whatever the constants) belong to one split, and
 everything that is derived from their programs follows them, so no split knows a form of another
-one. Which split a form belongs to depends on the world and the seed alone: sizes move nothing.
+one. Which split a form belongs to depends only on the world and the seed, not on sizes.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ CONFIRMS = ("Is it true that {S}?", "Can you confirm that {S}?", "Is it correct 
 """Yes/no questions for the truth of a statement; each statement has one, in turn."""
 
 ENOUGH = 8
-"""Minimum number of a program's own wordings that makes frames around its questions unnecessary."""
+"""Minimum number of a program's own wordings for which no frames around its questions are needed.
+"""
 
 ENDINGS = (", as described?", " or not?")
 SPAN_ENDINGS = (", as described?", ", if stated?")
 STARTS = ("In the text, {q}", "Per the text, {q}")
-"""Frames that leave the meaning alone: of yes/no questions, and of those that are answered by words
-of the passage.
+"""Frames that do not change the meaning of yes/no questions, and of questions that are answered by
+words of the passage.
 """
 
 
 def framed(domain: Domain, program: Program) -> list[str]:
-    """Return every wording of a program that reads facts, its own questions first; compositions
-    have these only.
+    """Every wording of a program that reads facts, its own questions first. Compositions have only
+    their own.
     """
     plain = wordings(domain, program)
     if program.op in JOINING:
@@ -67,12 +68,12 @@ def framed(domain: Domain, program: Program) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a question."""
+    """Set of words in a question."""
     return frozenset(text.lower().replace(",", "").replace("?", "").split())
 
 
 def overlap(one: str, other: str) -> float:
-    """Return the share of words that two questions have in common, of all that they have."""
+    """Share of the words in two questions that occur in both."""
     a, b = word_set(one), word_set(other)
     return len(a & b) / len(a | b)
 
@@ -94,8 +95,8 @@ def _of_statements(domain: Domain, program: Program) -> Iterator[str]:
 
 
 def _statements(domain: Domain, program: Program) -> Iterator[str]:
-    """Yield what a yes/no program asks as statements, by the clauses that state it; those of
-    records have none.
+    """Yield the question of a yes/no program as statements, made from the clauses that state it.
+    Programs on records have none.
     """
     attribute = domain.by_name.get(program.args[0])
     if isinstance(attribute, Flag):
@@ -115,7 +116,7 @@ YEARS = (
     ("in the years following", "in the years preceding"),
 )
 AMOUNTS = (("more than", "under"), ("over", "under"))
-"""How statements in turn compare with a number: above it, and below it."""
+"""Comparison words for statements with a number: above it, and below it."""
 
 
 def _comparisons(number: Number, program: Program) -> Iterator[str]:
@@ -157,7 +158,7 @@ flip.
 """
 
 WORDS = 0.02
-"""Weight of a word that only one of a flip and the paraphrase it should resemble has.
+"""Weight of a word that occurs in only one of a flip and the paraphrase that it should resemble.
 
 At 0 the words that differ from the base task distinguish flips from paraphrases with an accuracy of
 0.57, at 0.1 the overlap does with 0.59. Here both are near chance (benchmarks/zest_new_tasks.py).
@@ -172,11 +173,11 @@ few and each split needs some.
 
 @dataclass(frozen=True, slots=True)
 class DescribedTask:
-    """One task: its program, its wording, and where it comes from.
+    """One task: its program, its wording, and its origin.
 
     Attributes:
-        source: The task whose passages it has: a paraphrase has those of its base, every other task
-            its own.
+        source: The task whose passages it uses: a paraphrase uses those of its base task, every
+            other task its own.
     """
 
     id: str
@@ -189,7 +190,7 @@ class DescribedTask:
 
     @property
     def format(self) -> str:
-        """Return the output type: classification, extraction or structure."""
+        """Output type: classification, extraction or structure."""
         if self.kind == "structure":
             return "structure"
         return "classification" if self.program.yes_no else "extraction"
@@ -215,9 +216,7 @@ class _TooFewError(RecipeError):
 
 
 def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]:
-    """Draw the tasks of every split, in a keyed order; no split depends on the size of another
-    one.
-    """
+    """Draw the tasks of every split, in a keyed order. No split depends on the size of another one."""
     return {split: _draw_split(request, key, split, size) for split, size in request.sizes.items()}
 
 
@@ -326,12 +325,12 @@ def _owners(
 
 
 def _constants(group: FlipGroup) -> tuple[str, ...]:
-    """Return the form of a group with its constants: what the split by program goes by."""
+    """Form of a group with its constants, which decides the split by program."""
     return (*group.form, *sorted({str(p.args[-1]) for p in group.programs}))
 
 
 def _slot(key: Key, domain: Domain, owners: tuple[str, ...], *content: str) -> str:
-    """Return the split that owns something, by hash."""
+    """Split that owns something, by hash."""
     return owners[key.hash64("slot", domain.name, *content) % len(owners)]
 
 
@@ -355,8 +354,8 @@ class _Split:
     owed: float = 0.0
 
     def _wanted(self, count: int) -> dict[bool, int]:
-        """Divide a count into yes/no tasks and others; what rounding takes from one kind of task it
-        gives to the next.
+        """Divide a count into yes/no tasks and others, carrying rounding errors over to the next
+        kind of task.
         """
         exact = self.yes_no * count + self.owed
         yes = min(count, max(0, round(exact)))
@@ -484,7 +483,7 @@ class _Split:
         )
 
     def _possible(self, kind: Kind, count: int) -> float:
-        """Return the largest share, in thousandths, that comes to no more than `count` tasks."""
+        """Largest share, in thousandths, that gives at most `count` tasks."""
         others = sum(share for name, share in self.request.shares.items() if name != kind)
         return int(1_000 * count * others / max(1, self.size - count)) / 1_000
 
@@ -522,8 +521,8 @@ class _Split:
         return pick(others, key=lambda w: (overlap(w, question), w))
 
     def _flips(self, drawn: list[FlipGroup], bases: list[DescribedTask]) -> Iterator[DescribedTask]:
-        """Yield flips, each worded as like its base task as a paraphrase of that would be: overlap
-        does not give it away.
+        """Yield flips worded as similarly to their base tasks as paraphrases are, so that word
+        overlap does not reveal them.
         """
         rng = self.key.random("flips")
         flips = [(b, g.flips(self.request.flips)) for g, b in zip(drawn, bases, strict=True)]
@@ -607,9 +606,7 @@ def _in_turn(pools: Iterable[Iterator[FlipGroup]]) -> Iterator[FlipGroup]:
 
 
 def _others(base: DescribedTask) -> list[str]:
-    """Return the wordings of a base task's program, but those that say the same of it in the same
-    words.
-    """
+    """Wordings of a base task's program, except those that use the same words."""
     alike = next(
         texts for texts in by_predicate(base.domain, base.program) if base.question in texts
     )
@@ -618,8 +615,8 @@ def _others(base: DescribedTask) -> list[str]:
 
 
 def _as_like(question: str, example: str, wordings: list[str], rng: Random) -> str:
-    """Choose the wording that differs from a question as an example does: in how many words, in
-    which, and in length.
+    """Choose the wording that differs from a question in the same way as an example: in number of
+    words, choice of words, and length.
     """
     wanted, alike = overlap(example, question), word_set(example)
 

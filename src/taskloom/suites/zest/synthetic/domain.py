@@ -41,7 +41,9 @@ WORD_LISTS = Path(__file__).parents[1] / "word_lists.yaml"
 """Lists that several domains share, by name."""
 
 MOST_COMBINED = 10_000
-"""Values that `combine:` may stand for; every one becomes a part of the reader's patterns."""
+"""Maximum number of values that `combine:` may expand to, because every one becomes part of the
+reader's patterns.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class ClauseCheck:
     needed: tuple[str, ...]
 
     def __call__(self, text: str) -> str:
-        """Return the clause, or raise what is wrong with it."""
+        """Validate a clause."""
         _check_braces(text, self.needed)
         for holder in self.needed:
             if text.count(holder) != 1:
@@ -70,7 +72,7 @@ class QuestionCheck:
     needed: tuple[str, ...]
 
     def __call__(self, text: str) -> str:
-        """Return the question, or raise what is wrong with it."""
+        """Validate a question."""
         _check_braces(text, self.needed)
         for holder in self.needed:
             if holder not in text:
@@ -79,7 +81,7 @@ class QuestionCheck:
 
 
 def _phrases(given: Any) -> Any:
-    """Take one phrase for a list of one."""
+    """Wrap a single phrase in a list."""
     return [given] if isinstance(given, str) else given
 
 
@@ -164,7 +166,7 @@ class CountCheck:
     count: int
 
     def __call__(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the words, or raise what is wrong with them."""
+        """Validate a list of words."""
         if len(set(words)) < max(self.count, len(words)):
             raise ValueError(
                 f"must have {self.count} values or more, and none twice: passages need that many"
@@ -182,10 +184,10 @@ Name = Annotated[str, AfterValidator(_name)]
 Word = Annotated[Filled, AfterValidator(_word)]
 Words = Annotated[tuple[Word, ...], Bound(min_length=1)]
 Pair = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(2))]
-"""Values of which a passage may need another one, for a "no"."""
+"""Values of an attribute for which a passage may need a second one, to make an answer "no"."""
 Five = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(5))]
-"""Values of which a passage may need five: three members, the one that is asked for, and one that
-is denied.
+"""Values of an attribute for which a passage may need five: three members, the one in question, and
+one that is denied.
 """
 
 OfEntity = Annotated[str, AfterValidator(ClauseCheck(("{E}",)))]
@@ -207,14 +209,14 @@ Verb = Literal["is", "was", "has", "does"]
 
 
 def _no_bool(given: Any) -> Any:
-    """Refuse true and false for numbers."""
+    """Reject booleans for numbers."""
     if isinstance(given, bool):
         raise ValueError(f"write a number, not {str(given).lower()}")
     return given
 
 
 Whole = Annotated[StrictInt, BeforeValidator(_no_bool)]
-"""A whole number; YAML reads an unquoted `yes` as true, which Python takes for 1."""
+"""An integer. YAML reads an unquoted `yes` as true, which Python would accept as 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ class Number:
         unit: Written after the number; may be empty.
         more: Yes/no questions whether it is above {V}.
         less: The same below {V}, wording by wording as little changed as possible.
-        commas: Whether thousands are grouped; years are not.
+        commas: True to write thousands separators, as for all numbers except years.
         kin: The attribute whose questions differ least, for semantic flips.
     """
 
@@ -249,14 +251,12 @@ class Number:
     type: Literal["number"] = "number"
 
     def text(self, value: int) -> str:
-        """Format a value as passages and answers write it."""
+        """Value as written in passages and answers."""
         number = f"{value:,}" if self.commas else str(value)
         return f"{number} {self.unit}" if self.unit else number
 
     def thresholds(self, count: int) -> list[int]:
-        """Return up to `count` evenly spaced values between the ends, for yes/no questions to
-        compare with.
-        """
+        """Up to `count` evenly spaced values between the ends, as thresholds of yes/no questions."""
         return _inner_values(self.low, self.high, self.step, count)
 
 
@@ -277,7 +277,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Several of some things: animals, tunes, trades. `denies` states that one is absent; `has`
+    """Several items, such as animals, tunes or trades. `denies` states that one is absent; `has`
     asks for one.
     """
 
@@ -293,7 +293,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something that is so (`affirms`) or not so (`denies`)."""
+    """A property that holds (`affirms`) or does not hold (`denies`)."""
 
     name: Name
     affirms: Annotated[tuple[OfEntity, ...], AtLeastOne]
@@ -339,13 +339,11 @@ class Measure:
     type: Literal["measure"] = "measure"
 
     def text(self, value: int) -> str:
-        """Format a value as passages and answers write it."""
+        """Value as written in passages and answers."""
         return f"{value:,} {self.unit}" if self.unit else f"{value:,}"
 
     def thresholds(self, count: int) -> list[int]:
-        """Return up to `count` evenly spaced values between the ends, for questions to compare
-        with.
-        """
+        """Up to `count` evenly spaced values between the ends, as thresholds of questions."""
         return _inner_values(self.low, self.high, self.step, count)
 
 
@@ -398,7 +396,7 @@ class StepsCheck:
     least: int
 
     def __call__(self, part: N) -> N:
-        """Return the number or measure, or raise what is wrong with it."""
+        """Validate a number or measure."""
         if len(range(part.low, part.high + 1, part.step)) < self.least:
             raise ValueError(
                 f"there are fewer than {self.least} values from {part.low} to {part.high} in steps"
@@ -414,7 +412,8 @@ class StepsCheck:
 
 Field = Measure | Quality | Feature
 
-# A file chooses one of them by its key `type`. Three records of a passage differ in a measure.
+# The key `type` in a file selects one of them. Three records in a passage need three different
+# values of a measure.
 _AnyField = Annotated[
     Annotated[Measure, AfterValidator(StepsCheck(3))] | Quality | Feature,
     Discriminator("type"),
@@ -452,7 +451,7 @@ class Records:
     asks: tuple[Ask, ...] = ()
 
     def field(self, name: str) -> Field:
-        """Return the field of that name."""
+        """The field with this name."""
         for field in self.fields:
             if field.name == name:
                 return field
@@ -498,7 +497,7 @@ VERBS = {
     "has": ("has", "have"),
     "does": ("does", "do"),
 }
-"""The verbs by which questions ask for fields, of one record and of many."""
+"""Verbs of questions about fields, for one record and for several."""
 
 OPENERS = (
     "By all accounts, ",
@@ -528,7 +527,7 @@ OPENERS = (
 
 @dataclass(frozen=True)
 class Domain:
-    """A kind of entity, and all that passages may say and tasks may ask about it.
+    """A kind of entity, and everything that passages may state and tasks may ask about it.
 
     Attributes:
         name: The trait `domain`.
@@ -572,17 +571,17 @@ class Domain:
 
     @cached_property
     def by_name(self) -> dict[str, Attribute]:
-        """Map names to attributes."""
+        """Attributes by name."""
         return {a.name: a for a in self.attributes}
 
     @cached_property
     def records_by_name(self) -> dict[str, Records]:
-        """Map names to records."""
+        """Records by name."""
         return {r.name: r for r in self.records}
 
     @cached_property
     def atoms(self) -> frozenset[str]:
-        """Collect the names that programs may use: attributes, records and their fields."""
+        """Names that programs may use: attributes, records and their fields."""
         return frozenset(
             {
                 *self.by_name,
@@ -593,14 +592,14 @@ class Domain:
 
     @cached_property
     def worded(self) -> dict[object, list[list[str]]]:
-        """Keep the wordings of programs: a draw asks for those of the same few hundred programs
+        """Cached wordings of programs: a draw asks for those of the same few hundred programs
         thousands of times.
         """
         return {}
 
     @property
     def this(self) -> str:
-        """Name the entity in a question."""
+        """The entity as named in a question."""
         return f"this {self.noun}"
 
     @property
@@ -610,16 +609,16 @@ class Domain:
 
     @property
     def possessive(self) -> str:
-        """Return the pronoun as an owner."""
+        """Pronoun as an owner."""
         return PRONOUNS[self.pronoun][1]
 
     @property
     def relative(self) -> str:
-        """Return the relative pronoun of the entities."""
+        """Relative pronoun for the entities."""
         return "which" if self.pronoun == "it" else "who"
 
     def named(self, name: str) -> str:
-        """Put the article before a name."""
+        """Put the article in front of a name."""
         return f"{self.article} {name}" if self.article else name
 
 

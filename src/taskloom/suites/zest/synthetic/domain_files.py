@@ -1,6 +1,6 @@
 """Domain files: YAML, checked and read into the dataclasses of `domain.py`.
 
-Each part is checked by itself first, then the whole: `problems`.
+Each part is checked on its own first, then the whole domain (`problems`).
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ FOLDER = Path(__file__).parents[1] / "domains"
 """The domains of this package."""
 
 LARGEST = 1_000_000
-"""Bytes of a domain file; the largest of this package has 20,000."""
+"""Maximum size of a domain file in bytes. The largest in this package has 20,000."""
 
 MOST_VALUES = 100_000
-"""Values in a domain file: a few nested aliases stand for more than any memory holds."""
+"""Maximum number of values in a domain file. A few nested aliases could expand to more than fits
+into memory.
+"""
 
 TYPES: dict[str, type] = {
     "number": Number,
@@ -60,8 +62,8 @@ TYPES: dict[str, type] = {
     "quality": Quality,
     "feature": Feature,
 }
-"""The parts that a file chooses by the key `type`: four kinds of attributes, three of a record's
-fields.
+"""Types that a file selects with the key `type`: four kinds of attributes, three kinds of fields of
+records.
 """
 
 _LISTS: dict[str, type] = {"records": Records, "rules": Rule}
@@ -71,14 +73,14 @@ UNKNOWN_KEY = "unexpected_keyword_argument"
 
 
 def read_domain(path: Path) -> Domain:
-    """Read a domain file and check each of its parts; nothing that it names is imported or
-    executed.
+    """Read a domain file and check each of its parts. Nothing named in it is imported or executed.
 
     Args:
         path: The file.
 
     Raises:
-        RecipeError: One sentence with the file and the key of the first problem.
+        RecipeError: If the file has a problem. The error names the file and the key of the first
+            one.
     """
     if path.stat().st_size > LARGEST:
         raise RecipeError(
@@ -124,8 +126,8 @@ def _is_huge(given: Any) -> bool:
 
 
 def _with_text_keys(given: Any) -> Any:
-    """Return the mappings of a file with texts for keys: YAML takes an unquoted `yes` for true,
-    also as a key.
+    """Mappings of a file with texts as keys, because YAML reads an unquoted `yes` as true, even as
+    a key.
     """
     if isinstance(given, list):
         return [_with_text_keys(item) for item in given]
@@ -136,8 +138,8 @@ def _with_text_keys(given: Any) -> Any:
 
 
 def _explain(error: ValidationError, given: Any) -> str:
-    """Build one sentence for the first problem, and how many more there are; a misspelt key comes
-    before the missing one.
+    """One sentence for the first problem, and the number of further ones. A misspelt key comes
+    before a missing one.
     """
     problems = sorted(error.errors(), key=lambda problem: problem["type"] != UNKNOWN_KEY)
     problem, path = problems[0], problems[0]["loc"]
@@ -198,7 +200,7 @@ def _keys(part: type) -> list[str]:
     return [field.name for field in fields(part)]
 
 
-# The catalog: domains of this package go by name, a person's own by the path of its file.
+# Registry of domains: those of this package by name, a user's own by the path of its file.
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -221,8 +223,8 @@ def is_file_name(name: str) -> bool:
 
 
 def find_domain(name: str, path: Path | None = None) -> Domain:
-    """Return the domain of that name, or the one in that file; `path` says where the file is, if
-    not where its name says.
+    """Domain with that name, or the one in that file. `path` is the location of the file, if it
+    differs from the name.
     """
     if is_file_name(name):
         return load_domain(path or Path(name))[1]
@@ -242,7 +244,7 @@ def _packaged(name: str) -> Domain:
 
 
 def load_domain(path: Path) -> tuple[str, Domain]:
-    """Read and check a domain file; return the digest of its bytes and the domain."""
+    """Read and check a domain file. Returns the digest of its bytes and the domain."""
     if not path.is_file():
         raise RecipeError(f"there is no domain file {path} (seen from the folder {Path.cwd()})")
     content = digest(path.read_bytes())
@@ -275,9 +277,7 @@ share a name.
 
 
 def problems(domain: Domain) -> list[str]:
-    """List everything that is wrong with a domain, each as one sentence; empty when it can be
-    used.
-    """
+    """All problems of a domain, one sentence each. Empty if it can be used."""
     # The reader's grammar can be built only if all names are defined.
     basic = [
         *_names(domain),
@@ -408,7 +408,7 @@ def _clauses(domain: Domain) -> Iterator[str]:
 
 
 def _variants(filler: str) -> Iterator[str]:
-    """Yield sentences of a filler in which every alternative occurs: the first of each, the second
+    """Yield sentences of a filler such that every alternative occurs: the first of each, the second
     of each, …
     """
     choices = [re.split(r"\||\.\.", choice) for choice in re.findall(r"\[([^\]]*)\]", filler)]
@@ -425,7 +425,7 @@ def _meanings(clause: str, patterns: Iterable[Pattern]) -> set[tuple[str, ...]]:
 
 
 def clauses(domain: Domain) -> Iterator[str]:
-    """Yield every clause of a domain, with each of its values (of numbers the smallest)."""
+    """Yield every clause of a domain, with each of its values (only the smallest for numbers)."""
     name = domain.named(full_name(domain.heads[0], domain.tails[0]))
     for template in domain.opens:
         yield from _variants(template.replace("{E}", name))
@@ -497,8 +497,8 @@ def _questions(domain: Domain) -> Iterator[str]:
 
 
 def _unreadable(domain: Domain, program: Program) -> Iterator[str]:
-    """Yield a problem if a program is not read back to itself: a name that is an operator, a value
-    with the language's marks.
+    """Yield a problem if a program cannot be parsed back to itself, because a name is an operator
+    or a value contains reserved characters.
     """
     try:
         same = parse_program(domain, program_text(program)) == expression(program)

@@ -1,5 +1,4 @@
-"""Drafts: what a passage will state, drawn so that a program gets the kind of answer that is
-wanted.
+"""Drafts: the contents of a passage, drawn so that a program gets the wanted kind of answer.
 
 The wanted kind (yes, no, an answer, or n/a) is handed down to the leaves of the program; each leaf
 then states, or keeps out, what decides it. A draft that still answers otherwise is drawn again.
@@ -31,11 +30,11 @@ from taskloom.suites.zest.synthetic.programs import Program, picked
 Wanted = Literal["yes", "no", "answer", "na"]
 
 IMPLIED = 0.5
-"""Probability that a fact with a rule is left to be inferred from it."""
+"""Probability that a fact implied by a rule is left out, so that it must be inferred."""
 TEMPTING = 0.65
-"""Probability that another entity of the passage has the very fact that the task asks for."""
+"""Probability that another entity in the passage has exactly the fact that the task asks for."""
 TRIES = 100
-"""Maximum number of drafts until a program gives the wanted kind of answer."""
+"""Maximum number of drafts before a program gives the wanted kind of answer."""
 RIVAL_TRIES = 12
 """Maximum number of drafts of a flip until its base task answers differently. Most need one or two.
 """
@@ -43,7 +42,7 @@ RIVAL_TRIES = 12
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How much a passage says: facts about its entity, and facts about others."""
+    """Amount of content in a passage: facts about its entity, and facts about others."""
 
     facts: tuple[int, int]
     distractors: tuple[int, int]
@@ -51,7 +50,7 @@ class Amounts:
 
 @dataclass(slots=True)
 class Draft:
-    """The entity first, then others; rules; and what must stay unsaid about the entity."""
+    """The entity first, then others, rules, and what must not be stated about the entity."""
 
     people: list[Facts]
     rules: list[Stated] = field(default_factory=list)
@@ -60,7 +59,7 @@ class Draft:
 
     @property
     def main(self) -> Facts:
-        """Return the entity that the passage is about."""
+        """The entity that the passage is about."""
         return self.people[0]
 
 
@@ -72,10 +71,10 @@ def draw(
     rng: Random,
     rival: Program | None = None,
 ) -> tuple[Draft, str]:
-    """Draw a draft on which the program gives the wanted kind of answer; return it with that
+    """Draw a draft on which the program gives the wanted kind of answer, and return it with that
     answer.
 
-    Where there is a rival (the base task of a flip), one on which it answers otherwise is
+    If there is a rival (the base task of a flip), a draft on which the rival's answer differs is
     preferred.
     """
     tied = wanted == "na" and (rival is None or not parts_ways(program, rival))
@@ -97,7 +96,7 @@ def draw(
 
 
 def contradictory(draft: Draft) -> bool:
-    """True if a passage breaks a rule that it states: all parks of a district close, but one is
+    """True if a passage violates a rule that it states: all parks in a district close, but one is
     open.
     """
     for stated in draft.rules:
@@ -111,7 +110,7 @@ def contradictory(draft: Draft) -> bool:
 
 
 def kind_of(program: Program, text: str) -> Wanted:
-    """Return the kind of an answer."""
+    """Kind of an answer."""
     if text == NA:
         return "na"
     if program.yes_no:
@@ -138,8 +137,8 @@ class _Drawing:
             if budget > 0:
                 self._distract(draft, other, program)
             self._fill(draft, other, budget // (len(draft.people) - 1))
-        # The passage says at least as much of its own entity as of any other, or one might take
-        # another for its topic.
+        # The passage states at least as much about its own entity as about any other, so that it is
+        # clear which one is its topic.
         others = [_size(p) for p in draft.people[1:]]
         self._fill(draft, draft.main, max(rng.randint(*amounts.facts), *others))
         draft.people = [p for p in draft.people if p is draft.main or _size(p)]
@@ -169,7 +168,7 @@ class _Drawing:
         return [full_name(head, self.rng.choice(self.domain.tails)) for head in heads]
 
     def _aims(self, program: Program, wanted: Wanted) -> list[tuple[Program, Wanted]]:
-        """Derive what each leaf has to answer for the whole to answer as wanted."""
+        """Answers that each leaf needs for the whole to give the wanted answer."""
         rng, parts = self.rng, program.args
         if program.op in ("and", "or"):
             decisive: Wanted = "no" if program.op == "and" else "yes"
@@ -243,7 +242,7 @@ class _Drawing:
             facts.has[name] = some
 
     def _state(self, draft: Draft, facts: Facts, name: str, value: Any) -> None:
-        """State a value, or about the entity sometimes only a rule and its condition, which imply
+        """State a value. For the entity, sometimes state only a rule and its condition, which imply
         it.
         """
         rules = [r for r in self.domain.rules if r.then == name and r.when not in draft.locked]
@@ -263,7 +262,7 @@ class _Drawing:
         if isinstance(attribute, Number):
             low, high = attribute.low, attribute.high
             if leaf is not None and leaf.op in ("more", "less"):
-                # Never on the border, where "more than" and "at least" would differ.
+                # Never equal to the threshold, where "more than" and "at least" would differ.
                 above = (leaf.op == "more") == (wanted == "yes")
                 bound = leaf.args[1]
                 if above:
@@ -335,7 +334,7 @@ class _Drawing:
     def _records(
         self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()
     ) -> list[Record]:
-        # No two records of a passage share a first name, so that every name stands for one of them.
+        # No two records in a passage share a first name, so that every name identifies one of them.
         heads = self.rng.sample(
             [h for h in records.heads if (records.name, h) not in self.used], count
         )
@@ -353,8 +352,8 @@ class _Drawing:
         return drawn
 
     def _field(self, kind: Field, leaf: Program | None = None, fitting: bool = True) -> Any:
-        """Draw a value of a record's field; with a program one that meets it, or one that does not
-        (never on the border).
+        """Draw a value for a record's field. With a program, draw one that satisfies it, or one
+        that does not (never equal to the threshold).
         """
         rng = self.rng
         if isinstance(kind, Measure):
@@ -380,15 +379,13 @@ class _Drawing:
         return rng.choice([v for v in kind.values if v != leaf.args[2]])
 
     def _distract(self, draft: Draft, other: Facts, program: Program) -> None:
-        """Let another entity have the fact that the task asks for."""
+        """Give another entity the fact that the task asks for."""
         if self.rng.random() < TEMPTING:
             leaf = self.rng.choice(program.leaves)
             self._steer(draft, other, leaf, self._some_answer(leaf))
 
     def _fill(self, draft: Draft, facts: Facts, many: int) -> None:
-        """State further facts until there are as many as wanted; about the entity none that are
-        locked.
-        """
+        """State further facts until there are enough, but no locked ones about the entity."""
         closed = draft.locked if facts is draft.main else frozenset()
         names = [*self.domain.by_name, *self.domain.records_by_name]
         size = _size(facts)
@@ -413,7 +410,7 @@ class _Drawing:
                 facts.values[name] = self._value(name)
 
     def _add_rule(self, draft: Draft) -> None:
-        """Add, sometimes, a rule that does not apply to the entity."""
+        """Sometimes add a rule that does not apply to the entity."""
         if not self.domain.rules or self.rng.random() > 0.35:
             return
         rule = self.rng.choice(self.domain.rules)
@@ -432,6 +429,6 @@ def _states(facts: Facts, name: str) -> bool:
 
 
 def _size(facts: Facts) -> int:
-    """Count the statements about an entity: a record counts with its fields."""
+    """Number of statements about an entity. A record counts together with its fields."""
     listed = sum([1 + len(r.fields) for rs in facts.records.values() for r in rs])
     return len(facts.values) + len(facts.has) + len(facts.lacks) + listed

@@ -34,14 +34,14 @@ RECORD_THRESHOLDS = 6
 CELL = 3
 """Number of values of one attribute that are flips of one another: a base task and two more."""
 CELLS = 4
-"""Maximum number of groups from the values of one attribute. A list of 96 founders must not crowd
-out the rest.
+"""Maximum number of groups from the values of one attribute, so that a list of 96 founders does not
+dominate the other attributes.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FlipGroup:
-    """Programs that are flips of one another; the first is the base task."""
+    """Programs that are flips of each other. The first is the base task."""
 
     domain: Domain
     programs: tuple[Program, ...]
@@ -59,12 +59,12 @@ class FlipGroup:
         return min(form(program) for program in self.programs)
 
     def flips(self, allowed: tuple[Flip, ...]) -> list[Program]:
-        """Return the programs that differ from the base task in one allowed respect."""
+        """Programs that differ from the base task in one allowed respect."""
         return [p for p in self.programs[1:] if flip_of(self.programs[0], p) in allowed]
 
 
 Form = tuple[str, ...]
-"""How facts are looked at, and the attributes, or the records and their field."""
+"""Form of a program: how it uses facts, and the attributes, or the records and their field."""
 
 WAYS = {
     "less": "more",
@@ -79,8 +79,8 @@ WAYS = {
 
 
 def form(program: Program) -> Form:
-    """Return the form of a base program or an output structure: operations and names, without
-    numbers and values.
+    """Form of a base program or an output structure: operations and names, without numbers and
+    values.
     """
     way = WAYS.get(program.op, program.op)
     if program.op == "pick":
@@ -103,7 +103,7 @@ def flip_of(one: Program, other: Program) -> Flip | None:
 
 
 def parts_ways(flip: Program, base: Program) -> bool:
-    """True if a base task may have an answer when its flip has none: not if both look at the same
+    """True if a base task may have an answer when its flip has none. False if both use the same
     single fact.
     """
     return flip.args[0] != base.args[0] or flip.op in ("has", "where", "over", "under")
@@ -122,7 +122,7 @@ OPPOSITES = frozenset(
 
 
 _ASKS: dict[type, str] = {Members: "members", Flag: "flag"}
-"""Operation that asks for an attribute as a whole, if not `value`."""
+"""Operation that asks for an attribute as a whole, if it is not `value`."""
 
 
 def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
@@ -176,7 +176,7 @@ def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program
                 families += _compared(ops, at, f.thresholds(RECORD_THRESHOLDS * plenty))
         else:
             cells = [["yes", "no"]] if isinstance(f, Feature) else _cells(f.values, rng, plenty)
-            # A value is asked for in one way only, where there are enough of them.
+            # If there are enough values, each is used in only one way.
             for op, own in (("where", cells[::2]), ("any", cells[1::2] or cells)):
                 families += [[Program(op, (*at, v)) for v in cell] for cell in own]
     return families

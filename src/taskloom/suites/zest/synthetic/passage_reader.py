@@ -1,10 +1,10 @@
 """The independent reader: parses a passage back into facts by the domain's grammar;
 `second_solver.py` answers programs on them.
 
-It sees the text alone. Every sentence must be understood: one that no clause of the domain explains
-is an error, not skipped. Pronouns refer to what the clause before is about, "the trail" to the last
-one mentioned, "the park" to the one that the passage is about, which must also be the last one
-mentioned: where the two differ the text is ambiguous, and that is an error, too.
+It sees only the text. Every sentence must match a clause of the domain; otherwise it is an error.
+Pronouns refer to the subject of the previous clause, "the trail" to the last trail mentioned, and
+"the park" to the topic of the passage, which must also be the last park mentioned. If the two
+differ, the text is ambiguous, which is an error, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SENTENCES = re.compile(r"(?<=\.) ")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A clause as a regular expression, and what it states: (kind, name, field, truth)."""
+    """A clause as a regular expression, and its statement: (kind, name, field, truth)."""
 
     anchor: str
     regex: re.Pattern[str]
@@ -40,7 +40,7 @@ class Pattern:
 
 
 Match = tuple[Pattern, re.Match[str]]
-"""A clause that was understood."""
+"""A clause that was parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class ReadEntity:
 
 @dataclass(slots=True)
 class Reading:
-    """Everything that a passage says; the first entity is the one that it is about."""
+    """Contents of a passage. The first entity is its topic."""
 
     entities: dict[str, ReadEntity] = field(default_factory=dict)
     rules: list[tuple[str, str, str, str]] = field(default_factory=list)
 
     @property
     def subject(self) -> ReadEntity:
-        """Return the entity that the passage is about."""
+        """Entity that the passage is about."""
         return next(iter(self.entities.values()))
 
 
@@ -82,8 +82,8 @@ _GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], Frame]]] = {}
 
 
 def grammar(domain: Domain) -> tuple[list[Pattern], Frame]:
-    """Return the patterns of a domain's clauses, and those of its frame; kept, since compiling them
-    takes a second.
+    """Patterns of a domain's clauses and of its frame, cached because compiling them takes a
+    second.
     """
     if id(domain) not in _GRAMMARS:
         _GRAMMARS[id(domain)] = domain, (_compile(domain), _frame(domain))
@@ -204,10 +204,10 @@ def _pattern(
     )
     slots = {"{E}": entity, "{V}": f"(?P<V>{value})", "{N}": record, "{W}": f"(?P<W>{implied})"}
     text = "".join(slots.get(p) or _slotted(p) for p in pieces if p)
-    # "the {N}" becomes "it" or "the law" as a whole.
+    # Replace the whole phrase "the {N}" by "it" or "the law".
     text = text.replace(r"the\ (?P<N>", "(?:the )?(?P<N>")
-    # The longest literal text finds candidates by `in`, before the slow regular expression is
-    # tried.
+    # Test for the longest literal text first, because `in` is much faster than the regular
+    # expression.
     literals: list[str] = []
     for piece in pieces:
         if not piece.startswith("{"):
@@ -222,8 +222,8 @@ def _named(domain: Domain) -> str:
 
 
 def _names(heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
-    """Return the regular expression of every head with every tail: heads and tails apart, or it
-    would be long and slow.
+    """Regular expression of every head with every tail. Heads and tails are separate groups,
+    because a list of all names would be long and slow.
     """
     ends = "|".join(re.escape(full_name("", tail)) for tail in tails)
     return f"(?:{_any_of(heads)})(?:{ends})"
@@ -259,7 +259,7 @@ class _PassageReader:
         return self.reading
 
     def _sentence(self, text: str) -> bool:
-        """Take in the clauses of a sentence, all or none."""
+        """Record the clauses of a sentence, all or none."""
         opener = self.frame.openers.match(text)
         text = text[opener.end() :] if opener else text
         matches = self._clauses(self.frame.closers.sub("", text))
@@ -302,7 +302,7 @@ class _PassageReader:
         return []
 
     def _same_subject(self, text: str) -> list[Match]:
-        """Try to read two clauses that have their first words, the subject, in common."""
+        """Try to parse two clauses that share their first words, the subject."""
         for left, right in _parted(text, " and "):
             first = self._match(left)
             groups = first[1].groupdict() if first else {}
@@ -390,5 +390,5 @@ def sentences(text: str) -> list[str]:
 
 
 def read(domain: Domain, text: str) -> Reading:
-    """Read what a passage says."""
+    """Parse a passage."""
     return _PassageReader(domain).read(text)

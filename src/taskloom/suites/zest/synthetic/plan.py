@@ -1,5 +1,4 @@
-"""From a recipe to the plan of procedural ZEST: which task and passage each index has, and how an
-example is shown.
+"""Plan of procedural ZEST: the task and passage of each index, and how an example is shown.
 
 `taskloom show zest/synthetic` prints a base task with its four derivatives side by side, and the
 viewer draws the same family.
@@ -91,7 +90,7 @@ def _split(world: TaskWorld, name: str) -> Split:
 
 
 def check(example: Example) -> tuple[str, ...]:
-    """Answer an example again, from the text of its passage, by the independent reader."""
+    """Answer an example again from the text of its passage, using the independent reader."""
     try:
         name, program = str(example.traits["domain"]), str(example.traits["program"])
     except KeyError as error:
@@ -102,7 +101,7 @@ def check(example: Example) -> tuple[str, ...]:
 
 
 def _check_passage(world: TaskWorld, example: Example) -> tuple[str, ...]:
-    """Answer an example whose input lacks its passage, from the passage that it was made with."""
+    """Answer an example whose input lacks its passage, using the passage that it was made with."""
     tasks = {t.id: t for members in world.splits.values() for t in members}
     text, _ = world.passage(tasks[example.task], int(example.traits["instance"]))
     return check(replace(example, input=f"context: {text}"))
@@ -137,7 +136,7 @@ def family(world: TaskWorld, task: DescribedTask) -> list[DescribedTask]:
     members = [base]
     for kind in list(PAPER_NAMES)[1:]:
         derived = [t for t in split if t.kind == kind and base.id in t.derives_from]
-        # The task itself stands for its kind, else the first one does.
+        # The task itself represents its kind. For other kinds the first task is used.
         derived.sort(key=lambda t: t.id != task.id)
         members += derived[:1]
     return members
@@ -147,8 +146,8 @@ SAME = "(as the base task)"
 """Shown in place of a passage that equals the base task's."""
 
 _WORLDS: dict[tuple[Key, str], TaskWorld] = {}
-"""World of the last recipe drawn. Building one takes a second, and people look at one dataset at a
-time.
+"""World of the last recipe drawn. Building one takes a second, and users usually look at one
+dataset at a time.
 """
 
 
@@ -214,8 +213,8 @@ def family_picture(fields: ZestFields, key: Key, example: Example) -> FamilyPict
 
 
 def _answered(world: TaskWorld, task: DescribedTask, number: int) -> int:
-    """First instance from `number` on that has an answer, or `number` if there is none: a row of
-    n/a would show little.
+    """First instance from `number` on that has an answer, or `number` if there is none, because n/a
+    would not be a helpful example.
     """
     kinds = answer_kinds(
         world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source]

@@ -1,0 +1,140 @@
+"""Files for verl, OpenRLHF and NeMo Gym: rows as they read them, rewards as they call them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import taskloom as tl
+from taskloom.cli import run
+from taskloom.interop.graded import brevity, keeps_form
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trainers") / "stories"
+    tl.make("babi/1", folder, set={"splits": {"train": {"n": 30}, "test": {"n": 10}}})
+    return folder
+
+
+def exported(stories: Path, out: Path, format: str) -> Path:
+    assert run(["export", str(stories), "--format", format, "-o", str(out)]) == 0
+    return out
+
+
+def loaded(file: Path) -> Any:
+    """A module of a file, as trainers import it."""
+    spec = importlib.util.spec_from_file_location(f"loaded_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_verl_gets_parquet_and_compute_score(stories: Path, tmp_path: Path) -> None:
+    out = exported(stories, tmp_path / "verl", "verl")
+    rows = pq.read_table(out / "train.parquet").to_pylist()
+    assert len(rows) == 30
+    assert rows[3]["prompt"][0]["role"] == "user"
+    compute_score = loaded(out / "reward.py").compute_score
+    for row in rows[:5]:
+        truth = row["reward_model"]["ground_truth"]
+        given = (row["data_source"], f"Answer: {truth}", truth, row["extra_info"])
+        assert compute_score(*given)["score"] == 1
+        assert compute_score(*given, form=0.5, short=0.25)["score"] == 1.75
+        assert compute_score(given[0], "nowhere", truth, row["extra_info"])["score"] == 0
+
+
+def test_openrlhf_gets_chats_labels_and_a_reward(stories: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    out = exported(stories, tmp_path / "openrlhf", "openrlhf")
+    lines = (out / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    prompts = [f"<|im_start|>user\n{row['input'][0]['content']}<|im_end|>\n" for row in rows]
+    labels = [row["label"] for row in rows]
+    targets = [json.loads(label)["targets"][0] for label in labels]
+    # Queries are decoded whole: a reply that repeats no answer must not be right by its prompt.
+    right = [f"{p}Answer: {t}<|im_end|>" for p, t in zip(prompts, targets, strict=True)]
+    result = loaded(out / "reward.py").reward_func(right, prompts, labels)
+    assert result["rewards"].tolist() == [1.0] * 30
+    silent = loaded(out / "reward.py").reward_func(prompts, prompts, labels)
+    assert torch.equal(silent["scores"], torch.zeros(30))
+
+
+@pytest.fixture
+def nemo_gym(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of NeMo Gym that the server uses; the package needs a newer Python."""
+    from pydantic import BaseModel
+
+    class Request(BaseModel):
+        response: Any
+
+    class Response(Request):
+        reward: float
+
+    class Server:
+        def __init__(self, config: Any) -> None:
+            self.config = config
+
+    base = types.ModuleType("nemo_gym.base_resources_server")
+    names = {
+        "BaseResourcesServerConfig": BaseModel,
+        "BaseVerifyRequest": Request,
+        "BaseVerifyResponse": Response,
+        "SimpleResourcesServer": Server,
+    }
+    for name, value in names.items():
+        setattr(base, name, value)
+    monkeypatch.setitem(sys.modules, "nemo_gym", types.ModuleType("nemo_gym"))
+    monkeypatch.setitem(sys.modules, "nemo_gym.base_resources_server", base)
+
+
+def nemo_response(text: str) -> Any:
+    part = types.SimpleNamespace(type="output_text", text=text)
+    thought = types.SimpleNamespace(type="reasoning", content=[])
+    message = types.SimpleNamespace(type="message", content=[part])
+    return types.SimpleNamespace(output=[thought, message])
+
+
+@pytest.mark.usefixtures("nemo_gym")
+def test_nemo_gym_gets_a_resource_server(stories: Path, tmp_path: Path) -> None:
+    import asyncio
+
+    out = exported(stories, tmp_path / "nemo", "nemo-gym")
+    (line, *_) = (out / "data" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    row = json.loads(line)
+    app = loaded(out / "app.py")
+    server = app.RecipeServer(app.RecipeConfig())
+    for text, reward in ((f"Answer: {row['record']['targets'][0]}", 1.0), ("nowhere", 0.0)):
+        request = app.RecipeRequest(response=nemo_response(text), record=row["record"])
+        assert asyncio.run(server.verify(request)).reward == reward
+    config = yaml.safe_load((out / "configs" / "taskloom_recipe.yaml").read_text(encoding="utf-8"))
+    assert (
+        config["taskloom_recipe"]["resources_servers"]["taskloom_recipe"]["entrypoint"] == "app.py"
+    )
+
+
+def test_a_folder_that_exists_and_foreign_data_are_refused(
+    stories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for format in ("verl", "verifiers"):
+        assert run(["export", str(stories), "--format", format, "-o", str(tmp_path)]) == 2
+        assert "exists already" in capsys.readouterr().err
+        assert run(["export", str(tmp_path), "--format", format, "-o", "out"]) == 2
+        assert "is not a Taskloom dataset" in capsys.readouterr().err
+
+
+def test_the_form_and_the_length_of_replies_are_judged_alone() -> None:
+    assert keeps_form("<think>The answer: a</think>\n**Answer:** kitchen")
+    for other in ("kitchen", "Answer:", "<think>Answer: kitchen", "Answer: a\nor b", None):
+        assert not keeps_form(other)
+    assert brevity(None, 10) == 0
