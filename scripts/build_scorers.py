@@ -69,7 +69,8 @@ def scorers() -> str:
     SUITES.names()
     rows = ["## Scorers", "", "| scorer | right when |", "| --- | --- |"]
     for name, scorer in SCORERS.items():
-        if type(scorer).__module__.startswith("taskloom."):
+        # Scorers that need a trait belong to the page of their tool.
+        if type(scorer).__module__.startswith("taskloom.") and not getattr(scorer, "needs", ()):
             whole = (inspect.getdoc(type(scorer)) or "").partition("\n\nAttributes:")[0]
             text = getattr(scorer, "describe", "") or " ".join(whole.split())
             rows.append(f"| `{name}` | {text} |")

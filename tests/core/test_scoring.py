@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.core.errors import TaskloomError
+from taskloom.core.errors import InputError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.registry import find_scorer
 from taskloom.core.scoring import (
@@ -12,12 +12,15 @@ from taskloom.core.scoring import (
     SetOf,
     any_of,
     exact,
+    forget,
     items,
     number,
     number_words,
     per_position,
+    scorer,
     set_of,
 )
+from taskloom.data.audit.scorer_audit import audit_scorers
 
 
 def test_exact_wants_every_character() -> None:
@@ -99,8 +102,24 @@ def test_number_words_count_as_digits() -> None:
 def test_a_perfect_answer_scores_one_everywhere() -> None:
     example = Example("q", "a, b")
     for one in SCORERS.values():
+        if getattr(one, "needs", ()):
+            continue
         assert one.score("a, b", example) == 1
         assert one.explain("a, b", example)
+
+
+def test_a_scorer_that_needs_a_trait_refuses_examples_without_it() -> None:
+    @scorer("by-key", needs=("key",))
+    def by_key(prediction: str, example: Example) -> float:
+        return float(prediction == example.traits["key"])
+
+    try:
+        assert by_key.score("k", Example("q", "a", {"key": "k"})) == 1
+        with pytest.raises(InputError, match="by-key needs the trait 'key'"):
+            by_key.score("k", Example("q", "a"))
+        assert "by-key" not in {audit.scorer for audit in audit_scorers(n=2)}
+    finally:
+        forget(__name__)
 
 
 def test_unknown_scorer_names_the_nearest() -> None:

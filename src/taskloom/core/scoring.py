@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from taskloom.core.errors import TaskloomError, raised_at
+from taskloom.core.errors import InputError, TaskloomError, echo, raised_at
 from taskloom.core.example import Example
 
 _NUMBER_WORDS = [
@@ -470,9 +470,17 @@ class FunctionScorer(CallableScorer):
     name: str
     function: Callable[[str, Example], float]
     describe: str = ""
+    needs: tuple[str, ...] = ()
+    """Traits without which an example cannot be scored."""
 
     def score(self, prediction: str, example: Example) -> float:
         """Call the function, and check that it returns a number from 0 to 1."""
+        for trait in self.needs:
+            if trait not in example.traits:
+                raise InputError(
+                    f"the scorer {self.name} needs the trait '{trait}', which the example"
+                    f" {echo(example.input)} lacks"
+                )
         try:
             value = self.function(prediction, example)
         except TaskloomError:
@@ -496,7 +504,9 @@ class FunctionScorer(CallableScorer):
         )
 
 
-def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], Scorer]:
+def scorer(
+    name: str, *, describe: str = "", needs: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Scorer]:
     """Register a function from a prediction and its example to a score, or a class with `score` and
     `explain`, as a scorer.
 
@@ -506,6 +516,8 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
     Args:
         name: Letters, digits, `-`, `_` and `.`; it becomes part of file names.
         describe: One line for `taskloom list scorers`; the first line of the docstring by default.
+        needs: For a function: traits that an example must have to be scored. Audits of made-up
+            answers leave such scorers out.
     """
     if not re.fullmatch(r"[\w.-]+", name):
         raise TaskloomError(
@@ -518,7 +530,7 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
         judge = (
             _instance(thing, name)
             if isinstance(thing, type)
-            else FunctionScorer(name, thing, about)
+            else FunctionScorer(name, thing, about, tuple(needs))
         )
         module = thing.__module__ or "__main__"  # code of a notebook may have no module
         return register(judge, module)

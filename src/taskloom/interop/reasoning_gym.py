@@ -217,7 +217,7 @@ ENTRY = "library_entry"
 """The trait from which an entry of the library is generated again: it has more than an example."""
 
 
-@scorer("reasoning-gym", describe="score_answer of the dataset of reasoning-gym.")
+@scorer("reasoning-gym", describe="score_answer of the dataset of reasoning-gym.", needs=(ENTRY,))
 def library_score(prediction: str, example: Example) -> float:
     """The library's own score of an answer."""
     data = _dataset_of(str(example.traits[ENTRY]))

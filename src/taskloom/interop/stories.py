@@ -23,8 +23,7 @@ def sentences_of(text: str, question: str) -> list[str]:
     """The sentences before a question; an `InputError` if there are none."""
     if not question or not text.rstrip().endswith(question):
         raise InputError(
-            f"a dialogue needs a story with a question after it, as babi/1 has; {echo(text)} has"
-            " none"
+            f"a dialogue needs a story with a question after it; {echo(text)} has none"
         )
     story = text.rstrip().removesuffix(question).strip()
     sentences = [sentence for sentence in _END_OF_SENTENCE.split(story) if sentence]
