@@ -54,8 +54,8 @@ def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
-    """Find the official position of an answer: where the trait `answer_start` says, in the last
-    supporting sentence that contains it, or else its last occurrence.
+    """Find the official position of an answer: at the trait `answer_start`, in the last supporting
+    sentence that contains it, or else its last occurrence.
     """
     start = example.traits.get("answer_start")
     if isinstance(start, int) and context.startswith(example.target, start):
@@ -97,8 +97,8 @@ def ask(examples: Sequence[Example]) -> list[SpanExample]:
 
 
 def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list[Example]:
-    """Training examples that can be learned from. The others are counted and refused, or skipped
-    with a warning.
+    """Training examples whose answer is part of their context. Others raise an error that counts
+    them, or are skipped with a warning.
     """
     kept: list[Example] = []
     lost: list[Example] = []
@@ -162,7 +162,7 @@ class Pointed:
         """
         import numpy as np
 
-        # The first token that begins at a character, and the last one that ends at it.
+        # The first token that begins at each character, and the last one that ends at it.
         starts: dict[int, int] = {}
         ends: dict[int, int] = {}
         for i, (a, b) in enumerate(self.offsets):
@@ -207,7 +207,7 @@ class SpanTable:
     """Scores of whole spans for one input.
 
     Attributes:
-        context: The text that is pointed at.
+        context: Text of the context.
         offsets: First and last character (exclusive) of each of its tokens.
         table: The log-probability of each span, by the number of words after the first and by its
             start.

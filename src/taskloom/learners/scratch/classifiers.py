@@ -1,10 +1,9 @@
 """Classifiers trained from scratch: the bi-LSTM, the Transformer and NDR of CTL++, with the
 reference's settings as defaults.
 
-One output per answer of the training split. If paper and reference implementation differ in a
-number, the default is the reference's, whose parameter counts are the published ones;
-`feed_forward: 512`
-(Transformer) or `1024` (NDR) gives the paper's text.
+There is one output per answer of the training split. If the paper and the reference implementation
+differ, the default is the reference's, because its parameter counts are the published ones.
+`feed_forward: 512` (Transformer) or `1024` (NDR) follows the paper's text.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def load_scratch(folder: Path) -> Fitted:
 
 
 def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
-    """Read the weights of a network, as they were saved."""
+    """Read a network's saved weights."""
     path = Path(folder) / WEIGHTS
     weights = read_tensors(path)
     if {n: tuple(w.shape) for n, w in weights.items()} != net.shapes():
@@ -98,8 +97,8 @@ class Prepared(Generic[F]):
         net: The network.
         train: Training data.
         held_out: Splits of its learning curve.
-        fitted: Builds the fitted learner from the outcome of a seed.
-        begin: Initial weights; None draws them by the seed.
+        fitted: Builds the fitted learner from the result of a seed. begin: Initial weights. None
+        draws them from the seed.
     """
 
     net: Net
@@ -149,8 +148,8 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[F]:
-        """Train several seeds (a number, or a list) as one stacked program. Each ends as it would
-        alone, within rounding.
+        """Train several seeds (a number, or a list) as one stacked program. Each gives the result
+        that it would give alone, within rounding.
         """
         need_torch()
         from taskloom.learners.training.loop import train as run
@@ -205,14 +204,14 @@ class Scratch(Stacked["Classifier"]):
     """Base class of classifiers: encodes examples as arrays, with one output per answer.
 
     Attributes:
-        start_from: The folder of a saved model of the same kind and size, whose words, answers and
-            weights training begins with.
+        start_from: Folder of a saved model of the same kind and size. Training starts with its
+        words, answers and weights.
     """
 
     start_from: str = later_setting("")
 
     def network(self, vocabulary: int, classes: int) -> Net:
-        """Build the network for numbers of words and answers."""
+        """Build the network for the given numbers of words and answers."""
         raise NotImplementedError
 
     def reader(self, texts: Iterable[str]) -> Any:
@@ -236,11 +235,11 @@ class Scratch(Stacked["Classifier"]):
     def read(
         self, reader: Any, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None
     ) -> Encoded:
-        """Encode inputs as the network wants them."""
+        """Encode inputs in the network's format."""
         return frame(encode(inputs, reader, labels), net, reader)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
-        """Build a reader of all inputs and a class for each training answer, or take those of the
+        """Build a reader of all inputs and a class for each training answer, or take both from the
         model to start from.
         """
         items = columns(train)
@@ -438,7 +437,7 @@ class BiLSTMLearner(Scratch):
 
     Attributes:
         state: Size of the embedding, and of both directions together.
-        dropout: On the embedding.
+        dropout: Dropout rate of the embedding.
     """
 
     state: int = 256
@@ -468,9 +467,9 @@ class TransformerLearner(Scratch):
         heads: Attention heads.
         layers: Number of applications of the shared layer.
         feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
-        dropout: Of attention's output, and inside and after the feed-forward map.
-        attention_dropout: Of keys, as in the reference.
-        layers_answering: Number of applications when answering; 0: as in training.
+        dropout: Dropout rate of attention's output, and inside and after the feed-forward map.
+        attention_dropout: Dropout rate of keys, as in the reference. layers_answering: Number of
+        applications when answering. 0 means as in training.
     """
 
     training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
@@ -514,9 +513,8 @@ class NDRLearner(Scratch):
         layers: Number of applications of the shared layer in training.
         layers_answering: Number of applications when answering.
         feed_forward: Inner size of the feed-forward map; 1024 is the paper's text.
-        dropout: Of attention's output.
-        attention_dropout: Of keys, as in the reference.
-        gate_dropout: The share of positions whose copy gate is shut in a step.
+        dropout: Dropout rate of attention's output. attention_dropout: Dropout rate of keys, as in
+        the reference. gate_dropout: Share of positions whose copy gate is closed in a step.
         begin: Initial weights: `zero-biases`, or `reference` (the public code's: biases of queries,
             keys, values and inner maps uniform over +-1/sqrt(fan in), and the bounds for keys and
             values given to halves of the heads).

@@ -40,13 +40,13 @@ class Storied(Scratch):
         return Stories.of(texts, self.most_sentences)
 
     def reader_of(self, card: Mapping[str, Any]) -> Stories:
-        """Restore the reader as it was saved."""
+        """Restore a saved reader."""
         return Stories(
             WordVocabulary(tuple(card["words"])), int(card["sentence"]), self.most_sentences
         )
 
     def describe_reader(self, reader: Stories) -> dict[str, Any]:
-        """Return its words, and the width of a sentence."""
+        """The reader's words, and the width of a sentence."""
         return {"words": reader.words.words, "sentence": reader.sentence}
 
     def read(
@@ -66,8 +66,8 @@ class EntNetLearner(Storied):
     """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes
     `optimiser: sgd`).
 
-    The reference limits the gradient of a batch's summed loss to 40, which is 40 / 32 of the
-    mean's.
+    The reference clips the gradient of a batch's summed loss at 40. For the mean loss used here,
+    that is 40 / 32.
 
     Attributes:
         state: Size of a slot.
@@ -109,7 +109,7 @@ class STMLearner(Storied):
     Attributes:
         embedding: Size of word vectors.
         state: Size d of the memories' d x d matrices.
-        hidden: Inner size of the maps of what is read.
+        hidden: Inner size of the maps that are applied to the result of reading.
         slots: Number of relations that can be stored.
     """
 

@@ -2,9 +2,9 @@
 DocumentReader, QANet, Mnemonic Reader and FusionNet, the models without pretraining that Dyna-bAbI
 compares on SQuAD and on stories.
 
-Each network is a plain module (`nets/bidaf.py`, `nets/readers.py`) that states its formulae. What is
-not the papers': Adam with one rate stands in for Adamax, and the sizes of the last five are those of
-BiDAF. Vectors of words are learned, or begin with those of a file in GloVe's format (`vectors`).
+Each network is a plain module (`nets/bidaf.py`, `nets/readers.py`) that states its formulae. Two
+things differ from the papers: Adam with one rate replaces Adamax, and the last five have BiDAF's
+sizes. Word vectors are learned, or initialised from a file in GloVe's format (`vectors`).
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]|_")
 
 
 def cut(text: str) -> tuple[list[str], list[tuple[int, int]]]:
-    """Cut a text into words and punctuation marks, and return where each stands."""
+    """Split a text into words and punctuation marks, with their positions."""
     matches = list(_TOKEN.finditer(text))
     return [m.group() for m in matches], [m.span() for m in matches]
 
 
 @dataclass(frozen=True)
 class Passages:
-    """How passages are read: `asked` places for the question, then the context. Place 0 is empty;
-    word i has the id i + 1.
+    """Encoding of passages: `asked` positions for the question, then the context. Id 0 is padding,
+    and word i has the id i + 1.
     """
 
     words: WordVocabulary
@@ -92,12 +92,12 @@ class Passages:
     def spellings(self) -> tuple[tuple[int, ...], ...]:
         """Return letters as numbers, from 1."""
         alphabet = sorted(set(chain.from_iterable(self.words.words)))
-        number = {letter: i for i, letter in enumerate(alphabet, 1)}  # 0 is the empty place
+        number = {letter: i for i, letter in enumerate(alphabet, 1)}  # 0 is padding
         return tuple(tuple(number[letter] for letter in word) for word in self.words.words)
 
     def encode(self, items: Sequence[SpanExample]) -> tuple[Encoded, list[list[tuple[int, int]]]]:
-        """Encode items as arrays, with spans as labels (-1 where there is none), and where each
-        token of each context stands.
+        """Encode items as arrays, with spans as labels (-1 if there is none) and the position of
+        each token of each context.
         """
         import numpy as np
 
@@ -152,14 +152,14 @@ class BiDAFLearner(Stacked["Pointer"]):
     """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12
     epochs (of bAbI's 9,000 here).
 
-    Two things are not the paper's: word vectors are learned with the rest (the paper's come out of
-    GloVe), and Adam with 1e-3 stands in for AdaDelta.
+    Two things differ from the paper: word vectors are learned with the rest (the paper uses GloVe),
+    and Adam with 1e-3 replaces AdaDelta.
 
     Attributes:
         words: Size of word vectors.
         state: Size of each direction of the LSTMs.
-        filters: Of the CNN over letters; 0 leaves it out.
-        dropout: Before LSTMs and output maps.
+        filters: Number of filters of the CNN over letters. 0 omits the CNN. dropout: Dropout rate
+        before LSTMs and output maps.
         without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
 
@@ -252,7 +252,7 @@ class Pointer:
         self.curve = curve
         self.batch = batch
         self.weights = dict(weights)
-        self.step: int | None = None  # whose weights these are, as training knows
+        self.step: int | None = None  # identifies the weights during training
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the likeliest span of each input."""
@@ -330,13 +330,13 @@ def load_reader(folder: Path) -> Fitted:
 
 @dataclass(frozen=True)
 class Reader(Stacked[Pointer]):
-    """What the five share.
+    """Base class of the other five readers.
 
     Attributes:
         words: Size of word vectors.
         state: Size of each direction of the LSTMs; of QANet's blocks.
-        dropout: Before every LSTM and in every block.
-        vectors: A text file of word vectors to begin with, a word and `words` numbers a line.
+        dropout: Dropout rate before every LSTM and in every block. vectors: Text file of initial
+        word vectors, with a word and `words` numbers on each line.
         without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
 
@@ -366,7 +366,7 @@ class Reader(Stacked[Pointer]):
         raise NotImplementedError
 
     def network(self, reader: Passages, begin: bool = True) -> SpanNet:
-        """Build the network; `begin` reads the vectors that training begins with."""
+        """Build the network. `begin` reads the initial vectors."""
         from taskloom.learners.scratch.nets.module_adapter import SpanNet
         from taskloom.learners.scratch.nets.readers import Lexicon
 
@@ -388,16 +388,17 @@ class Reader(Stacked[Pointer]):
 
 
 def _folded(words: tuple[str, ...]) -> tuple[int, ...]:
-    """For each word the id of the first one that is the same but for capitals."""
+    """For each word, the id of the first word that is equal if case is ignored."""
     first: dict[str, int] = {}
     return tuple(first.setdefault(word.casefold(), place) for place, word in enumerate(words, 1))
 
 
 def read_vectors(name: str, words: tuple[str, ...], size: int) -> Tensor:
-    """Read the vectors [words + 1, size] of a file in GloVe's format; 0 for words that it lacks.
+    """Read the vectors [words + 1, size] of a file in GloVe's format. Words that are not in the
+    file get 0.
 
-    A word that is not there in its own capitals takes the vector of its small letters, since most
-    such files have small letters alone.
+    A word that is not in the file as written gets the vector of its lower-case form, because most
+    such files are in lower case.
     """
     import torch
 
@@ -443,7 +444,7 @@ class RaSoRLearner(Reader):
     """Lee et al. 2016.
 
     Attributes:
-        longest: The most words of a span.
+        longest: Maximum words of a span.
     """
 
     longest: int = 30
@@ -468,7 +469,7 @@ class DocumentReaderLearner(Reader):
     """Chen et al. 2017.
 
     Attributes:
-        features: Exact match, match but for capitals, and term frequency.
+        features: Use exact match, match ignoring case, and term frequency.
     """
 
     features: bool = True
@@ -492,8 +493,8 @@ class QANetLearner(Reader):
     """Yu et al. 2018.
 
     Attributes:
-        heads: Of self-attention.
-        blocks: Of the model encoder, which is applied three times.
+        heads: Number of attention heads. blocks: Number of blocks of the model encoder, which is
+        applied three times.
     """
 
     heads: int = 4
@@ -520,8 +521,8 @@ class MnemonicReaderLearner(Reader):
     """Hu et al. 2017, without the reinforced stage.
 
     Attributes:
-        features: Exact match, match but for capitals, and term frequency.
-        hops: Of alignment, and of the pointer.
+        features: Use exact match, match ignoring case, and term frequency.
+        hops: Number of hops of alignment and of the pointer.
     """
 
     features: bool = True
@@ -546,7 +547,7 @@ class FusionNetLearner(Reader):
     """Huang et al. 2018.
 
     Attributes:
-        features: Exact match, match but for capitals, and term frequency.
+        features: Use exact match, match ignoring case, and term frequency.
     """
 
     features: bool = True

@@ -1,8 +1,8 @@
-"""From text to arrays without downloads: a vocabulary of space-separated words, stories split into
-sentences, and a list of classes.
+"""Encodes text as arrays without downloads: a vocabulary of space-separated words, stories split
+into sentences, and a list of classes.
 
-The order of words and classes is the order of the strings, as in CTL++: digits, capital letters,
-small letters; EOS is the id after the last word and SOS the one after that.
+Words and classes are sorted as strings, as in CTL++: digits, capital letters, small letters. EOS is
+the id after the last word, and SOS the one after that.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Stories:
     """Encoding of stories: the question first, then the last `most` sentences, each in `sentence`
     positions.
 
-    Position 0 is empty; word i of the vocabulary has the id i + 1.
+    Id 0 is padding, and word i of the vocabulary has the id i + 1.
     """
 
     words: WordVocabulary
@@ -95,9 +95,7 @@ class Stories:
 
     @classmethod
     def of(cls, texts: Iterable[str], most: int) -> Stories:
-        """Collect the words of some texts, and count the places of the longest of their
-        sentences.
-        """
+        """Collect the words of some texts, and find the length of their longest sentence."""
         words: set[str] = set()
         longest = 1
         for text in texts:
@@ -149,7 +147,7 @@ class Encoded:
         return len(self.lengths)
 
     def framed(self, sos: int | None, eos: int | None) -> Encoded:
-        """Add SOS before and EOS after each row; padding is 0, which no network looks at."""
+        """Add SOS before and EOS after each row. Padding is 0, which no network reads."""
         import numpy as np
 
         front, back = int(sos is not None), int(eos is not None)
@@ -173,7 +171,7 @@ def encode(
     rows = [words.encode(text) for text in inputs]
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
-    # One assignment through a mask for all rows.
+    # One masked assignment for all rows.
     real = np.arange(tokens.shape[1])[None, :] < lengths[:, None]
     every_token = chain.from_iterable(rows)
     tokens[real] = np.fromiter(every_token, dtype=np.int64, count=int(lengths.sum()))

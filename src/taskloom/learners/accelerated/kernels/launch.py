@@ -95,7 +95,7 @@ class Pass:
 
 
 def cut(p: float) -> int:
-    """The dropout rate in units of 2^-32, as `kept` compares it."""
+    """The dropout rate in units of 2^-32, which `kept` compares with hashes."""
     return round(p * (1 << 32))
 
 
@@ -119,30 +119,30 @@ def tiles(rows: int, channels: int, kind: torch.dtype) -> int:
 
 
 def block(channels: int) -> int:
-    """Return the largest power of two up to 256 that divides the channels."""
+    """The largest power of two up to 256 that divides the channels."""
     return min(256, channels & -channels)
 
 
 def width_of(length: int) -> int:
-    """Return the side of attention's tile: a power of two, and 16 at least, which matrix units
-    need.
-    """
+    """Side of attention's tile: a power of two, and at least 16, the minimum for matrix units."""
     return max(16, 1 << (length - 1).bit_length())
 
 
 def attention_tile(length: int, kind: torch.dtype) -> tuple[int, int]:
     """Return the rows of a tile of NDR's attention and its warps.
 
-    There are few rows, because only pairs of rows within an example count. With fewer warps a
-    thread would have more fp32 numbers than registers (built for an H200: 1,200 bytes spilled
-    backward with two warps, none with four).
+    Tiles have few rows, because only pairs of rows within an example count. With fewer warps, a
+    thread would have more fp32 numbers than registers (compiled for an H200: the backward pass
+    spills 1,200 bytes with two warps, none with four).
     """
     rows = ATTENTION_ROWS if length <= 16 else 64
     return rows, rows * kind.itemsize // 32
 
 
 def turns(length: int) -> int:
-    """Cells of a line in which a row asks: two for each distance, rounded up to a power of two."""
+    """Number of cells in a row's visiting order: two for each distance, rounded up to a power of
+    two.
+    """
     return max(16, 1 << (2 * length - 3).bit_length())
 
 
@@ -165,8 +165,8 @@ def start(
 
 
 def outer(changes: Tensor, inputs: Tensor) -> Tensor:
-    """Compute the gradient of a map's weights, [S, out, in], from [layers, S, rows, out] and
-    [layers, S, rows, in].
+    """Compute the gradient of a map's weights, [S, out, in], from gradients [layers, S, rows, out]
+    and inputs [layers, S, rows, in].
     """
     layers, seeds = changes.shape[:2]
     each = torch.bmm(changes.flatten(0, 1).transpose(1, 2), inputs.flatten(0, 1))

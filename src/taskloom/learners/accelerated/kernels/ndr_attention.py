@@ -1,27 +1,28 @@
 """Kernels of NDR's attention: forward and backward in one kernel each, for all columns and, in the
 last layer, for the first column alone.
 
-A program has one head and one tile of rows, which are some whole examples.
+A program handles one head and one tile of rows. A tile consists of whole examples.
 
 **All columns** (`attend_forward`, `attend_backward`). A row of the input `qkv` holds, after the
 product with the joined weights, for each head its keys and its values, then the queries of all
 heads, then two scores of direction for each head (back, front).
 
 Products of two rows of the same example go to tables [seeds, rows, heads, turns]. A line of a table
-has the columns in the order in which a row asks them: 1 to the right, 1 to the left, 2 to the right,
-and so on. What was asked before is then a prefix of the line. A program writes its lines, reads them
-in the other shape and goes on; cells of columns that an example does not have are never used.
+has the columns in the order in which a row visits them: 1 to the right, 1 to the left, 2 to the
+right, and so on. The columns visited earlier are then a prefix of the line. A program writes its
+lines and reads them back in the other shape. Cells of columns that an example does not have are
+never used.
 
-One kernel each way takes 2.6 ms of a step of 25 NDRs in bf16 at nine tokens; separate kernels for
-the products and for the order of asking took 4.6 (one H200).
+One kernel each way takes 2.6 ms of a step of 25 NDRs in bf16 at nine tokens. Separate kernels for
+the products and for the order of visits took 4.6 ms (one H200).
 
-**The first column** (`first_forward`, `first_backward`) asks the columns to its right in turn. Rows
-of `kv` hold for each head its keys and its values. Rows of `first_rows`, one per example, hold the
-queries of all heads and the two scores of direction of each.
+**The first column** (`first_forward`, `first_backward`) visits the columns to its right in turn.
+Rows of `kv` hold for each head its keys and its values. Rows of `first_rows`, one per example, hold
+the queries of all heads and the two scores of direction of each.
 
 Attending for one column takes 0.26 ms of the same step; all columns took 0.45.
 
-To do without set `kernels: never`.
+Switch it off with `kernels: never`.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def tile_rows(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, R: t
 def pairs_within(
     row, there, head, H: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr, R: tl.constexpr
 ):
-    """Return where a table [seeds, rows, heads, TURNS] has each pair [R, R] of a tile's rows, and
-    whether it has it.
+    """Offsets in a table [seeds, rows, heads, TURNS] of each pair [R, R] of a tile's rows, and a
+    mask of the pairs that exist.
     """
     one, other = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
     same = (one // LENGTH == other // LENGTH) & there[:, None] & (one != other)
@@ -85,8 +86,8 @@ def pairs_within(
 
 @triton.jit
 def turns_of(row, column, length, there, head, H: tl.constexpr, TURNS: tl.constexpr):
-    """Return where a table has the lines [R, TURNS] of a tile's rows, which of their columns are
-    asked, and which lie right.
+    """Offsets in a table of the lines [R, TURNS] of a tile's rows, and masks of the columns that
+    are visited and of those to the right.
     """
     turn = tl.arange(0, TURNS)[None, :]
     right = turn % 2 == 0
@@ -108,7 +109,7 @@ def directions(qkv, bias, row, there, s, head, D: tl.constexpr, W: tl.constexpr)
 def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, batch, length_stride, first,
                    H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr, R: tl.constexpr,
                    CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the mixtures of values; keys are replaced by what bias and dropout make of them."""
+    """Compute the mixtures of values, and replace keys by their values after bias and dropout."""
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     W: tl.constexpr = 3 * D + 2 * H
@@ -122,7 +123,7 @@ def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, bat
     q = tl.load(at + 2 * D + head * C, there[:, None], 0.0)
     v = tl.load(at + head * 2 * C + C, there[:, None], 0.0)
     line, allowed, right = turns_of(row, column, length, there, head, H, TURNS)
-    # Buffers that are written in part are prefetched.
+    # Buffers that are partly written are prefetched.
     tl.store(products + line, tl.zeros([R, TURNS], tl.float32), there[:, None])
     back, front = directions(qkv, bias, row, there, s, head, D, W)
     offset = bias + s * W + c
@@ -159,7 +160,7 @@ def attend_backward(dout, qkv, bias, lengths, scales, products, weights, dweight
                     batch, length_stride, H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr,
                     R: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
                     PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the gradient of qkv; sums of it over a tile's rows, and for the three scalars."""
+    """Compute the gradient of qkv, its sums over a tile's rows, and sums for the three scalars."""
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     W: tl.constexpr = 3 * D + 2 * H
@@ -234,7 +235,7 @@ def tile_examples(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, 
 
 @triton.jit
 def asked_in_turn(product, front, scales, s, allowed, e, R: tl.constexpr):
-    """Return the weights A of rows, which their example's first column asks in turn, and the
+    """Attention weights A of the rows that their example's first column visits in turn, and the
     probabilities of a match.
     """
     logits = (
@@ -256,8 +257,8 @@ def asked_in_turn(product, front, scales, s, allowed, e, R: tl.constexpr):
 def first_forward(kv, first_rows, bias, keys, lengths, scales, out, batch, length_stride, first, H: tl.constexpr,
                   C: tl.constexpr, LENGTH: tl.constexpr, R: tl.constexpr, G: tl.constexpr, CUT: tl.constexpr,
                   RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the mixtures of values [S, batch, d]; keys are replaced by what bias and dropout make
-    of them.
+    """Compute the mixtures of values [S, batch, d], and replace keys by their values after bias and
+    dropout.
     """
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
@@ -300,8 +301,8 @@ def first_forward(kv, first_rows, bias, keys, lengths, scales, out, batch, lengt
 def first_backward(dout, kv, first_rows, bias, lengths, scales, dkv, dfirst, sums, scalars, batch, length_stride,
                    H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr, R: tl.constexpr, G: tl.constexpr,
                    CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the gradients of kv and of the rows that ask; sums of dkv over a tile's rows, and for
-    the three scalars.
+    """Compute the gradients of kv and of the query rows, sums of dkv over a tile's rows, and sums
+    for the three scalars.
     """
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C

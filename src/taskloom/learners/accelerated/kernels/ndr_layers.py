@@ -1,16 +1,16 @@
 """All layers of NDR in training, and their gradients, by kernels and batched products.
 
-What a layer computes stands in `scratch/nets/ndr.py`; this is the same in other pieces. Buffers are
-[layers, seeds, rows, channels], rows being the tokens of all examples, so that the gradients of a
-weight are one batch of products over all layers. The last layer computes the first column alone and
-has buffers and an attention of its own.
+`scratch/nets/ndr.py` states what a layer computes; this module computes the same in other pieces.
+Buffers are [layers, seeds, rows, channels], rows being the tokens of all examples, so that the
+gradients of a weight are one batch of products over all layers. The last layer computes only the
+first column, with its own buffers and attention.
 
 In bf16 the state between layers is the sum of two bf16 numbers, because a gate that is nearly shut
 changes the state by less than one bf16 number resolves.
 
-Buys a step of 25 NDRs on `ctl/A` in 13.3 ms (bf16) or at most 28.2 (tf32); compiled layers take 24.5
-and 55.7 (one H200). To do without set `kernels: never`: `scratch/nets/ndr.py` then computes the
-layers.
+Gain: a step of 25 NDRs on `ctl/A` takes 13.3 ms (bf16) or at most 28.2 ms (tf32), and 24.5 and 55.7
+ms with compiled layers (one H200). Switch it off with `kernels: never`: `scratch/nets/ndr.py` then
+computes the layers.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ SCALARS = ("scale", "scale_direction", "bias")
 
 
 class RouterMaps:
-    """Weights in the type of products, joined where they read the same input; biases and norms in
-    fp32.
+    """Weights in the data type of products, joined if they read the same input. Biases and norms
+    are in fp32.
     """
 
     def __init__(self, w: dict[str, Tensor], kind: torch.dtype) -> None:
@@ -123,14 +123,14 @@ class RouterPart:
         self._allocate(buffer)
 
     def _allocate(self, buffer: Callable[[int, int], Tensor]) -> None:
-        """Make room for attention."""
+        """Allocate attention's buffers."""
         rows = self.batch * self.length
         self.qkv = buffer(rows, self.maps.qkv.shape[1])
         self.weights = buffer(rows * self.run.heads, turns(self.length))
         self.products = torch.empty_like(self.weights, dtype=torch.float32)
 
     def allocate_changes(self) -> None:
-        """Make room for the gradients that weights' gradients are computed from."""
+        """Allocate the gradients from which weights' gradients are computed."""
         self.dmixed = torch.empty_like(self.mixed)
         self.dz = torch.empty_like(self.z)
         self.dy = torch.empty_like(self.y)
@@ -152,7 +152,7 @@ class RouterPart:
         self._allocate_attention_changes(sums)
 
     def _allocate_attention_changes(self, sums: Callable[..., Tensor]) -> None:
-        """Make room for the gradients of attention."""
+        """Allocate attention's gradients."""
         self.dqkv = torch.empty_like(self.qkv)
         parts = self._tiles()[0][0]
         self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(parts, self.run.heads, 5)
@@ -173,7 +173,7 @@ class RouterPart:
         return grid, {**shape, **constants, "warps": warps, "maxnreg": TILE_REGISTERS}
 
     def _attend(self, i: int, layer: int) -> None:
-        """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
+        """Compute the mixtures of values, and replace keys by their values after dropout."""
         maps, run = self.maps, self.run
         torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
         grid, constants = self._tiles()
@@ -191,8 +191,8 @@ class RouterPart:
         )
 
     def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
-        """Compute the gradients of queries, keys, values and scores of direction; returns that of
-        the states, to which dh adds.
+        """Compute the gradients of queries, keys, values and direction scores. Return that of the
+        states, to which dh adds.
         """
         maps, run = self.maps, self.run
         grid, constants = self._tiles()
@@ -265,7 +265,7 @@ class RouterPart:
         return torch.bmm(self.dz[i], maps.inner)
 
     def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
-        """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and
+        """Compute layer number `layer`, whose buffers are the i-th here. Its input is in h[i] (and
         low).
         """
         maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
@@ -379,7 +379,7 @@ class RouterPart:
         return self._unattend(i, torch.bmm(self.dmixed[i], maps.out), dh)
 
     def gradients(self) -> dict[str, Tensor]:
-        """Compute the gradients of all weights from those of all layers here."""
+        """Compute the gradients of all weights from those of all layers of this part."""
         data = self.data
         inner, inner_bias = outer(self.dz, self.a), self.inner_sums.sum((0, 2))
         merge = self.merge_sums.sum((0, 2))
@@ -401,15 +401,15 @@ class RouterPart:
         }
 
     def _attention_gradients(self) -> dict[str, Tensor]:
-        """Compute the gradients of attention's weights, but for its last map."""
+        """Compute the gradients of attention's weights, except its last map."""
         order = self.order_sums.sum((0, 2))
         bias = torch.cat([self.qkv_sums.sum((0, 2)), order[..., 3:].flatten(1)], 1)
         return joined_gradients(outer(self.dqkv, self.h), bias, order[..., :3].sum(1))
 
 
 def joined_gradients(weight: Tensor, bias: Tensor, scales: Tensor) -> dict[str, Tensor]:
-    """Take the gradients of the joined maps apart, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads],
-    and those of the scalars.
+    """Separate the gradients of the joined maps, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads], and
+    those of the scalars.
     """
     d = weight.shape[-1]
     parts = (slice(2 * d), slice(2 * d, 3 * d), slice(3 * d, None))
@@ -420,7 +420,7 @@ def joined_gradients(weight: Tensor, bias: Tensor, scales: Tensor) -> dict[str, 
 
 
 class LastRouterPart(RouterPart):
-    """The last layer, whose first column alone asks."""
+    """The last layer, where only the first column attends."""
 
     def _allocate(self, buffer: Callable[[int, int], Tensor]) -> None:
         self.kv = buffer(self.batch * self.length, 2 * self.state)
@@ -498,7 +498,7 @@ class LastRouterPart(RouterPart):
 
 def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
     """Look up the states of tokens [batch, length] or [S, batch, length]: out [S, rows, d], and
-    low, what it rounds away.
+    low, its rounding error.
     """
     seeds, rows, d = out.shape
     stride = rows if tokens.dim() == 3 else 0
@@ -515,8 +515,8 @@ def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
 
 
 def _unembed(change: Tensor, tokens: Tensor, words: int) -> Tensor:
-    """Compute the gradient of the table [S, words, d], a product with one-hot rows: a scatter would
-    add in any order.
+    """Compute the gradient of the table [S, words, d] as a product with one-hot rows, because a
+    scatter would add in any order.
     """
     hot = tokens.flatten(-2).unsqueeze(-2) == torch.arange(words, device=tokens.device).unsqueeze(1)
     return torch.bmm(hot.to(change.dtype).expand(len(change), -1, -1), change).float()

@@ -1,14 +1,14 @@
 """Kernels that work row by row between two matrix products: dropout, residual, norms, GELU, gate,
 and their gradients.
 
-Tensors are [seeds, rows, channels]; a program takes some rows of one seed. Values are kept in the
-type of the products (bf16 or fp32) and computed in fp32. Kernels whose results are also summed over
-rows (gradients of biases and norms) go over many tiles of rows per program and leave one partial
-sum each, which the caller adds: no atomics, so the bits repeat.
+Tensors are [seeds, rows, channels], and a program takes some rows of one seed. Values are stored in
+the data type of the products (bf16 or fp32) and computed in fp32. Kernels whose results are also
+summed over rows (gradients of biases and norms) process many tiles of rows per program and write
+one partial sum each, which the caller adds. There are no atomics, so results repeat to the bit.
 
 They take 4.6 ms of a step of 25 NDRs in bf16 at nine tokens, at 75 to 90 % of the card's bandwidth
-for gradients (one H200); what they buy is measured for all layers together: see `ndr_layers.py`. To
-do without set `kernels: never`.
+for gradients (one H200). The gain is measured for all layers together: see `ndr_layers.py`. Switch
+them off with `kernels: never`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 VARYING = ("n", "first", "batch", "length", "columns", "length_stride", "token_stride", "words")
 KEYS = ("keys",)
-"""Arguments that kernels are not specialised on, so that all layers share one build: building a
+"""Arguments on which kernels are not specialised, so that all layers share one build. Building a
 kernel takes a second.
 """
 
 EPSILON = tl.constexpr(1e-5)
-"""Added to the variance, as torch's layer norm does."""
+"""Constant added to the variance, as in torch's layer norm."""
 
 
 @triton.jit
 def kept(index, key, CUT: tl.constexpr):
-    """Return the mask of `dropout.keep`: False for a share CUT / 2^32 of the indices; `key` points
-    at two 32-bit numbers.
+    """The mask of `dropout.keep`: False for a share CUT / 2^32 of the indices. `key` points at two
+    32-bit numbers.
     """
     first = tl.load(key).to(tl.uint32, bitcast=True)
     second = tl.load(key + 1).to(tl.uint32, bitcast=True)
@@ -57,15 +57,15 @@ def normed(x, D: tl.constexpr):
 
 @triton.jit
 def normed_change(change, x, rate, D: tl.constexpr):
-    """Return the gradient of a norm's input; `x` and `rate` are what `normed` returned."""
+    """Gradient of a norm's input. `x` and `rate` are the results of `normed`."""
     along = tl.sum(change * x, 1) / D
     return rate[:, None] * (change - (tl.sum(change, 1) / D)[:, None] - x * along[:, None])
 
 
 @triton.jit
 def power_of_two(x):
-    """2^x to fp32 precision, or 0 below 2^-126, which saves the steps that denormal numbers would
-    need.
+    """2^x to fp32 precision. It is 0 below 2^-126, which saves the steps that denormal numbers
+    would need.
     """
     if INTERPRETED:
         return tl.exp2(x)
@@ -107,8 +107,8 @@ def sigmoid(x):
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def embed_forward(table, tokens, out, low, n, words, token_stride, D: tl.constexpr, ROWS: tl.constexpr,
                   SPLIT: tl.constexpr):  # fmt: skip
-    """Look up the rows of table [S, words, D] for tokens [n], or [S, n]; SPLIT: low is what `out`
-    rounds away.
+    """Look up the rows of table [S, words, D] for tokens [n] or [S, n]. With SPLIT, low is the
+    rounding error of `out`.
     """
     s = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -148,8 +148,8 @@ def merge_forward(h, mixed, bias, gain, shift, keys, out, n, first, D: tl.conste
 def merge_backward(da, more, h, mixed, dh_in, bias, gain, keys, dmixed, dh, sums, n, first, PER: tl.constexpr,
                    STAGES: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
                    BIAS: tl.constexpr, MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
-    """Compute the gradients of `merge_forward` for da (MORE: + more): of mixed, h (ADD: + dh_in);
-    sums for norm and bias.
+    """Compute the gradients of `merge_forward` for da (with MORE: + more): of mixed, of h (with
+    ADD: + dh_in), and sums for norm and bias.
     """
     s, p = tl.program_id(1), tl.program_id(0)
     c = tl.arange(0, D)
@@ -267,8 +267,8 @@ def gelu_backward(dout, z, bias, dz, sums, n, PER: tl.constexpr, STAGES: tl.cons
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def gate_forward(y, g, a, h, low, y_bias, g_bias, gain, shift, keys, out, out_low, n, first, D: tl.constexpr,
                  ROWS: tl.constexpr, CUT: tl.constexpr, SPLIT: tl.constexpr):  # fmt: skip
-    """Compute out = h + gate (LN(y + a) - h); the state is h + low, so that steps smaller than
-    bf16's are not lost.
+    """Compute out = h + gate (LN(y + a) - h). The state is h + low, so that steps below bf16's
+    resolution are not lost.
     """
     s = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)

@@ -1,12 +1,12 @@
 """Kernels of the Transformer's attention: keys with dropout, relative positions, softmax, mixture.
-A head of a tile at a time.
+They compute one head of a tile at a time.
 
 A row of the input holds, after the product with the joined weights, for each head its keys and its
-values, then the queries of all heads. A tile has T rows, which are some whole examples, and is the
-work of one warp. Positional keys [seeds, 2 * length - 1, heads, size] come with their dropout.
+values, then the queries of all heads. A tile has T rows, which are whole examples, and is the work
+of one warp. Positional keys [seeds, 2 * length - 1, heads, size] come with their dropout.
 
-It takes 2.07 ms of a step of 25 Transformers in bf16 at nine tokens (one H200); what it buys is
-measured for all layers together: see `transformer_layers.py`. To do without set `kernels: never`.
+Attention takes 2.07 ms of a step of 25 Transformers in bf16 at nine tokens (one H200). The gain is
+measured for all layers together: see `transformer_layers.py`. Switch it off with `kernels: never`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taskloom.learners.accelerated.kernels.row_kernels import KEYS, VARYING, kep
 
 @triton.jit
 def softmaxed(logits, allowed):
-    """Return the weights [T, T] over the allowed columns; rows without any are 0."""
+    """Weights [T, T] over the allowed columns. Rows without any are 0."""
     logits = tl.where(allowed, logits, -1e30)
     e = tl.where(allowed, tl.exp(logits - tl.max(logits, 1)[:, None]), 0.0)
     return e / tl.maximum(tl.sum(e, 1), 1e-30)[:, None]
@@ -27,8 +27,8 @@ def softmaxed(logits, allowed):
 
 @triton.jit
 def tile_lines(tile, s, batch, length, columns, lengths, length_stride, T: tl.constexpr):
-    """Return for each row of a tile its example and column, whether it is there, and which columns
-    [T, T] it asks.
+    """For each row of a tile: its example and column, whether it exists, and the columns [T, T] to
+    which it attends.
     """
     t = tl.arange(0, T)
     e = t // length
@@ -48,7 +48,7 @@ def tile_lines(tile, s, batch, length, columns, lengths, length_stride, T: tl.co
 def relative_forward(qkv, far, content, position, lengths, scale, keys, out, batch, length, columns, length_stride,
                      first, H: tl.constexpr, C: tl.constexpr, T: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
                      PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the mixture of values for every column that asks, [S, batch * columns, d]."""
+    """Compute the mixture of values for every column that attends, [S, batch * columns, d]."""
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     W: tl.constexpr = 3 * D
@@ -108,7 +108,7 @@ def relative_backward(
     RATE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Compute the gradients of `relative_forward` for some tiles: of qkv; sums for far, the two
+    """Compute the gradients of `relative_forward` for some tiles: of qkv, and sums for far, the two
     biases and the scale.
     """
     p, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)

@@ -1,9 +1,10 @@
 """All layers of the Transformer in training, and their gradients, by kernels and batched products.
 
-What a layer computes stands in `transformer.py`; buffers are as in `ndr_layers.py`.
+`transformer.py` states what a layer computes. Buffers are as in `ndr_layers.py`.
 
-Buys a step of 25 Transformers on `ctl/A` in bf16 in 6.6 ms where compiled layers take 19.1 (one
-H200). To do without set `kernels: never`: `scratch/nets/transformer.py` then computes the layers.
+Gain: a step of 25 Transformers on `ctl/A` in bf16 takes 6.6 ms, and 19.1 ms with compiled layers
+(one H200). Switch it off with `kernels: never`: `scratch/nets/transformer.py` then computes the
+layers.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _SITES = 5
 
 
 class _TransformerMaps:
-    """Weights in the type of products; biases and norms in fp32."""
+    """Weights in the data type of products. Biases and norms are in fp32."""
 
     def __init__(self, w: dict[str, Tensor], kind: torch.dtype) -> None:
         self.qkv = torch.cat([w["attention.kv.weight"], w["attention.q.weight"]], 1).to(kind)
@@ -104,7 +105,7 @@ class _TransformerPart:
         self.asking = self.x if columns == length else buffer(self.rows, d)
 
     def allocate_changes(self) -> None:
-        """Make room for the gradients that weights' gradients are computed from."""
+        """Allocate the gradients from which weights' gradients are computed."""
         self.dqkv, self.dmixed = torch.empty_like(self.qkv), torch.empty_like(self.mixed)
         self.dz, self.dout = torch.empty_like(self.hidden), torch.empty_like(self.out)
         layers, d, wide = len(self.x), self.state, self.hidden.shape[-1]
@@ -128,18 +129,18 @@ class _TransformerPart:
         )
 
     def _tiles(self) -> int:
-        """Return the tiles of whole examples that attention takes."""
+        """Number of tiles of whole examples in attention."""
         return -(-self.batch // (width_of(self.length) // self.length))
 
     def _per(self) -> int:
-        """Return the tiles of a program in attention's gradients: as many as leave enough programs,
-        a power of two.
+        """Number of tiles per program in attention's gradients: the largest power of two that
+        leaves enough programs.
         """
         most = self._tiles() * self.run.heads * self.seeds // launch.ATTENDING
         return 1 << max(0, most.bit_length() - 1)
 
     def _attention(self, layer: int) -> tuple[dict[str, Any], tuple[Any, ...], tuple[int, ...]]:
-        """Return constants, weights and sizes for the attention kernels."""
+        """Constants, weights and sizes for the attention kernels."""
         run, maps, rate = self.run, self.maps, self.run.rates[1]
         constants = {
             "H": run.heads,
@@ -154,7 +155,7 @@ class _TransformerPart:
         return constants, given, (self.batch, self.length, self.columns, stride, run.first)
 
     def _merging(self, layer: int, norm: int) -> tuple[Tensor, dict[str, Any]]:
-        """Return the key and the constants of one of the two norms."""
+        """Key and constants of one of the two norms."""
         d, rate = self.state, self.run.rates[0]
         constants = {
             "D": d,
@@ -181,7 +182,7 @@ class _TransformerPart:
         start(kernels.merge_forward, grid, *given, **constants)
 
     def forward(self, i: int, layer: int, out: Tensor) -> None:
-        """Compute layer number `layer`, whose buffers are the i-th here; its input is in x[i]."""
+        """Compute layer number `layer`, whose buffers are the i-th here. Its input is in x[i]."""
         maps, run, wide = self.maps, self.run, self.hidden.shape[-1]
         torch.bmm(self.x[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
         constants, given, sizes = self._attention(layer)
@@ -234,7 +235,7 @@ class _TransformerPart:
         mixed: Tensor,
         dmixed: Tensor,
     ) -> Tensor:
-        """Compute the gradients of a norm's two inputs; returns that of the states."""
+        """Compute the gradients of a norm's two inputs, and return that of the states."""
         key, constants = self._merging(layer, norm)
         dh = torch.empty_like(change)
         none = self.maps.scale
@@ -315,7 +316,7 @@ class _TransformerPart:
         return whole
 
     def gradients(self) -> dict[str, Tensor]:
-        """Compute the gradients of all weights from those of all layers here."""
+        """Compute the gradients of all weights from those of all layers of this part."""
         qkv = outer(self.dqkv, self.x)
         norms = [one.sum((0, 2)) for one in self.norm_sums]
         content, position = self.bias_sums.sum((0, 2)).unbind(1)

@@ -39,8 +39,8 @@ from taskloom.learners.scratch.nets.ops import (
 _LSTMS = ("contextual", "modelling.1", "modelling.2", "ending")
 _HIGHWAYS = ("highway.1", "highway.2")
 _SITES = 8
-"""Dropout places: letters, two readings of x, four LSTM inputs but the first, and the two output
-maps.
+"""Where dropout applies: letters, the two uses of x, all LSTM inputs but the first, and the two
+output maps.
 """
 
 
@@ -49,14 +49,14 @@ class BiDAF:
     """See the module.
 
     Attributes:
-        spellings: The letters of each word as numbers from 1; without any there is no CNN.
-        asked: Places of a question.
+        spellings: The letters of each word as numbers from 1. If empty, there is no CNN. asked:
+        Number of question positions.
         words: Size of word vectors.
         state: Size d of each direction of the LSTMs.
-        filters: Of the CNN over letters.
-        width: Letters that a filter sees.
+        filters: Number of filters of the CNN over letters. width: Number of letters that a filter
+        covers.
         letters: Size of a letter's vector.
-        dropout: Before every LSTM and both output maps, and on letters.
+        dropout: Dropout rate of letters, and before every LSTM and both output maps.
     """
 
     vocabulary: int
@@ -83,8 +83,8 @@ class BiDAF:
         )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; vocabulary and letters have one more row, the empty place, which
-        counts as zero.
+        """Shape of each weight. Vocabulary and letters have one more row for padding, whose vector
+        is zero.
         """
         size, d = self._input, self.state
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, self.words)}
@@ -139,8 +139,8 @@ class BiDAF:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, 2, positions of the context]; tokens: `asked` places of the
-        question, then the context.
+        """Compute logits [seeds, batch, 2, positions of the context]. Tokens are `asked` positions
+        of the question, then the context.
         """
         w = weights
 
@@ -162,7 +162,7 @@ class BiDAF:
         real = torch.arange(context.shape[2], device=tokens.device) < in_context[:, None]
         logits = torch.stack([first, last], 2).masked_fill(~real.unsqueeze(1), -math.inf)
         if trace is not None:
-            # What stands where the answer is expected to begin.
+            # The features at the expected start of the answer.
             trace["readout"] = torch.einsum(
                 "sbt,sbtd->sbd", logits[:, :, 0].softmax(-1), torch.cat([g, m], -1)
             )
@@ -186,8 +186,8 @@ class BiDAF:
         return x
 
     def _spelled(self, w: Weights, device: torch.device, dropout: DropoutKeys | None) -> Tensor:
-        """Compute the CNN's vector of every word of the vocabulary [S, V + 1, filters]; the empty
-        place is spelt with nothing.
+        """Compute the CNN's vector of every word of the vocabulary [S, V + 1, filters]. Padding has
+        no letters.
         """
         table = _table(self.spellings, self.width, device)
         x = embed(w["letters.weight"], table) * (table != 0).unsqueeze(-1)
@@ -202,8 +202,8 @@ class BiDAF:
 
 @functools.lru_cache(maxsize=8)
 def _table(spellings: tuple[tuple[int, ...], ...], width: int, device: torch.device) -> Tensor:
-    """Return the letters of every word [V + 1, longest], on the device once: a captured step may
-    copy nothing to it.
+    """The letters of every word [V + 1, longest]. They are copied to the device once, because a
+    captured step must not copy anything to it.
     """
     table = torch.zeros(len(spellings) + 1, max(width, max(map(len, spellings))), dtype=torch.long)
     for row, word in enumerate(spellings, 1):

@@ -5,7 +5,7 @@ both directions.
     c' = sigma(f) c + sigma(i) tanh(g)        h' = sigma(o) tanh(c')
     logits = V [h_forward at the last token; h_backward at the first token] + a
 
-`lstm` is such a layer that gives its state at every position, as BiDAF needs it.
+`lstm` is such a layer that returns its state at every position, as BiDAF needs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BiLSTM:
     own_inputs: ClassVar[bool] = True
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has one more row, EOS."""
+        """Shape of each weight. The vocabulary has one more row, for EOS."""
         d, half = self.state, self.state // 2
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, d)}
         for way in _DIRECTIONS:
@@ -60,8 +60,8 @@ class BiLSTM:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw weights as torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the
-        LSTM.
+        """Draw weights as torch initialises these layers: rows from N(0, 1), uniform in
+        +-1/sqrt(units) in the LSTM.
         """
         weights: dict[str, Tensor] = {}
         bound = (self.state // 2) ** -0.5
@@ -94,10 +94,11 @@ class BiLSTM:
 def _read(
     w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first: int, dropout: float
 ) -> Tensor:
-    """Compute final states [S, B, d]; both directions run side by side as one stack of 2 S seeds.
+    """Compute the final states [S, B, d]. Both directions run side by side as one stack of 2 S
+    seeds.
 
     The backward direction reads the positions from the end; at positions beyond an example's length
-    the state stays as it is (zero at first), which is what packing does.
+    the state stays as it is (zero at first). Packing does the same.
     """
     x = drop(embed(w["embedding.weight"], tokens), dropout, key, first)
     seeds, batch, length, _ = x.shape
@@ -106,7 +107,7 @@ def _read(
         [w[f"lstm.bias_ih_l0{way}"] + w[f"lstm.bias_hh_l0{way}"] for way in _DIRECTIONS], 1
     )
     back = torch.cat([w[f"lstm.weight_hh_l0{way}"] for way in _DIRECTIONS])
-    # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+    # unbind, not indexing: the gradient of each index would be a whole tensor of zeros.
     gates = [g.chunk(2, -1) for g in linear(x, into, bias).unbind(2)]
     real = within(lengths, length).unbind(-1)
     h = c = x.new_zeros(2 * seeds, batch, back.shape[-1])
@@ -118,8 +119,8 @@ def _read(
 
 
 def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of both directions side by side; one bias, since two that are always added
-    are one.
+    """Shapes of both directions side by side. There is one bias, because two that are always added
+    are equivalent to one.
     """
     return {
         f"{name}.into": (8 * units, into),
@@ -129,7 +130,7 @@ def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
 
 
 def start_lstm(random: torch.Generator, name: str, into: int, units: int) -> dict[str, Tensor]:
-    """Draw weights uniformly over +-1/sqrt(units), as torch starts an LSTM."""
+    """Draw weights uniformly from +-1/sqrt(units), as torch initialises an LSTM."""
     return {
         n: uniform(random, shape, units**-0.5)
         for n, shape in lstm_shapes(name, into, units).items()
@@ -139,14 +140,15 @@ def start_lstm(random: torch.Generator, name: str, into: int, units: int) -> dic
 def step(
     z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Take one step of both directions, side by side as 2 S seeds; a state stays as it is in
-    examples that are over.
+    """Take one step of both directions, side by side as 2 S seeds. The state of an example that has
+    ended does not change.
 
     Args:
         z: [2 S, B, 4 * units] all gates.
         h: [2 S, B, units].
         c: [2 S, B, units].
-        forward: [1, B] or [S, B] which examples have the position that the forward direction reads.
+        forward: [1, B] or [S, B], True for examples that have the position that the forward
+        direction reads.
         backward: Likewise.
     """
     i, f, g, o = z.chunk(4, -1)
@@ -163,15 +165,15 @@ def step(
 
 
 def lstm(w: Weights, name: str, x: Tensor, lengths: Tensor) -> Tensor:
-    """States [S, B, T, 2 * units] of x [S, B, T, into]; beyond an example's length a state stays as
-    it is.
+    """States [S, B, T, 2 * units] of x [S, B, T, into]. Beyond an example's length the state does
+    not change.
     """
     seeds, batch, length, _ = x.shape
     units = w[f"{name}.back"].shape[-1]
     back = (
         w[f"{name}.back"].transpose(0, 1).flatten(0, 1)
     )  # [2 S]: first all forward, then all backward
-    # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+    # unbind, not indexing: the gradient of each index would be a whole tensor of zeros.
     gates = [g.chunk(2, -1) for g in linear(x, w[f"{name}.into"], w[f"{name}.bias"]).unbind(2)]
     real = within(lengths, length).unbind(-1)
     h = c = x.new_zeros(2 * seeds, batch, units)

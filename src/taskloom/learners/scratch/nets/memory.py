@@ -8,8 +8,8 @@ rewrite.
     h_j = (h_j + g_j c_j) / |h_j + g_j c_j|        h_j starts as its key w_j
     p = softmax(q . h)        u = sum_j p_j h_j        logits = R phi(q + H u)
 
-phi is a PReLU with one slope per channel. Empty places of a sentence count as zero and sentences
-beyond the end of a story change nothing, so that results do not depend on padding.
+phi is a PReLU with one slope per channel. Padding within a sentence counts as zero, and sentences
+beyond the end of a story change nothing, so results do not depend on padding.
 
 STM, the two-memory model with self-attentive associative memory (Le et al. 2020), as it answers
 bAbI's questions.
@@ -25,9 +25,9 @@ bAbI's questions.
     logits = Z (i_1 + i_2 + i_3)
 
 e, r1, r2, r3 are two-layer tanh maps of q; f1, f2, f3 three linear maps in a row. As in the
-authors' bAbI runs the old relational memory is kept whole (alpha_1 = 1), nothing flows back into
-the item memory (alpha_3 = 0) and alpha_2 starts at 0. Two things differ from their program on
-purpose: Z is trained (theirs stays random by mistake), and padding is never read.
+authors' bAbI runs, the old relational memory is kept unchanged (alpha_1 = 1), nothing flows back
+into the item memory (alpha_3 = 0), and alpha_2 starts at 0. Two differences from their program are
+intended: Z is trained (theirs stays random by mistake), and padding is never read.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ class STM:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has one more row, the empty place, which counts as
-        zero.
-        """
+        """Shape of each weight. The vocabulary has one more row for padding, whose vector is zero."""
         d, n, h = self.state, self.slots, self.hidden
         shapes: dict[str, tuple[int, ...]] = {
             "embedding.weight": (self.vocabulary + 1, self.embedding),
@@ -106,7 +104,7 @@ class STM:
         return (("f1", self.state), ("f2", self.state), ("f3", self.slots))
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw weights as the authors' program starts them."""
+        """Draw weights as the authors' program does."""
         d, n = self.state, self.slots
         weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
         weights["embedding.weight"] = uniform(random, (self.vocabulary + 1, self.embedding), 0.1)
@@ -136,8 +134,8 @@ class STM:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences,
-        `sentence` places each.
+        """Compute logits [seeds, batch, classes]. Tokens are the question and then the sentences,
+        `sentence` positions each.
         """
         w = weights
         question, sentences = bags(
@@ -238,9 +236,7 @@ class EntNet:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has one more row, the empty place, which counts as
-        zero.
-        """
+        """Shape of each weight. The vocabulary has one more row for padding, whose vector is zero."""
         d = self.state
         return {
             "embedding.weight": (self.vocabulary + 1, d),
@@ -256,8 +252,8 @@ class EntNet:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw from N(0, 0.1), but masks and slopes start at 1: a bag of words and the identity
-        (paper, appendix).
+        """Draw from N(0, 0.1). Masks and slopes start at 1, which makes them a bag of words and the
+        identity (paper, appendix).
         """
         ones = {"sentence.mask", "question.mask", "slopes"}
         return {
@@ -274,8 +270,8 @@ class EntNet:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences,
-        `sentence` places each.
+        """Compute logits [seeds, batch, classes]. Tokens are the question and then the sentences,
+        `sentence` positions each.
         """
         question, sentences = bags(
             weights["embedding.weight"],

@@ -1,13 +1,13 @@
-"""An ordinary torch module as a network of the training loop, for any number of seeds.
+"""Adapts an ordinary torch module to the training loop, for any number of seeds.
 
 The module is built once and called with the weights of a seed (`torch.func.functional_call`). A
-stack of seeds is one call under `vmap` where the module's operations allow that: a trial on two
-examples decides, by comparing outputs and gradients with those of each seed alone. Other modules
-(recurrent layers, packed sequences) compute their seeds one after the other.
+stack of seeds is one call under `vmap` if the module's operations allow it. This is decided by a
+trial on two examples, which compares outputs and gradients with those of each seed alone. Other
+modules (recurrent layers, packed sequences) compute their seeds one after another.
 
-Dropout (`torch.nn.Dropout`, `F.dropout`) gets the masks of `nets.ops`, which are a function of
-seed, step and index: a seed learns the same in a stack, alone, and after a resumed checkpoint.
-Other random numbers that `forward` draws in training are seeded by the same key.
+Dropout (`torch.nn.Dropout`, `F.dropout`) uses the masks of `nets.ops`, which are a function of
+seed, step and index, so a seed learns the same in a stack, alone, and after resuming from a
+checkpoint. Other random numbers that `forward` draws in training are seeded by the same key.
 """
 
 from __future__ import annotations
@@ -47,12 +47,11 @@ class ModuleNet:
     """A module with `forward(tokens, lengths)` as a pure function of its weights.
 
     Attributes:
-        name: The learner's, for error messages.
-        build: Makes the module.
+        name: Name of the learner, for error messages. build: Builds the module.
         classes: Required number of logits.
         described: Identity of the network, for checkpoints: settings, sizes, and the digest of the
             code.
-        file: File that defines it, for error messages.
+        file: File that defines the learner, for error messages.
     """
 
     frame: ClassVar[tuple[bool, bool]] = (False, True)  # with EOS no input is empty
@@ -80,14 +79,14 @@ class ModuleNet:
         return f"ModuleNet({self.described})"
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the trained parameters; buffers and frozen parameters are constants
-        that all seeds share.
+        """Shapes of the trained parameters. Buffers and frozen parameters are constants that all
+        seeds share.
         """
         parameters = dict(self.module.named_parameters())
         return {name: tuple(parameters[name].shape) for name in self.trained}
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Return the weights that the module's constructor gives under a seed."""
+        """Initial weights, as the module's constructor draws them with a seed."""
         parameters = dict(self._built(random.initial_seed()).named_parameters())
         return {name: parameters[name].detach() for name in self.trained}
 
@@ -129,7 +128,7 @@ class ModuleNet:
     def alone(
         self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys | None = None
     ) -> Tensor:
-        """Compute the seeds one after the other."""
+        """Compute the seeds one after another."""
         # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
         rows = zip(*(w.unbind() for w in weights.values()), strict=True)
         out = []
@@ -221,7 +220,9 @@ class ModuleNet:
         )
 
     def _stacks(self, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
-        """Check once whether stacked seeds have the outputs and gradients that they have alone."""
+        """True if stacked seeds have the same outputs and gradients as each seed alone. Checked
+        once.
+        """
         if self.stacks is None:
             training = self.module.training
             self.stacks = not self.draws and stacks(self, weights, tokens[:2], lengths[:2])
@@ -251,7 +252,7 @@ class ModuleNet:
 
         def hook(name: str) -> Callable[[nn.Module, Any, Any], None]:
             def collect(module: nn.Module, args: Any, out: Any) -> None:
-                if name != "readout":  # which is the classifier's input, in every network
+                if name != "readout":  # the classifier's input, in every network
                     note(name, out)
                 if isinstance(module, nn.Linear) and module.out_features == self.classes:
                     note("readout", args[0])
@@ -264,7 +265,7 @@ class ModuleNet:
         finally:
             for handle in handles:
                 handle.remove()
-        # A submodule that is called more than once has no one state.
+        # A submodule that is called more than once has no single state.
         trace.update(
             {n: torch.stack(each) for n, each in states.items() if len(each) == len(logits)}
         )
@@ -272,7 +273,7 @@ class ModuleNet:
 
 
 class Masks(TorchFunctionMode):
-    """Gives every call of dropout its own mask by hashing. A torch-function mode, so that it
+    """Gives every dropout call its own mask by hashing. It is a torch-function mode so that it
     applies to any module's dropout.
     """
 
@@ -307,9 +308,7 @@ class Masks(TorchFunctionMode):
 
 @contextlib.contextmanager
 def plain_attention() -> Iterator[None]:
-    """Compute attention in its plain form inside the block: the fused forms have no rules for
-    stacks of seeds.
-    """
+    """Use plain attention inside the block, because the fused forms do not support stacks of seeds."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -344,8 +343,8 @@ def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) ->
         with warnings.catch_warnings(action="ignore"):  # warns about operations that stack slowly
             together = results(net.stacked)
     except Exception:
-        # An operation without a rule for stacks may raise anything. Computing each seed alone is
-        # equally correct.
+        # An operation without a vmap rule may raise any error. Computing each seed alone is equally
+        # correct.
         return False
     return all(_close(a, b) for a, b in zip(together, one_by_one, strict=True))
 

@@ -6,13 +6,13 @@ again and again, read at SOS.
     g  = sigmoid( G2 GELU(G1 a + c1) + c2 )
     h' = (1 - g) h + g u
 
-In training the gate of a whole column is shut with probability 0.1.
+In training, the gate of a whole column is closed with probability 0.1.
 
-Geometric attention asks the columns outwards from i, at equal distance the right one first, and
+Geometric attention visits the columns outwards from i, the right one first at equal distance, and
 stops at a match:
 
     p_ij = sigmoid( s q_i . k_j + t D_i(j) + b )
-    A_ij = p_ij * product of (1 - p_ik) over the columns k that are asked before j
+    A_ij = p_ij * product of (1 - p_ik) over the columns k that are visited before j
 
 D_i(j) is the "front" score of i for j > i and its "back" score for j < i.
 The weights are not normalised: they sum to at most 1.
@@ -58,8 +58,8 @@ _SITES = 3
 _KINDS = ("weight", "bias")
 
 LONGEST = 400
-"""Maximum tokens of an input: the order of asking is a table of the cube of the length, 256 MB at
-this length.
+"""Maximum tokens of an input. The order of visits is a table whose size is the cube of the length,
+256 MB at this length.
 """
 
 
@@ -91,7 +91,7 @@ class NDR:
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has two more rows, EOS and SOS."""
+        """Shape of each weight. The vocabulary has two more rows, for EOS and SOS."""
         d, f, h = self.state, self.feed_forward, self.heads
         maps = {
             "attention.kv": (2 * d, d),
@@ -115,12 +115,12 @@ class NDR:
         return shapes
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw Xavier maps, an N(0, 1) embedding, and gates that start nearly shut (bias -3).
+        """Draw Xavier maps, an N(0, 1) embedding, and gates that start nearly closed (bias -3).
 
-        The reference means keys and values to have bounds of their own but, since its map is laid
-        out head by head, gives them to the two halves of the heads; here keys have the bound for
-        keys and values the one for values, and maps start without biases. With `begin: reference`
-        both are as there.
+        The reference intends separate bounds for keys and values. Because its map is laid out head
+        by head, it applies them to the two halves of the heads instead. Here keys get the bound for
+        keys, values get the one for values, and maps start without biases. With `begin: reference`
+        both are as in the reference.
         """
         weights = self._start(random)
         if self.begin == "reference":
@@ -128,8 +128,8 @@ class NDR:
         return weights
 
     def _as_reference(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw what the public code starts differently: torch's default biases, and the bounds of
-        the halves of the heads.
+        """Draw the weights that the public code initialises differently: torch's default biases,
+        and the bounds of the two halves of the heads.
         """
         d, size = self.state, self.state // self.heads
         shapes = self.shapes()
@@ -185,7 +185,7 @@ class NDR:
                 f" {LONGEST}"
             )
         states = (len(weights["embedding.weight"]), *tokens.shape[-2:], self.state)
-        # Kernels compute training passes only, and keep no states for a trace.
+        # Kernels support only training passes, and keep no states for a trace.
         sizes = (self.heads, self.feed_forward, self.layers)
         by_kernels = isinstance(wrap, Kernels) and trace is None and fit(states, *sizes)
         if by_kernels and dropout:
@@ -200,7 +200,7 @@ class NDR:
         for i in range(layers):
             keys = dropout.keys[_SITES * i : _SITES * (i + 1)] if dropout else None
             first = dropout.first_row if dropout else 0
-            # Only SOS is read in the end, so the last layer has that column alone to compute.
+            # Only SOS is read in the end, so the last layer computes only that column.
             columns = 1 if i == layers - 1 and trace is None else length
             h = run(
                 weights, h, columns, real, before, keys, first, self.heads, rates, wrap is not None
@@ -215,7 +215,7 @@ class NDR:
     def _by_kernels(
         self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys
     ) -> Tensor:
-        """Compute the logits in training mode by the kernels in `accelerated/kernels`."""
+        """Compute the logits in training mode with the kernels in `accelerated/kernels`."""
         from taskloom.learners.accelerated.kernels.launch import Pass
         from taskloom.learners.accelerated.kernels.ndr_layers import NAMES, NDRLayers
 
@@ -229,8 +229,8 @@ class NDR:
 
 
 def _joined(w: Weights) -> dict[str, Tensor]:
-    """Join the two inner maps, once a pass: a product that reads its input once is faster (queries
-    and keys gain nothing).
+    """Join the two inner maps once per pass, because one product that reads its input once is
+    faster than two. Joining queries and keys gains nothing.
     """
     return {
         f"inner.{kind}": torch.cat([w[f"{name}.{kind}"] for name in ("data1", "gate1")], 1)
@@ -239,22 +239,22 @@ def _joined(w: Weights) -> dict[str, Tensor]:
 
 
 def asked_before(length: int, like: Tensor) -> Tensor:
-    """Return before[i, j, k], which is 1 where column i asks column k before column j: nearer, or
-    as near and to the right.
+    """before[i, j, k], which is 1 if column i visits column k before column j: k is nearer, or
+    equally near and to the right.
     """
     at = torch.arange(length, device=like.device)
     offset = at[None, :] - at[:, None]
-    # The order of asking: distance 1 right, 1 left, 2 right, 2 left, ...
+    # The order of visits: distance 1 right, 1 left, 2 right, 2 left, ...
     turn = 2 * offset.abs() + (offset < 0)
     before = (turn[:, None, :] < turn[:, :, None]) & (offset != 0)[:, None, :]
     return before.to(like.dtype)
 
 
 def geometric_attention(logits: Tensor, allowed: Tensor, before: Tensor) -> Tensor:
-    """Compute A [..., T, T] from logits; columns that are not `allowed` (itself, padding) are never
-    asked.
+    """Compute A [..., T, T] from logits. Columns that are not `allowed` (itself, padding) are never
+    visited.
 
-    In log space, so that a product of many small numbers keeps its gradient.
+    It works in log space so that a product of many small numbers keeps its gradient.
     """
     miss = F.logsigmoid(-logits).masked_fill(~allowed, 0.0)
     missed = (miss.unsqueeze(-2) * before).sum(-1)
@@ -286,8 +286,8 @@ def _layer(
     new = layer_norm(new, w["norm_out.weight"], w["norm_out.bias"])
     gate = linear(opening, w["gate2.weight"], w["gate2.bias"]).sigmoid()
     if keys is not None and gate_dropout:
-        # Whole columns are shut, without rescaling: a shut gate is an ordinary state of the net,
-        # copying.
+        # Gates of whole columns are closed without rescaling, because a closed gate is an ordinary
+        # state: it copies.
         open_columns = keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1)
         gate = gate * open_columns.to(gate.dtype)
     return h + gate * (new - h)

@@ -2,13 +2,13 @@
 set of weights per seed.
 
 Tensors are laid out [seeds, batch, positions, channels]. On the CPU each seed is computed by
-itself, which is as fast as a batched product there and gives the very bits that the seed alone
-gives; on an accelerator all seeds are one batched product.
+itself, which is as fast as a batched product and gives the same bits as training the seed alone. On
+an accelerator all seeds are one batched product.
 
-Dropout is a pure function of seed, step, site and index; a site is one use of dropout in a network.
-A mask is a hash, not a draw: nothing has to be saved to resume a run, a seed gets the same masks
-whether it is trained alone or in a stack, with whole batches or in parts, on the CPU or on a GPU,
-and a captured CUDA graph needs no generator.
+Dropout is a pure function of seed, step, site and index. A site is one use of dropout in a network.
+Because a mask is a hash and not a random draw, nothing has to be saved to resume a run, a captured
+CUDA graph needs no generator, and a seed gets the same masks whether it is trained alone or in a
+stack, with whole batches or in parts, on the CPU or on a GPU.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
 
-# The multipliers of C. Wellons' 32-bit integer hash with low bias; the key's second half enters
-# between its rounds, so that two keys are not two orders of one sequence.
+# The multipliers of C. Wellons' low-bias 32-bit integer hash. The key's second half enters between
+# its rounds, so that two keys do not give two orders of one sequence.
 _FIRST = 0x7FEB352D
 _SECOND = 0x846CA68B - (1 << 32)
 _GOLDEN = 0x9E3779B9 - (1 << 32)
@@ -44,7 +44,7 @@ class DropoutKeys:
 
     Attributes:
         keys: [sites, seeds, 2] 32-bit keys.
-        first_row: The place of the first example in its batch, when a batch is computed in parts.
+        first_row: Position of the first example in its batch, if the batch is computed in parts.
     """
 
     def __init__(self, seeds: Tensor, step: Tensor, sites: int, first_row: int = 0) -> None:
@@ -57,8 +57,8 @@ class DropoutKeys:
 
 
 def keep(shape: torch.Size, p: float, key: Tensor, first_row: int = 0) -> Tensor:
-    """Return a mask of the shape [seeds, rows, ...] that is True with probability 1 - p; key
-    [seeds, 2].
+    """Mask of the shape [seeds, rows, ...] that is True with probability 1 - p. The key is [seeds,
+    2].
     """
     inner = shape[1:].numel()
     row = inner // shape[1]
@@ -80,8 +80,8 @@ def drop(x: Tensor, p: float, key: Tensor | None, first_row: int = 0) -> Tensor:
 
 
 def call_key(key: Tensor, call: int) -> Tensor:
-    """Return the key of the n-th call of a pass, from the key [..., 2] of the pass."""
-    step = (call * _GOLDEN + (1 << 31)) % (1 << 32) - (1 << 31)  # a whole number that 32 bits hold
+    """Key of the n-th call of a pass, from the key [..., 2] of the pass."""
+    step = (call * _GOLDEN + (1 << 31)) % (1 << 32) - (1 << 31)  # fits into 32 bits
     return _mix(key + step)
 
 
@@ -92,17 +92,17 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """A `Wrap` with which networks that have kernels (`accelerated/kernels`) train by them; it
+    """A `Wrap` that makes networks use their kernels (`accelerated/kernels`) in training, and
     compiles everything else.
 
     Attributes:
-        compile: What compiles a function.
+        compile: Compiles a function.
     """
 
     compile: Wrap
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Compile a function that no kernel stands for."""
+        """Compile a function that has no kernel."""
         return self.compile(function)
 
 
@@ -132,12 +132,12 @@ class Net(Protocol):
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes] for tokens [batch, positions]; with `dropout` in
+        """Compute logits [seeds, batch, classes] for tokens [batch, positions]. `dropout` means
         training mode.
 
         A network with `own_inputs` also takes tokens [seeds, batch, positions] and lengths [seeds,
-        batch]: an input for each seed. `trace` collects named states [seeds, batch, channels] for
-        analyses.
+        batch], with separate inputs for each seed. `trace` collects named states [seeds, batch,
+        channels] for analyses.
         """
 
 
@@ -147,8 +147,8 @@ def count(net: Net) -> int:
 
 
 def describe(net: Net) -> str:
-    """Identity of a network: its `repr`, without settings that were added later and are left at
-    their defaults.
+    """Identity of a network: its `repr`, without settings that were added later and have their
+    default value.
     """
     if not is_dataclass(net):
         return repr(net)
@@ -167,7 +167,7 @@ def one_by_one(x: Tensor) -> bool:
 
 
 def kind_of_products(x: Tensor) -> torch.dtype:
-    """Return the type in which matrix products of x are computed: autocast's, or its own."""
+    """Data type of matrix products of x: autocast's, or its own."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
@@ -194,9 +194,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 class Affine(torch.autograd.Function):
     """x [S, n, in] times weight [S, out, in], transposed, plus bias [S, out].
 
-    Not baddbmm: it first copies the bias over the whole output, where a compiler adds it on the way
-    (8 % of NDR's time). And the gradient of the bias is a product with ones instead of a compiler's
-    own sum over the rows (7 % of NDR's time).
+    It avoids baddbmm, which first copies the bias over the whole output, whereas a compiler adds it
+    on the way (8 % of NDR's time). The gradient of the bias is a product with ones instead of the
+    compiler's own sum over the rows (7 % of NDR's time).
     """
 
     @staticmethod
@@ -218,16 +218,17 @@ class Affine(torch.autograd.Function):
 
 
 def embed(weight: Tensor, tokens: Tensor) -> Tensor:
-    """Return the rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for tokens [S,
-    B, T] of each seed.
+    """Rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for tokens [S, B, T] of
+    each seed.
     """
     shared = tokens.dim() == 2
     if one_by_one(weight):
         if shared:
             return weight[:, tokens]
         return torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
-    # A product with one-hot rows: its gradient is again a product, where a look-up's would be an
-    # unordered scatter of thousands of rows onto forty, slow and different from run to run.
+    # A product with one-hot rows, because its gradient is again a product. The gradient of a
+    # look-up would be an unordered scatter of thousands of rows onto forty, which is slow and
+    # differs from run to run.
     with torch.autocast(weight.device.type, enabled=False):
         flat = tokens.reshape(*tokens.shape[:-2], -1, 1)
         hot = (flat == torch.arange(weight.shape[1], device=tokens.device)).to(weight.dtype)
@@ -260,9 +261,7 @@ def within(lengths: Tensor, length: int) -> Tensor:
 
 
 def read_at(states: Tensor, positions: Tensor) -> Tensor:
-    """Return the column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per
-    example.
-    """
+    """Column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per example."""
     index = positions.view(-1, states.shape[1], 1, 1).expand(
         states.shape[0], -1, 1, states.shape[-1]
     )
@@ -270,7 +269,7 @@ def read_at(states: Tensor, positions: Tensor) -> Tensor:
 
 
 _ROWS_OF_ONES = 8
-"""One row would do, but matrix units take eight."""
+"""Number of rows of ones. One would suffice, but matrix units need eight."""
 
 PACK = 8
 """Examples whose attention matrices are computed as one product. 1 turns packing off, for
@@ -281,10 +280,10 @@ measurements.
 def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
     """Compute a [S, B, heads, T, d] times b [S, B, heads, U, d] transposed: [S, B, heads, T, U].
 
-    A batched product of tens of thousands of matrices of nine rows spends its time on starting
-    tiles that are mostly empty. Packed, eight examples are one matrix of 72 rows, of whose products
-    only the blocks on the diagonal are kept: eight times the arithmetic, which is free there, for
-    an eighth of the tiles. A compiler fuses the picking with what follows.
+    A batched product of tens of thousands of matrices with nine rows spends its time on starting
+    tiles that are mostly empty. Packed, eight examples form one matrix of 72 rows, and only the
+    diagonal blocks of the product are kept. This takes eight times the arithmetic, which is free
+    here, and an eighth of the tiles. A compiler fuses the selection with the next operation.
     """
     pack = _pack(a) if packed else 1
     if pack == 1:
@@ -329,14 +328,14 @@ def _own(pack: int, like: Tensor) -> Tensor:
 
 
 def uniform(random: torch.Generator, shape: tuple[int, ...], bound: float) -> Tensor:
-    """Draw uniformly over -bound..bound."""
+    """Draw uniformly from -bound..bound."""
     return (torch.rand(shape, generator=random) * 2 - 1) * bound
 
 
 def xavier(
     random: torch.Generator, out: int, into: int, gain: float = 1.0, fan_out: int | None = None
 ) -> Tensor:
-    """Draw Xavier-uniform weights for a map [out, into]; `fan_out` where the map is made of
+    """Draw Xavier-uniform weights for a map [out, into]. Give `fan_out` if the map consists of
     several.
     """
     fan = into + (out if fan_out is None else fan_out)
@@ -344,7 +343,7 @@ def xavier(
 
 
 def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor, Tensor]:
-    """Draw weight and bias of a linear layer as torch starts them: uniform over +-1/sqrt(fan
+    """Draw weight and bias of a linear layer as torch initialises them: uniform in +-1/sqrt(fan
     in).
     """
     bound = float(into**-0.5)
@@ -354,22 +353,21 @@ def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor
 def bags(
     table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sum the vectors of each sentence's words, weighted by place: question [S, B, d], sentences
+    """Sum the vectors of each sentence's words, weighted by position: question [S, B, d], sentences
     [S, B, n, d].
 
     A story is a row of tokens: the question and then the sentences, each with the same number of
-    places, padded with 0. So a batch is cut to its longest story like any other row of tokens.
+    positions, padded with 0. So a batch is cut to its longest story like any other batch of tokens.
 
     Args:
         table: [S, V, d] vectors of words.
         tokens: [B, (1 + n) * sentence].
-        sentence: Places of a sentence.
-        asking: [S, sentence, d] weights of the question's places.
-        telling: [S, sentence, d] weights of a sentence's places.
+        sentence: Number of positions of a sentence. asking: [S, sentence, d] weights of the
+        question's positions. telling: [S, sentence, d] weights of a sentence's positions.
     """
     cut = tokens.view(len(tokens), -1, sentence)
-    # Embedded before it is cut into sentences: tokens of three dimensions would be taken for an
-    # input of each seed.
+    # Embedded before it is cut into sentences, because tokens of three dimensions would be taken
+    # for separate inputs of each seed.
     vectors = embed(table, tokens).reshape(len(table), *cut.shape, -1)
     vectors = vectors * (cut != 0).unsqueeze(-1)  # padding counts as zero
     question = torch.einsum("sbwd,swd->sbd", vectors[:, :, 0], asking)
@@ -386,7 +384,7 @@ class Judging(Protocol):
     """A network whose outputs are not classes."""
 
     def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute loss and hit [seeds, batch] of each example; a label of -1 has no loss and is not
+        """Compute loss and hit [seeds, batch] of each example. A label of -1 has no loss and is not
         a hit.
         """
 
@@ -394,11 +392,11 @@ class Judging(Protocol):
 def judge(
     net: Net, logits: Tensor, tokens: Tensor, labels: Tensor, smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Compute loss and hit [seeds, batch] of each example; `smoothing` spreads that share of a
+    """Compute loss and hit [seeds, batch] of each example. `smoothing` spreads that share of a
     target over all classes.
 
-    Labels are [batch], or [seeds, batch] where each seed has inputs of its own. An answer that was
-    no class in training (-1) has no probability: it is wrong, and left out of the loss.
+    Labels are [batch], or [seeds, batch] if each seed has its own inputs. An answer that was not a
+    class in training (-1) has no probability. It counts as wrong and is not part of the loss.
     """
     if isinstance(net, Judging):
         if smoothing:
@@ -419,8 +417,8 @@ SPAN = 1 << 16
 
 
 def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the summed cross entropy of start and end; a hit points at the same words as the
-    label, wherever they stand.
+    """Compute the summed cross entropy of start and end. A hit points at the same words as the
+    label, wherever they occur.
 
     Args:
         logits: [seeds, batch, 2, positions].
@@ -437,9 +435,9 @@ def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor
 
 
 def judge_span_table(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the cross entropy over all spans; a hit points at the same words as the label.
+    """Compute the cross entropy over all spans. A hit points at the same words as the label.
 
-    Spans that are wider than the table have no loss and are not hit.
+    Spans that are wider than the table have no loss and are not hits.
 
     Args:
         logits: [seeds, batch, widths, positions], by the number of words after the first.
@@ -453,7 +451,8 @@ def judge_span_table(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[T
     scored = (labels >= 0) & (width < widths)
     logprobs = logits.flatten(2).log_softmax(-1)
     index = (width.clamp(max=widths - 1) * positions + first).expand(len(logits), -1)
-    # The span of a label without a loss may not be a span: minus infinity times 0 is not a number.
+    # The label of an example without loss may be no valid span, and minus infinity times 0 is not a
+    # number.
     losses = -logprobs.gather(-1, index.unsqueeze(-1)).squeeze(-1)
     losses = torch.where(scored, losses, torch.zeros_like(losses))
     best = logprobs.detach().argmax(-1)
@@ -467,7 +466,7 @@ def same_words(
     """True where the words of a span [seeds, batch] are those of another [batch]."""
     start, end = given
     first, last = wanted
-    # Compare the words from the two starts on, as many as the wanted span has.
+    # Compare the words that follow the two starts, as many as the gold span has.
     at = torch.arange(context.shape[1], device=context.device)
     most = context.shape[1] - 1
     right = context.gather(1, (first[:, None] + at).clamp(max=most))

@@ -1,9 +1,9 @@
 """Five readers of passages, RaSoR, DocumentReader, QANet, Mnemonic Reader and FusionNet, after the
 parts that they share.
 
-A reader is an ordinary module: `forward(tokens, lengths)` takes the question in the first `asked`
-places (0 is empty) and then the context, and returns logits of the answer. Nothing may depend on
-how far a batch is padded, so that an input has one answer whatever stands next to it.
+A reader is an ordinary module. `forward(tokens, lengths)` takes the question in the first `asked`
+positions (0 is padding), then the context, and returns logits of the answer. Nothing may depend on
+how far a batch is padded, so that the answer to an input does not depend on the rest of its batch.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ class Lexicon:
     """The words that a reader knows.
 
     Attributes:
-        folded: For each word, from id 1 on, the id of the same word in small letters.
-        asked: Places of a question.
-        vectors: Initial vectors [words + 1, size]; None draws them.
+        folded: For each word, from id 1 on, the id of the same word in lower case. asked: Number of
+        question positions. vectors: Initial vectors [words + 1, size]. None draws them.
     """
 
     folded: tuple[int, ...]
@@ -34,7 +33,7 @@ class Lexicon:
 
 
 class Passage(NamedTuple):
-    """Ids of a batch's questions [B, J] and contexts [B, T], and which places they have."""
+    """Ids of a batch's questions [B, J] and contexts [B, T], and masks of their real positions."""
 
     question: Tensor
     context: Tensor
@@ -50,14 +49,14 @@ def divide(tokens: Tensor, lengths: Tensor, asked: int) -> Passage:
 
 
 class WordVectors(nn.Module):
-    """A vector for each word; the empty place is 0."""
+    """A vector for each word. The vector of padding is 0."""
 
     def __init__(self, lexicon: Lexicon, size: int) -> None:
         super().__init__()
         self.table = nn.Embedding(len(lexicon.folded) + 1, size, padding_idx=0)
         if lexicon.vectors is not None:
             with torch.no_grad():
-                # Words that the file lacks keep the vector that was drawn.
+                # Words that are not in the file keep their random vector.
                 known = lexicon.vectors.abs().sum(-1, keepdim=True) > 0
                 self.table.weight.copy_(torch.where(known, lexicon.vectors, self.table.weight))
 
@@ -68,8 +67,8 @@ class WordVectors(nn.Module):
 
 
 class Matches(nn.Module):
-    """Three features of each context word: it is in the question, it is there but for capitals, and
-    its frequency in the context.
+    """Three features of each context word: it is in the question, it is in the question if case is
+    ignored, and its frequency in the context.
     """
 
     size = 3
@@ -107,7 +106,7 @@ class BiLSTM(nn.Module):
         self.size = 2 * state * (layers if all_layers else 1)
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
-        """Read x [B, T, into] as far as it is real."""
+        """Read the real positions of x [B, T, into]."""
         # Packed, so that the backward direction begins at the last word and not in the padding.
         lengths = real.sum(1).clamp(min=1).cpu()
         outputs: list[Tensor] = []
@@ -133,8 +132,8 @@ class Summary(nn.Module):
 
 
 class Alignment(nn.Module):
-    """What a sequence says about each place of another:
-    sum_j softmax_j(relu(W x_i) . relu(W y_j)) y_j.
+    """What one sequence says about each position of another: sum_j softmax_j(relu(W x_i) . relu(W
+    y_j)) y_j.
     """
 
     def __init__(self, size: int, hidden: int) -> None:
@@ -142,23 +141,23 @@ class Alignment(nn.Module):
         self.map = nn.Linear(size, hidden)
 
     def forward(self, x: Tensor, y: Tensor, real: Tensor) -> Tensor:
-        """Align y [B, J, d], as far as it is real, with x [B, T, d]."""
+        """Align the real positions of y [B, J, d] with x [B, T, d]."""
         scores = self.map(x).relu() @ self.map(y).relu().transpose(1, 2)
         return softmax(scores, real.unsqueeze(1)) @ y
 
 
 def softmax(scores: Tensor, real: Tensor) -> Tensor:
-    """Softmax over the last axis, as far as it is real."""
+    """Softmax over the real positions of the last axis."""
     return masked(scores, real).softmax(-1)
 
 
 def masked(scores: Tensor, real: Tensor) -> Tensor:
-    """Scores that are minus infinity beyond what is real."""
+    """Scores that are minus infinity at padding."""
     return scores.masked_fill(~real, -math.inf)
 
 
 def expected(logits: Tensor, states: Tensor) -> Tensor:
-    """The state [B, d] that is expected where logits [B, T] point."""
+    """The expected state [B, d] under the softmax of logits [B, T]."""
     return torch.einsum("bt,btd->bd", logits.softmax(-1), states)
 
 
@@ -184,7 +183,7 @@ class RaSoR(nn.Module):
         self.read_question = BiLSTM(words, state, dropout)
         self.summary = Summary(2 * state)
         self.read_context = BiLSTM(2 * words + 2 * state, state, dropout, layers=2)
-        # Only a name for what is read: analyses look at it.
+        # Only gives a name to the features that are read, for analyses.
         self.states = nn.Identity()
         self.first = nn.Linear(2 * state, state)
         self.last = nn.Linear(2 * state, state, bias=False)
@@ -202,7 +201,7 @@ class RaSoR(nn.Module):
         first, last = self.first(p), self.last(p)
         scores: list[Tensor] = []
         for more in range(self.longest):
-            # The end of the span that is `more` words longer than one; none beyond the context.
+            # The end of the span with `more` additional words. There is none beyond the context.
             end = F.pad(last[:, more:], (0, 0, 0, min(more, last.shape[1])))
             inside = F.pad(passage.in_context[:, more:], (0, min(more, last.shape[1])))
             hidden = (first + end).relu()
@@ -218,9 +217,9 @@ class DocumentReader(nn.Module):
         q = sum_j softmax_j(w . q'_j) q'_j,  q' = the same three layers over E q
         start_i = p_i . W_s q        end_i = p_i . W_e q
 
-    The features are exact match, match but for capitals, and term frequency. Part of speech, entity
-    type and lemma of the original need a tagger and are not here; `features: false` is the paper's
-    variant without any.
+    The features are exact match, match ignoring case, and term frequency. The original's part of
+    speech, entity type and lemma need a tagger and are omitted. `features: false` is the paper's
+    variant without features.
     """
 
     def __init__(
@@ -235,7 +234,7 @@ class DocumentReader(nn.Module):
         self.read_context = BiLSTM(width, state, dropout, layers=3, all_layers=True)
         self.read_question = BiLSTM(words, state, dropout, layers=3, all_layers=True)
         self.summary = Summary(self.read_question.size)
-        # Only a name for what is read: analyses look at it.
+        # Only gives a name to the features that are read, for analyses.
         self.states = nn.Identity()
         self.start = nn.Linear(self.read_question.size, self.read_context.size)
         self.end = nn.Linear(self.read_question.size, self.read_context.size)
@@ -272,11 +271,11 @@ class Block(nn.Module):
         self.forward_in, self.forward_out = nn.Linear(state, state), nn.Linear(state, state)
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
-        """Encode x [B, T, d] as far as it is real."""
+        """Encode the real positions of x [B, T, d]."""
         x = x + positions(x)
         norms = iter(self.norms)
         for depthwise, pointwise in zip(self.depthwise, self.pointwise, strict=True):
-            # Padding is 0 before every convolution, as what lies beyond the text is.
+            # Padding is 0 before every convolution, like positions beyond the text.
             inside = next(norms)(x) * real.unsqueeze(-1)
             seen = depthwise(inside.transpose(1, 2)).transpose(1, 2)
             x = x + self._drop(pointwise(seen).relu())
@@ -298,7 +297,7 @@ class Block(nn.Module):
 
 
 def positions(like: Tensor) -> Tensor:
-    """Sines and cosines of the place [T, d]."""
+    """Sines and cosines of the position [T, d]."""
     places, size = like.shape[1:]
     at = torch.arange(places, device=like.device, dtype=like.dtype).unsqueeze(1)
     step = torch.arange(0, size, 2, device=like.device, dtype=like.dtype) / size
@@ -307,7 +306,7 @@ def positions(like: Tensor) -> Tensor:
 
 
 class QANet(nn.Module):
-    """QANet (Yu et al. 2018): convolutions and self-attention in the place of recurrent layers.
+    """QANet (Yu et al. 2018): convolutions and self-attention instead of recurrent layers.
 
         block(x) = x + positions, then convolutions, self-attention and a feed-forward map,
                    each as x + f(norm(x))
@@ -317,7 +316,8 @@ class QANet(nn.Module):
         M_0 = blocks(M),  M_1 = blocks(M_0),  M_2 = blocks(M_1)          the same weights
         start = w_1 . [M_0; M_1]        end = w_2 . [M_0; M_2]
 
-    Convolutions are depthwise separable. Not here: letters, stochastic depth and averaged weights.
+    Convolutions are depthwise separable. Letters, stochastic depth and averaged weights are
+    omitted.
     """
 
     def __init__(
@@ -335,7 +335,7 @@ class QANet(nn.Module):
         self.model = nn.ModuleList(
             Block(state, heads, dropout, width=5, convolutions=2) for _ in range(blocks)
         )
-        # Only a name for what is read: analyses look at it.
+        # Only gives a name to the features that are read, for analyses.
         self.states = nn.Identity()
         self.start, self.end = nn.Linear(2 * state, 1), nn.Linear(2 * state, 1)
 
@@ -362,7 +362,7 @@ class QANet(nn.Module):
 
 
 class Fusion(nn.Module):
-    """The semantic fusion unit: what is known, updated by something new as far as a gate opens."""
+    """The semantic fusion unit: a gate decides how far something new replaces what is known."""
 
     def __init__(self, size: int, new: int) -> None:
         super().__init__()
@@ -390,10 +390,11 @@ class Hop(nn.Module):
         a = self.align(c, q, in_question)
         c = self.with_question(c, torch.cat([a, c * a, c - a], -1))
         others = ~torch.eye(c.shape[1], dtype=torch.bool, device=c.device)
-        # A context of one word has no other: it may look at itself.
+        # The word of a one-word context may attend to itself, because there is no other.
         alone = in_context.sum(1)[:, None, None] < 2
         seen = in_context.unsqueeze(1) & (others | alone)
-        # Rows beyond the text see nothing and must not become nan, which would spoil gradients.
+        # Rows beyond the text attend to nothing and must not become NaN, which would spoil
+        # gradients.
         seen = seen | ~in_context.unsqueeze(2)
         s = softmax(c @ c.transpose(1, 2), seen) @ c
         c = self.with_self(c, torch.cat([s, c * s, c - s], -1))
@@ -415,9 +416,9 @@ class MnemonicReader(nn.Module):
                     z' = sfu(z, u)
                     end_i = the same with z',  u' = sum_i softmax(end)_i c_i,  z = sfu(z', u')
 
-    The loss is that of start and end: the reinforced version's second stage (a reward by F1, from a
-    self-critical sample) is not here. Nor are letters, part of speech and entity type; `features: false`
-    leaves the matches out as well.
+    The loss is that of start and end. The second stage of the reinforced version (a reward by F1,
+    from a self-critical sample) is omitted, as are letters, part of speech and entity type.
+    `features: false` omits the matches as well.
     """
 
     def __init__(
@@ -432,7 +433,7 @@ class MnemonicReader(nn.Module):
         self.read_context = BiLSTM(width, state, dropout)
         self.read_question = BiLSTM(words, state, dropout)
         self.hops = nn.ModuleList(Hop(size, state, dropout) for _ in range(hops))
-        # Only a name for what is read: analyses look at it.
+        # Only gives a name to the features that are read, for analyses.
         self.states = nn.Identity()
         # For each hop of the pointer: the scores of start and end, and an update after each.
         self.hidden = nn.ModuleList(nn.Linear(3 * size, state) for _ in range(2 * hops))
@@ -470,7 +471,7 @@ def _ends(q: Tensor, real: Tensor) -> Tensor:
 
 
 class FullyAware(nn.Module):
-    """Attention by histories: values of one sequence for each place of another."""
+    """Attention by histories: values of one sequence for each position of another."""
 
     def __init__(self, history: int, hidden: int) -> None:
         super().__init__()
@@ -478,7 +479,7 @@ class FullyAware(nn.Module):
         self.scale = nn.Parameter(torch.ones(hidden))
 
     def forward(self, x: Tensor, y: Tensor, values: Tensor, real: Tensor) -> Tensor:
-        """Attend from x [B, T, h] to y [B, J, h], as far as it is real."""
+        """Attend from x [B, T, h] to the real positions of y [B, J, h]."""
         scores = (self.map(x).relu() * self.scale) @ self.map(y).relu().transpose(1, 2)
         return softmax(scores, real.unsqueeze(1)) @ values
 
@@ -498,7 +499,7 @@ class FusionNet(nn.Module):
         start = u . W_s s,  s = sum_j softmax_j(w . u_q_j) u_q_j
         end   = u . W_e s',  s' = GRU(sum_i softmax(start)_i u_i, s)
 
-    `features: false` leaves the matches out. Not here: CoVe vectors, part of speech and entity type.
+    `features: false` omits the matches. CoVe vectors, part of speech and entity type are omitted.
     """
 
     def __init__(
@@ -521,7 +522,7 @@ class FusionNet(nn.Module):
         self.fuse = BiLSTM(5 * size, state, dropout)
         self.boost = FullyAware(history + 4 * size, state)
         self.read = BiLSTM(2 * size, state, dropout)
-        # Only a name for what is read: analyses look at it.
+        # Only gives a name to the features that are read, for analyses.
         self.states = nn.Identity()
         self.summary = Summary(size)
         self.start, self.end = nn.Linear(size, size), nn.Linear(size, size)

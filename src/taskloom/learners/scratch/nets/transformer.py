@@ -72,8 +72,8 @@ class Transformer:
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has two more rows, EOS and SOS. `attention.bias` is
-        unused, as in the reference.
+        """Shape of each weight. The vocabulary has two more rows, for EOS and SOS. `attention.bias`
+        is unused, as in the reference.
         """
         d, f, h = self.state, self.feed_forward, self.heads
         return {
@@ -138,7 +138,7 @@ class Transformer:
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]."""
         x = embed(weights["embedding.weight"], tokens)
-        # Kernels compute training passes only, and keep no states for a trace.
+        # Kernels support only training passes, and keep no states for a trace.
         sizes = (self.heads, self.feed_forward, self.layers)
         by_kernels = isinstance(wrap, Kernels) and trace is None and fit(x.shape, *sizes)
         if by_kernels and dropout:
@@ -152,7 +152,7 @@ class Transformer:
             keys = dropout.keys[_SITES * i : _SITES * (i + 1)] if dropout else None
             first = dropout.first_row if dropout else 0
             rates = (self.dropout, self.attention_dropout)
-            # Only SOS is read in the end, so the last layer has that column alone to compute.
+            # Only SOS is read in the end, so the last layer computes only that column.
             columns = 1 if i == layers - 1 and trace is None else length
             x = run(
                 weights, x, columns, real, waves, keys, first, self.heads, rates, wrap is not None
@@ -167,7 +167,7 @@ class Transformer:
     def _by_kernels(
         self, weights: Weights, x: Tensor, lengths: Tensor, dropout: DropoutKeys
     ) -> Tensor:
-        """Compute the logits in training mode by the kernels in `accelerated/kernels`."""
+        """Compute the logits in training mode with the kernels in `accelerated/kernels`."""
         from taskloom.learners.accelerated.kernels.launch import Pass
         from taskloom.learners.accelerated.kernels.transformer_layers import (
             NAMES,
@@ -249,7 +249,7 @@ def _attention(
     position = torch.einsum(
         "sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far
     )
-    # position[..., i, m] is for the distance m - (length - 1); column j of row i wants the distance
+    # position[..., i, m] is for the distance m - (length - 1). Column j of row i needs the distance
     # j - i.
     at = torch.arange(length, device=x.device)
     index = (at[None, :] - at[:columns, None] + length - 1).expand_as(content)

@@ -17,8 +17,8 @@ from taskloom.core.files import cache_folder
 from taskloom.core.resources import Resource
 
 WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
-"""OMW 1.4 and not 2.0: the Spanish half of the benchmark was built on the 1.x tables, and 2.0 has
-other words.
+"""Corpora to download. OMW is 1.4 and not 2.0, because the Spanish half of the benchmark was built
+on the 1.x tables, and 2.0 has other words.
 """
 
 
@@ -51,7 +51,7 @@ class Corpus:
             ) from error
 
     def names(self) -> list[str]:
-        """Return the names of its files, below the corpus's own folder, sorted."""
+        """Sorted names of the corpus's files, relative to its folder."""
         if self._zip is not None:
             names = [
                 n.removeprefix(f"{self.name}/") for n in self._zip.namelist() if not n.endswith("/")
@@ -76,8 +76,8 @@ class Corpus:
         yield from self.text(name, encoding).split("\n")
 
     def digest(self) -> str:
-        """Compute a digest of the corpus that costs no reading: name, size and checksum of each
-        file.
+        """Digest of the corpus from the name, size and checksum of each file, which needs no
+        reading.
         """
         text = blake2b(digest_size=16)
         if self._zip is not None:
@@ -115,7 +115,7 @@ def get(name: str) -> Corpus:
 
 
 def fetch(folder: Path) -> None:
-    """Download the corpora into a folder, by NLTK."""
+    """Download the corpora into a folder with NLTK."""
     try:
         import nltk
     except ImportError as error:
@@ -123,7 +123,7 @@ def fetch(folder: Path) -> None:
     target = folder / "nltk_data"
     target.mkdir(parents=True, exist_ok=True)
     for corpus in WANTED:
-        # What NLTK prints of a failure (four lines) is said below in one sentence.
+        # NLTK prints four lines about a failure. The error below replaces them.
         if not nltk.download(
             corpus, download_dir=str(target), quiet=True, print_error_to=io.StringIO()
         ):

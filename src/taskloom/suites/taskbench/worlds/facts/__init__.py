@@ -61,7 +61,7 @@ _HOME = {
     "task_query": "task_queries",
     "write_ntriples": "rdf",
 }
-"""Public names that are imported when they are used."""
+"""Public names that are imported on first use."""
 
 __all__ = [
     "Counted",
@@ -102,7 +102,7 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
 
     Args:
         where: `synthetic`, a path, or the address of a SPARQL server, and settings after `#`.
-        cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
+        cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
     """
     name, _, settings = where.partition("#")
     if name == "synthetic":

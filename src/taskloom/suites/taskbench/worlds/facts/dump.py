@@ -4,16 +4,15 @@ A truthy dump has billions of triples; the 500 tasks need 34 properties between 
 labels of these entities in one language. `build_world` reads the dump once, in chunks of whole
 lines, and writes a folder:
 
-    world.json        what it was built from, counts, and a digest of all that was kept
-    facts/P22.parquet the pairs of one property: x, y
-    labels.parquet    id, label
+    world.json sources, counts, and a digest of everything that was kept facts/P22.parquet the pairs
+    of one property: x, y labels.parquet id, label
 
-Memory is bounded by the chunk, by the rows waiting to be written and by two bits for every number
-up to the highest Q-id (33 MB for Wikidata's 130 million). Labels come before or after the facts
-that mention them, so all of them in this language wait in a file next to the result, and those of
-entities that no fact mentions are dropped at the end.
+Memory is bounded by the chunk, the rows waiting to be written, and two bits for every number up to
+the highest Q-id (33 MB for Wikidata's 130 million). Labels may come before or after the facts that
+mention them. All labels in the requested language are therefore kept in a file next to the result,
+and those of entities that no fact mentions are dropped at the end.
 
-The folder is opened whole in memory, or sampled from its files.
+The folder can be loaded into memory, or sampled from its files.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ FORMAT = 1
 """Version of the folder's layout."""
 
 CHUNK = 16 << 20
-"""Bytes of N-Triples parsed at one time."""
+"""Bytes of N-Triples parsed at once."""
 
 WAITING = 50_000
-"""Maximum rows of one property that wait to be written; a row group of Parquet."""
+"""Maximum rows of one property that wait to be written. They become one row group of Parquet."""
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _CONTROL = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
@@ -75,9 +74,8 @@ def build_world(
     Args:
         source: A file `.nt`, `.nt.gz`, `.nt.bz2` or `.nt.zst`, a folder of them, or `-` for
             N-Triples on standard input.
-        folder: The world's folder, which must not exist; it is whole or absent.
-        language: Language tag of the labels.
-        chunk: Bytes parsed at one time.
+        folder: The world's folder, which must not exist. It is either complete or absent. language:
+        Language tag of the labels. chunk: Bytes parsed at once.
     """
     target = Path(folder)
     if target.exists():
@@ -114,7 +112,7 @@ class _Builder:
         self.triples = 0
 
     def read(self, lines: bytes) -> None:
-        """Keep what the tasks need of some lines."""
+        """Keep the facts and labels of some lines that the tasks need."""
         self.triples += lines.count(b"\n")
         found = self.pattern.findall(lines)
         if not found:
@@ -160,7 +158,7 @@ class _Builder:
                 self.digest.update("\n".join(column.to_pylist()).encode())
 
     def finish(self, names: list[str]) -> dict[str, Any]:
-        """Write what waits, drop labels that no task needs, and return the manifest."""
+        """Write the waiting rows, drop labels that no task needs, and return the manifest."""
         counts = {prop: rows.close() for prop, rows in self.facts.items()}
         self.labels.close()
         labels = _Rows(self.folder / "labels.parquet", ("id", "label"))
@@ -184,7 +182,7 @@ class _Builder:
 
 
 class _Rows:
-    """Rows of a Parquet file, written in groups so that few of them are in memory."""
+    """Writes the rows of a Parquet file in groups, so that few of them are in memory."""
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
         self.path = path
@@ -194,7 +192,7 @@ class _Rows:
         self._count, self._written = 0, 0
 
     def add(self, rows: pa.Table) -> None:
-        """Add rows; write all that wait once there are enough."""
+        """Add rows, and write all waiting rows once there are enough."""
         if rows.num_rows:
             self._waiting.append(rows)
             self._count += rows.num_rows
@@ -255,7 +253,7 @@ class IdSet:
 
 
 def _numbers(ids: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
-    """Which ids are a Q with at most ten digits, and the numbers of these."""
+    """Mask of the ids that are a Q with at most ten digits, and their numbers."""
     is_number = pc.match_substring_regex(ids, "^Q[1-9][0-9]{0,9}$")
     digits = pc.utf8_slice_codeunits(ids.filter(is_number), 1)
     return is_number, np.asarray(digits.cast(pa.int64()), dtype=np.int64)
@@ -266,7 +264,7 @@ def _bit(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def _ids(iris: pa.Array) -> pa.Array:
-    """The ids of IRIs, as `iri.to_id` has them."""
+    """The ids of IRIs, as `to_id` gives them."""
     escaped = pc.match_substring(iris, "\\")
     if pc.any(escaped).as_py():
         iris = pa.array(map(unescaped, iris.to_pylist()), pa.string())
@@ -290,8 +288,8 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _pattern(properties: list[str], languages: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Facts and labels in a dump, with groups for their parts; takes any blanks that N-Triples
-    allows.
+    """Pattern of facts and labels in a dump, with groups for their parts. It accepts any blanks
+    that N-Triples allows.
     """
     fact = rf"{re.escape(PROPERTY)}({'|'.join(properties)})>[ \t]*<([^>\n]*)>"
     label = rf'{re.escape(LABEL)}>[ \t]*"([^\n]*)"@({"|".join(languages)})'
@@ -312,7 +310,7 @@ def is_built(path: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read what a built world says about itself."""
+    """Read the manifest of a built world."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         known = manifest["format"] == FORMAT and manifest["digest"] and manifest["facts"]
@@ -326,7 +324,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 class BuiltWorld(TableWorld):
-    """The facts of a built world, each property read when it is first wanted."""
+    """The facts of a built world. Each property is read on first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -334,8 +332,8 @@ class BuiltWorld(TableWorld):
         super().__init__(self._pairs, self._labelled, lambda: _sources(self.manifest))
 
     def sampled(self, inputs: int) -> SampledWorld:
-        """The same facts, known on the first inputs of each relation and read from the files where
-        a composition needs more.
+        """The same facts, of which only the first inputs of each relation are known at first.
+        Others are read from the files if a composition needs them.
         """
         return SampledWorld(self.folder, inputs)
 
@@ -349,7 +347,7 @@ class BuiltWorld(TableWorld):
 
 
 class SampledWorld(CatalogueWorld):
-    """The facts of a built world whose relations do not fit into memory: every question scans one
+    """The facts of a built world whose relations do not fit into memory. Every query scans one
     file.
     """
 
@@ -391,7 +389,7 @@ class SampledWorld(CatalogueWorld):
         wanted = sorted(set(labels))
         missing = [label for label in wanted if label not in self._named]
         found = self._scan(self.folder / "labels.parquet", "label", missing)
-        # An entity with several labels goes by one of them only.
+        # Only one of an entity's labels counts.
         own = self.labels({x for x, _ in found})
         turned = Relation.of_pairs((label, x) for x, label in own.items())
         self._named.update({label: turned.get(label, ()) for label in missing})
@@ -406,13 +404,13 @@ class SampledWorld(CatalogueWorld):
         )
 
     def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
-        """A sample with some inputs that have the values, which may be rare."""
+        """A sample that includes some inputs with the values, which may be rare."""
         rows = self._relation(way)
         return rows.at({*rows, *self._having(way, values)})
 
     def _having(self, way: Direction, values: tuple[str, ...]) -> set[str]:
-        """Some inputs that have any of the values; too few of a class are completed by those of its
-        kinds, by levels.
+        """Some inputs that have any of the values. If a class has too few, inputs of its subclasses
+        are added, level by level.
         """
         some: set[str] = set()
         level, kinds = list(values), set(values)
@@ -426,7 +424,7 @@ class SampledWorld(CatalogueWorld):
         return some
 
     def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
-        """The rows of these ids, complete; each is looked for once."""
+        """The complete rows of these ids. Each is looked up once."""
         known = self._rows.setdefault(way, {})
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in known]
@@ -437,7 +435,7 @@ class SampledWorld(CatalogueWorld):
         return {x: known[x] for x in wanted if known[x]}
 
     def _first(self, way: Direction, values: list[str] | None = None) -> list[str]:
-        """The first inputs of a relation in the order of the ids, of those that have some values."""
+        """The first inputs of a relation, in the order of the ids, among those with some values."""
         inputs, outputs = _columns(way)
         file = _facts_file(self.folder, self.manifest, way.prop)
         wanted = None if values is None else pc.field(outputs).isin(values)
@@ -449,7 +447,7 @@ class SampledWorld(CatalogueWorld):
         return found
 
     def _scan(self, file: Path, column: str, values: list[str]) -> list[tuple[str, str]]:
-        """The pairs of a file that have one of these values in a column, which comes first."""
+        """The pairs of a file that have one of these values in a column. This column comes first."""
         if not values:
             return []
         dataset = ds.dataset(file)

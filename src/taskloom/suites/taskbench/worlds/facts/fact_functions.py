@@ -53,7 +53,7 @@ _UNFIT = frozenset("#\n\r\t")
 
 
 class FactSpace:
-    """Entities by id, and words where an expression leads to them."""
+    """Entities by id, and words if an expression leads to them."""
 
     predicate_type = Type("predicate", "entity")
 
@@ -69,7 +69,7 @@ class FactSpace:
         return isinstance(self.world, QueryWorld)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Return every entity of that name, or the word."""
+        """Every entity of that name, or the word."""
         if kind != "entity":
             return self._lexical().enter(text, kind)
         wanted = text.strip()
@@ -88,7 +88,7 @@ class FactSpace:
         return self.words
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
-        """Return the values of a relation, or of its inverse, at one entity or word."""
+        """The values of a relation, or of its inverse, at one entity or word."""
         cached = self._relations.get((name, inverse))
         if cached is not None:
             return cached.of(item)
@@ -144,8 +144,8 @@ class FactSpace:
         """True if one of the items is wanted or, for classes, a kind of a wanted one. None if that
         is unknown.
 
-        The tables of predicates go from the classes down; this walks up from each item, so that the
-        two ways check each other.
+        The tables of predicates go down from the classes. This function goes up from each item, so
+        that the two check each other.
         """
         if not items:
             return None
@@ -160,7 +160,7 @@ class FactSpace:
         return None
 
     def _broader(self, item: str) -> frozenset[str]:
-        """Return a class and every class that a path of subclasses leads to from it."""
+        """A class and all its superclasses."""
         if item not in self._above:
             path = [item]
             for x in path:
@@ -175,19 +175,19 @@ class FactSpace:
         return relation.of(item)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Distinct labels; items without one are missing. Words are written as words."""
+        """Distinct labels. Items without a label are omitted. Words stay words."""
         return tuple(sorted(set(self.say(items).values())))
 
     def say(self, items: Iterable[str]) -> dict[str, str]:
-        """Labels of the items, from one query. Items without a label are missing."""
+        """Labels of the items, from one query. Items without a label are omitted."""
         known = self.words.numbers if self.words else {}
         given = set(items)
         written = {x: x.replace("_", " ") for x in given if x in known}
         return written | self.world.labels(x for x in given if x not in known and is_id(x))
 
     def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
-        """The items that each text of an example may mean: entities of that name, and a word; only
-        one of these if the kind is given.
+        """The items that each text of an example may mean: entities of that name, and a word. If
+        the kind is given, only items of that kind.
         """
         wanted = set(texts)
         if kind.startswith("word"):
@@ -217,8 +217,8 @@ class FactFunctions:
         self._checked: set[str] = set()
 
     def written(self, separators: bool) -> FactFunctions:
-        """The same functions, with everything solved so far, on sequences with or without
-        separators.
+        """The same functions on sequences with or without separators. They share everything solved
+        so far.
         """
         functions = copy(self)
         functions.separators = separators
@@ -230,7 +230,7 @@ class FactFunctions:
         return self.world.sources() + (self.words.sources if self.words else ())
 
     def deriver(self, function: Function) -> Deriver:
-        """Return a function on single inputs."""
+        """A function on single inputs."""
         return Deriver(function.expression, function.type, self.space, self.separators)
 
     def trace(self, function: Function) -> Trace:
@@ -243,10 +243,10 @@ class FactFunctions:
         return Trace(function, self.paths)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the answers again, input by input from the entities of that name."""
+        """Derive the answers again, input by input, from the entities of that name."""
         deriver = self.deriver(function)
         if function.name not in self._checked and function.type.source == "entity":
-            # The entities of all inputs in one go: a server gets a few queries, not one per name.
+            # All inputs together, so that a server gets a few queries and not one per name.
             self.world.namesakes(self.solve(function).inputs)
             self._checked.add(function.name)
         if function.type.form != "sequence":
@@ -287,11 +287,11 @@ class FactFunctions:
         return facts.name_relation(self.world, self.composer.relation(tree)).answers
 
     def _truth(self, tree: Expression) -> Mapping[str, bool]:
-        """Map labels to truth, wherever it is known."""
+        """Map labels to truth values, for entities where the truth is known."""
         return facts.name_predicate(self.world, self.composer.predicate(tree)).truth
 
     def _balanced(self, tree: Expression) -> dict[str, bool]:
-        """Choose as many true as false inputs, the false ones of the same types as the true
+        """Choose equally many true and false inputs. The false ones have the same types as the true
         ones.
         """
         predicate = self.composer.predicate(tree)
@@ -302,7 +302,7 @@ class FactFunctions:
         return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
 
     def _one_by_one(self, tree: Expression) -> dict[str, tuple[str, ...]]:
-        """Evaluate a mixed function at every input that its innermost atoms know."""
+        """Evaluate a mixed function at every input of its innermost atoms."""
         kind = type_of(tree, atoms.signature)
         deriver = Deriver(tree, kind, self.space)
         if kind.source == "entity":
@@ -340,7 +340,7 @@ def _fits(text: str) -> bool:
 def _solved(
     function: Function, answers: Mapping[str, tuple[str, ...]], dropped: Iterable[str] = ()
 ) -> FunctionTable:
-    """Return the graph of a function that is given by texts."""
+    """Graph of a function that is given by texts."""
     inputs = sorted(answers)
     outside = sorted(dropped)
     outputs = sorted({y for ys in answers.values() for y in ys})
@@ -365,17 +365,15 @@ def _solved(
 
 def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[str, bool]:
     """Draw n entities with their truth, half of them true (one more false if n is odd), in a keyed
-    order. There are fewer if the world has fewer of either side.
+    order. The result is smaller if the world has too few true or false entities.
 
-    The false ones have the same types as the true ones. Without that a model learns to distinguish
-    people from rivers instead of actors from other people. The published reference takes any entity
-    that has another value, and its predicate tasks are decided by the majority answer.
+    The false ones have the same types as the true ones. Otherwise a model would learn to
+    distinguish people from rivers instead of actors from other people. The published reference
+    takes any entity that has another value, and the majority answer solves its predicate tasks.
 
     Args:
-        world: Where the types come from.
-        predicate: What is asked.
-        n: Number of entities, true and false together.
-        key: Determines which of them are drawn.
+        world: World that gives the types. predicate: The predicate. n: Number of entities, true and
+        false together. key: Key of the draw.
     """
     true = _shuffled(predicate.positives, key.child("true"))[: n // 2]
     false = same_type_negatives(world, predicate, true, len(true) + n % 2, key.child("false"))
@@ -389,9 +387,9 @@ def same_type_negatives(
     """Draw up to n entities for which the predicate is false, with the types of the true ones in
     the same proportions.
 
-    What a type lacks in false entities is made up from the other types of true entities, then from
-    any. For "is an instance of", where the type itself is asked, near things come first: instances
-    of a class that has a parent in common with the asked one.
+    If a type has too few false entities, the others come from the other types of true entities,
+    then from any type. "Is an instance of" asks for the type itself, so near entities come first:
+    instances of a class that shares a parent with the requested one.
     """
     true = list(true)
     false = _shuffled(predicate.negatives, key)
@@ -413,8 +411,8 @@ def same_type_negatives(
 
 
 def _types(world: FactWorld, ids: list[str]) -> dict[str, str]:
-    """Type of each entity: its most common class among these entities, so that there are few types.
-    Empty if it has no class.
+    """Type of each entity: the one of its classes that is most common among these entities, so that
+    there are few types. Empty if it has no class.
     """
     classes = world.relation(INSTANCE_OF).at(ids)
     common = Counter(c for x in ids for c in classes.get(x, ()))

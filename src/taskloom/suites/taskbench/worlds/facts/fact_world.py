@@ -1,8 +1,8 @@
 """The factual world: one interface to facts from all sources.
 
 `RdfWorld` (files), `EndpointWorld` (a SPARQL server) and `synthetic_world` (invented facts) all
-answer as a `World`. Entities are known by id (`Q84`, or the whole IRI outside Wikidata); their text
-is the label, and `labels` takes care of entities that share one.
+implement `FactWorld`. Entities are identified by id (`Q84`, or the whole IRI outside Wikidata).
+Their text is the label, and the module `labels` handles entities that share one.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 
 
 class ClassPaths:
-    """Decides what a class counts as, by the graph's "subclass of" paths.
+    """Decides what a class counts as, from the graph's "subclass of" paths.
 
     A film actor is an actor, because a path of subclasses leads from one to the other. A class with
     a path to the root of all classes, and none to the class in question, is known to be something
-    else. If no path reaches the root, the graph is silent: the Wikidata subset does not state what
-    a stage actor is a kind of, so stage actors count neither as actors nor as others.
+    else. If no path reaches the root, the answer is unknown: the Wikidata subset does not state
+    what a stage actor is a kind of, so stage actors count neither as actors nor as non-actors.
 
-    Classes are learnt one level at a time, so that a server gets few requests.
+    Classes are queried one level at a time, so that a server gets few requests.
     """
 
     def __init__(self, subclass_of: Relation) -> None:
@@ -46,12 +46,12 @@ class ClassPaths:
     def truth(
         self, rows: Mapping[str, tuple[str, ...]], classes: tuple[str, ...]
     ) -> dict[str, bool]:
-        """Decide for each input whether any of its values is a kind of any of the classes. Inputs
-        for which the graph does not say are missing.
+        """True for each input with a value that is a kind of one of the classes. Inputs for which
+        this is unknown are omitted.
 
         Args:
-            rows: From an input to its values, which are classes or occupations.
-            classes: What is asked for.
+            rows: Map from an input to its values, which are classes or occupations. classes: The
+            requested classes.
         """
         self._learn({y for ys in rows.values() for y in ys})
         kinds, placed = self._kinds_of(classes), self._kinds_of((ROOT,))
@@ -64,7 +64,7 @@ class ClassPaths:
         return truth
 
     def _kinds_of(self, classes: tuple[str, ...]) -> frozenset[str]:
-        """Return these classes and all below them that were met."""
+        """These classes, and all their subclasses encountered so far."""
         if classes not in self._kinds:
             seen = set(classes)
             stack = list(classes)
@@ -92,47 +92,45 @@ class FactWorld(Protocol):
     """Facts about entities."""
 
     def relations(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's relations."""
+        """Names of the catalogue's relations."""
 
     def predicates(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's predicates."""
+        """Names of the catalogue's predicates."""
 
     def relation(self, name: str) -> Relation:
-        """Return the relation of that name (`father`, `father.inv`, or a property id such as
-        `P26`).
-        """
+        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
 
     def predicate(self, name: str) -> Predicate:
-        """Return the predicate of that name (`is_occupation_actor`)."""
+        """The predicate of that name (`is_occupation_actor`)."""
 
     def matching(self, relation: str, *values: str) -> Predicate:
-        """Build the predicate that any of these is among the values of a relation.
+        """Predicate that is true if any of these is among the values of a relation.
 
-        `matching("occupation", "Q33999")` asks for actors. Where the values of the relation are
-        classes, a kind of one counts too.
+        `matching("occupation", "Q33999")` asks for actors. If the values of the relation are
+        classes, a subclass counts too.
         """
 
     def label(self, id: str) -> str | None:
         """Label of an entity, or None if it has none."""
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Labels of many entities at once. Entities without one are missing."""
+        """Labels of many entities at once. Entities without a label are omitted."""
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Return every entity of that text."""
+        """Every entity with that label."""
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return every entity of each of many texts at once."""
+        """Every entity with each of many labels."""
 
     def sources(self) -> tuple[Source, ...]:
         """Sources of the facts, by digest."""
 
 
 class CatalogueWorld:
-    """Base of all worlds: the catalogue's names, and relations and predicates that are computed on
-    first use. A subclass gives the facts of a property by `_pairs_of`.
+    """Base class of all worlds: the catalogue's names, and relations and predicates that are
+    computed on first use.
 
-    A world says by `_pairs_of` what a property holds.
+    A subclass implements `_pairs_of`, which returns the facts of a property.
     """
 
     def __init__(self) -> None:
@@ -140,27 +138,25 @@ class CatalogueWorld:
         self._predicates: dict[tuple[Direction, tuple[str, ...]], Predicate] = {}
 
     def relations(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's relations."""
+        """Names of the catalogue's relations."""
         return RELATIONS
 
     def predicates(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's predicates."""
+        """Names of the catalogue's predicates."""
         return tuple(PREDICATES)
 
     def relation(self, name: str) -> Relation:
-        """Return the relation of that name (`father`, `father.inv`, or a property id such as
-        `P26`).
-        """
+        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
         return self._relation(direction(name))
 
     def predicate(self, name: str) -> Predicate:
-        """Return the predicate of that name."""
+        """The predicate of that name."""
         what = asked(name)
         return self.matching(what.prop, what.object)
 
     def matching(self, relation: str, *values: str) -> Predicate:
-        """Build the predicate that any of these is among the values of a relation, or where those
-        are classes, a kind of one.
+        """Predicate that is true if any of these, or a subclass if they are classes, is among the
+        values of a relation.
         """
         way = direction(relation)
         if (way, values) not in self._predicates:
@@ -180,11 +176,11 @@ class CatalogueWorld:
         return Relation.of_pairs(self._pairs_of(way))
 
     def _pairs_of(self, way: Direction) -> Iterable[tuple[str, str]]:
-        """Return all pairs of a property, in its own direction."""
+        """All pairs of a property, in its own direction."""
         raise NotImplementedError
 
     def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
-        """Return the relation in which a predicate looks for values."""
+        """The relation in which a predicate looks for values."""
         return self._relation(way)
 
     def _matching(self, relation: Relation, way: Direction, values: tuple[str, ...]) -> Predicate:
@@ -200,7 +196,7 @@ class CatalogueWorld:
 
 
 class TableWorld(CatalogueWorld):
-    """A world whose facts are all local: each property is a table of pairs that is read on first
+    """A world whose facts are all local. Each property is a table of pairs that is read on first
     use.
     """
 
@@ -213,11 +209,10 @@ class TableWorld(CatalogueWorld):
         """Take the readers.
 
         Args:
-            read: All pairs of a property id.
-            read_labels: All pairs of entity and label. Of several labels of one entity the first in
-                code-point order counts, so that the order of the file does not matter; a blank one
-                counts as none.
-            sources: What the tables come from.
+            read: Reads all pairs of a property id. read_labels: Reads all pairs of entity and
+            label. If an entity has several labels, the first in code-point order counts, so that
+            the order of the file does not matter. Blank labels are ignored. sources: Sources of the
+            tables.
         """
         super().__init__()
         self._read = read
@@ -228,24 +223,24 @@ class TableWorld(CatalogueWorld):
         return self._read(way.prop)
 
     def label(self, id: str) -> str | None:
-        """Return the text of an entity."""
+        """Label of an entity."""
         return self._labels.get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Labels of many entities. Entities without one are missing."""
+        """Labels of many entities. Entities without a label are omitted."""
         known = self._labels
         return {x: known[x] for x in ids if x in known}
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Return every entity of that text."""
+        """Every entity with that label."""
         return self._ids.get(label, ())
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return every entity of each text."""
+        """Every entity with each label."""
         return {label: self.ids(label) for label in labels}
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the files, or the settings of a synthetic world, by digest."""
+        """The files, or the settings of a synthetic world, by digest."""
         return self._sources()
 
     @cached_property

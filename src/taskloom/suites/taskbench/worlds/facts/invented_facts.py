@@ -1,4 +1,4 @@
-"""An invented world with the relations of the catalogue: as many examples as asked, and none that a
+"""An invented world with the catalogue's relations: as many examples as requested, and none that a
 model has read before.
 
 People live in families over generations; places, works, organisations, languages and classes
@@ -71,11 +71,11 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     "city": ("Q84", "Q60", "Q65", "Q1486"),
     "occupation": ("Q33999", "Q82955", "Q36180", "Q1930187", "Q37226", "Q36834"),
 }
-"""Entities that the catalogue's predicates ask for; their labels are there."""
+"""Entities that the catalogue's predicates ask for. `properties` has their labels."""
 
 ANCHORED = 0.75
-"""Probability of each of these values: `land(actor, born in Buenos Aires)` then holds for 1 person
-in 40 at the default density.
+"""Probability of each of these values. At the default density, `land(actor, born in Buenos Aires)`
+then holds for 1 person in 40.
 """
 
 NOUNS: dict[str, tuple[str, ...]] = {
@@ -175,13 +175,10 @@ class Fact:
     """A relation of the catalogue from one kind to others.
 
     Attributes:
-        relation: Its name.
-        domain: The kind of its inputs.
-        ranges: The kinds of its outputs, or `man` or `woman`; what is named twice is drawn twice as
-            often.
-        share: For which share of the inputs it is there, before the density.
-        many: Whether it may have several values.
-        mutual: Whether it holds both ways.
+        relation: Its name. domain: The kind of its inputs. ranges: The kinds of its outputs, or
+        `man` or `woman`. A kind that is listed twice is drawn twice as often. share: Share of the
+        inputs that have the relation, before the density is applied. many: True if it may have
+        several values. mutual: True if it holds in both directions.
     """
 
     relation: str
@@ -193,7 +190,7 @@ class Fact:
 
 
 FACTS: tuple[Fact, ...] = (
-    # People; their families are made apart.
+    # People. Their families are generated separately.
     Fact("place_of_birth", "human", ("city",)),
     Fact("place_of_death", "human", ("city",), 0.7),
     Fact("country_of_citizenship", "human", ("country",), 1.0, many=True),
@@ -258,11 +255,11 @@ FACTS: tuple[Fact, ...] = (
 
 
 VERSION = 2
-"""Version of the worlds. Raise it whenever the same knobs would give another world."""
+"""Version of the worlds. Raise it whenever the same knobs give another world."""
 
 MOTHERS_NAMES = 0.27
-"""For one child with the father's family name, how many have the mother's: in the Wikidata subset
-13.7 % of mothers and 51.3 % of fathers share the last word of their child's name
+"""Children with the mother's family name per child with the father's. In the Wikidata subset, 13.7
+% of mothers and 51.3 % of fathers share the last word of their child's name
 (benchmarks/taskbench_facts.py).
 """
 
@@ -275,15 +272,12 @@ class WorldKnobs:
     """Settings of an invented world.
 
     Attributes:
-        people: How many there are; everything else is in proportion.
-        generations: Over how many generations their families go.
-        density: The share of facts that are known, of those that the world could know.
-        ambiguity: The share of entities that bear the name of another one of their kind.
-        values: The mean number of values where a relation may have several (languages, occupations,
-            genres ...).
-        seed: Another seed, another world.
-        surnames: The share of children who bear their father's family name; others have their
-            mother's or one of their own.
+        people: Number of people. The numbers of other entities are proportional to it. generations:
+        Number of generations of each family. density: Share of the possible facts that are known.
+        ambiguity: Share of entities that have the name of another entity of their kind. values:
+        Mean number of values of relations that may have several (languages, occupations, genres
+        ...). seed: Seed of the world. surnames: Share of children with their father's family name.
+        Others have their mother's or one of their own.
     """
 
     people: int = 6_000
@@ -314,14 +308,14 @@ class WorldKnobs:
 
 @lru_cache(maxsize=4)
 def _built(knobs: WorldKnobs) -> _WorldBuilder:
-    """Build the facts of a world once for the recipes of a process: nothing changes them
+    """Build the facts of a world. Recipes of one process share them, because nothing changes them
     afterwards.
     """
     return _WorldBuilder(knobs)
 
 
 def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
-    """Build the invented world of these knobs."""
+    """Build the invented world with these knobs."""
     knobs = knobs or WorldKnobs()
     builder = _built(knobs)
     digest = Key(
@@ -336,17 +330,16 @@ def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
 def roomy_world(
     tasks: Iterable[str], examples: int, knobs: WorldKnobs | None = None
 ) -> tuple[TableWorld, WorldKnobs]:
-    """Build a world that is grown until every task has at least `examples` examples.
+    """Build a world that is large enough for every task to have at least `examples` examples.
 
-    For a predicate that means as many with half of them true and half false.
+    For a predicate, half of these are true and half false.
 
     Args:
-        tasks: Expressions that must have room.
-        examples: For each task.
-        knobs: Where to begin; only `people` is changed.
+        tasks: Expressions of the tasks. examples: Minimum examples of each task. knobs: Initial
+        knobs, of which only `people` is changed.
 
     Returns:
-        The world and the knobs that make it.
+        The world and its knobs.
     """
     tasks = list(tasks)
     knobs = knobs or WorldKnobs()
@@ -356,8 +349,8 @@ def roomy_world(
         if thinnest is None or thinnest.room >= examples:
             return world, knobs
         tried, name, room = knobs.people, thinnest.task, thinnest.room
-        # Room grows with the people; a tenth more than in proportion, for luck, but never more than
-        # tenfold on thin evidence.
+        # The number of examples grows with the people. Add a tenth to the proportional estimate,
+        # but never grow more than tenfold, because the estimate may rest on few examples.
         knobs = replace(
             knobs, people=min(10 * tried, 20 + tried * 11 * examples // (10 * max(1, room)))
         )
@@ -368,7 +361,7 @@ def roomy_world(
 
 
 class _WorldBuilder:
-    """Makes one world: first the entities of each kind, then families, then all other facts."""
+    """Builds one world: first the entities of each kind, then families, then all other facts."""
 
     def __init__(self, knobs: WorldKnobs) -> None:
         self.knobs = knobs
@@ -391,7 +384,7 @@ class _WorldBuilder:
         self.pairs.setdefault(prop, {})[(x, y)] = None
 
     def _classes(self) -> None:
-        """Add everything with a fixed name: classes, sexes, and what the predicates ask for."""
+        """Add everything with a fixed name: classes, sexes, and the values that predicates ask for."""
         for kind, (iri, label, parent) in CLASSES.items():
             self.labels[iri] = label
             if parent:
@@ -409,7 +402,7 @@ class _WorldBuilder:
             for noun in nouns:
                 self._new(kind, noun)
         for occupation in self.kinds["occupation"]:
-            # Without a class above them, entities could not be known not to be actors.
+            # Without a superclass, it would be unknown whether an entity is not an actor.
             self.put(SUBCLASS_OF, occupation, CLASSES["occupation"][0])
 
     def _describe(self, id: str, kind: str) -> None:
@@ -504,8 +497,8 @@ class _WorldBuilder:
                     break
 
     def _pick(self, rng: Random, ranges: list[list[str]], kinds: tuple[str, ...]) -> str:
-        """Draw one entity; the first of a kind come more often, and what predicates ask for most
-        often.
+        """Draw one entity. The first of a kind are drawn more often, and values that predicates ask
+        for most often.
         """
         which = int(len(ranges) * rng.random())
         fixed = NAMED_BY.get(kinds[which], ())

@@ -1,9 +1,9 @@
-"""From entities to text: what a model sees is a label, and several entities may share one.
+"""Converts entities to text. A model sees labels, and several entities may share one.
 
-In the real subset one entity in sixteen shares its label with another. By default namesakes are
-merged: an answer is right when it is right for any entity of that name, and a predicate is true
-when it is true of any of them, which is all that a reader of the text could hold against an answer.
-`drop` leaves ambiguous inputs out instead. Either way they are counted.
+In the real subset, one entity in sixteen shares its label with another. By default namesakes are
+merged: an answer is right if it is right for any entity of that name, and a predicate is true if it
+is true of any of them, because the text does not say which entity is meant. `drop` omits ambiguous
+inputs instead. Both are counted.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ class Counted:
     """Counts of entities that were merged or lost on the way to text.
 
     Attributes:
-        unlabelled: Inputs left out because they, or all of their answers, have no label.
-        ambiguous: Input labels that belong to several entities.
-        merged: Inputs that lost their row to a namesake's, because labels were merged.
-        answers: Answers that fell together with another answer of the same input because they have
-            one label.
+        unlabelled: Inputs omitted because they, or all of their answers, have no label. ambiguous:
+        Input labels that belong to several entities. merged: Inputs whose row was merged with a
+        namesake's. answers: Answers that have the same label as another answer to the same input.
     """
 
     unlabelled: int
@@ -39,7 +37,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """A relation as text: from label to labels, both in order, with the entities behind each
+    """A relation as text: a map from label to labels, both in order, with the entities behind each
     input.
     """
 
@@ -50,7 +48,7 @@ class NamedRelation:
 
 @dataclass(frozen=True, slots=True)
 class NamedPredicate:
-    """A predicate as text: from label to yes or no, with the entities behind each input."""
+    """A predicate as text: a map from label to yes or no, with the entities behind each input."""
 
     truth: Mapping[str, bool]
     entities: Mapping[str, tuple[str, ...]]
@@ -72,7 +70,7 @@ def name_relation(
         if x not in labels:
             continue
         if len(ys) == 1 and ys[0] in labels and labels[x] not in kept:
-            # Most rows; without sets and lists that hold one label, naming takes half the time.
+            # Most rows. Avoiding sets and lists of a single label halves the time.
             kept[labels[x]] = [x]
             answers[labels[x]] = {labels[ys[0]]}
             before, after = before + 1, after + 1
@@ -110,7 +108,9 @@ def name_predicate(
 
 
 def _with_namesakes(world: FactWorld, relation: Relation) -> Relation:
-    """Expand a sample to the namesakes of its inputs, whose answers are right for the same text."""
+    """Expand a sample to the namesakes of its inputs, because their answers are right for the same
+    text.
+    """
     if not relation.partial:
         return relation
     namesakes = world.namesakes(world.labels(relation).values())
@@ -120,10 +120,10 @@ def _with_namesakes(world: FactWorld, relation: Relation) -> Relation:
 def _resolve(
     world: FactWorld, kept: Mapping[str, list[str]], collisions: Collisions
 ) -> tuple[dict[str, tuple[str, ...]], int]:
-    """Return which inputs stay, in order, and how many labels are ambiguous.
+    """The inputs to keep, in order, and the number of ambiguous labels.
 
-    For `drop` a label is ambiguous when any two entities of the world share it, for `merge` only if
-    both have answers here: a namesake without answers adds none.
+    For `drop`, a label is ambiguous if any two entities of the world share it. For `merge`, only if
+    both have answers here, because a namesake without answers adds none.
     """
     shared = {label for label, xs in kept.items() if len(xs) > 1}
     if collisions == "drop":
@@ -145,10 +145,10 @@ def _count(
     )
 
 
-# How many examples a world has for a task, once its entities are text
+# Number of examples that a world has for a task, with entities as text
 
 MINIMUM = 100
-"""Examples that a task of the paper has at least."""
+"""Minimum number of examples of a task in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +157,11 @@ class TaskSize:
 
     Attributes:
         task: The task's expression.
-        examples: Inputs with an answer; of a sequence task the words that sequences are made of.
-        true: Of a predicate's inputs those that it holds of; None for a relation.
-        answers: Mean number of acceptable answers; 1 for a predicate.
-        enough: Whether it reaches the minimum.
-        balanced: The most examples of which half are true and half are false; None for a relation.
+        examples: Number of inputs with an answer. For a sequence task, of the words that sequences
+        consist of. true: Number of inputs for which a predicate is true. None for a relation.
+        answers: Mean number of acceptable answers. 1 for a predicate. enough: True if the task
+        reaches the minimum. balanced: Maximum number of examples with half of them true and half
+        false. None for a relation.
     """
 
     task: str
@@ -173,15 +173,15 @@ class TaskSize:
 
     @property
     def room(self) -> int:
-        """Number of examples in a fair dataset: for a predicate, half true and half false."""
+        """Number of examples in a balanced dataset: for a predicate, half true and half false."""
         return self.examples if self.balanced is None else self.balanced
 
 
 def survey(
     world: FactWorld, tasks: Iterable[str], minimum: int = MINIMUM, collisions: Collisions = "merge"
 ) -> list[TaskSize]:
-    """Measure the size of each task, an expression, in this world; equal functions are composed
-    once.
+    """Measure the size of each task in this world. Tasks are expressions, and equal functions are
+    composed once.
     """
     composer = FactComposer(world)
     known: dict[str, TaskSize] = {}

@@ -1,13 +1,13 @@
 """The factual atoms of TaskBench500, and the ids and IRIs behind them.
 
-Names are the paper's labels with underscores; `.inv` after a relation turns it round. The paper
-uses 33 relations, six of them also turned round, and 15 predicates, most of which ask for a value
-of these relations and five for one of `instance_of`. Any other property is reached by its id
-(`P26`, `P26.inv`).
+Names are the paper's labels with underscores, and `.inv` after a relation inverts it. The paper
+uses 33 relations, six of them also inverted, and 15 predicates. Five of the predicates ask for a
+value of `instance_of`, the others for a value of one of the relations. Any other property can be
+named by its id (`P26`, `P26.inv`).
 
-An id is what follows Wikidata's entity prefix (`Q84`), or else the whole IRI. Names get into a query
-only through `iri_term`, `property_term` and `text_term`, so that no name, however hostile, can end a
-term and begin something else.
+An id is the part after Wikidata's entity prefix (`Q84`), or else the whole IRI. Names enter a query
+only through `iri_term`, `property_term` and `text_term`, so that a hostile name cannot end a term
+and begin something else.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ PROPERTIES: dict[str, str] = {
 """Wikidata's property of every relation."""
 
 INVERSES = ("child", "creator", "father", "head_of_state", "location", "mother")
-"""The relations that the paper also uses turned round."""
+"""Relations that the paper also uses inverted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactPredicate:
     """The question of a predicate: is this object among the values of this property or, for
-    classes, a kind of one?
+    classes, a subclass of one?
     """
 
     prop: str
@@ -110,7 +110,7 @@ _PROPERTY_ID = re.compile(r"P[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """A property and which way it is read."""
+    """A property and the direction in which it is read."""
 
     prop: str
     inverse: bool = False
@@ -122,7 +122,7 @@ class Direction:
 
 
 def direction(name: str) -> Direction:
-    """Return the property behind a relation's name, e.g. `father`, `father.inv`, `P26`."""
+    """The property behind a relation's name, e.g. `father`, `father.inv`, `P26`."""
     stem = name.removesuffix(".inv")
     if _PROPERTY_ID.fullmatch(stem):
         return Direction(stem, stem != name)
@@ -157,7 +157,7 @@ ALL_LANGUAGES = "mul"
 """
 
 NAMELESS = "/.well-known/genid/"
-"""Part of the IRIs that RDF 1.1 gives to blank nodes. In Wikidata these are values that exist but
+"""Part of the IRIs that RDF 1.1 gives to blank nodes. In Wikidata they are values that exist but
 are unknown.
 """
 
@@ -229,7 +229,7 @@ def text_term(text: str) -> str:
 
 
 def check_language(language: str) -> str:
-    """Check that a language tag is fit to stand in a query, and return it."""
+    """Check that a language tag is safe in a query, and return it."""
     if not _LANGUAGE.fullmatch(language):
         raise InputError(f"{language[:40]!r} is not a language tag: write 'en', 'es', 'pt-br'")
     return language

@@ -1,9 +1,9 @@
-"""Facts by SPARQL queries, a relation or a batch of entities at a time.
+"""Facts from SPARQL queries, for a relation or a batch of entities at a time.
 
-The published reference sends one query an input, up to 12 million for the benchmark. Here a
-relation is one query with pages, and a composition over a sample is one query a batch: the inputs
-of a relation, then by `VALUES` the rows of everything that the next relation needs. Pages go by the
-last pair seen, not by offset, so they stay right when a server caps its rows.
+The published reference sends one query per input, up to 12 million for the benchmark. Here a
+relation is one query with pages, and a composition over a sample is one query per batch: the inputs
+of a relation, then with `VALUES` the rows that the next relation needs. Pages continue after the
+last pair seen and not at an offset, so they stay right if a server caps its rows.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ from taskloom.suites.taskbench.worlds.facts.sparql import (
 )
 
 BELIEVED = 1_000
-"""Maximum number of rows in a page that is taken for the last one because it is short. Servers cap
-their rows (Virtuoso at 10,000 by default), so a longer page may have been cut, and the next one is
-requested.
+"""Maximum rows of a short page that is taken for the last one. Servers cap their rows (Virtuoso at
+10,000 by default), so a longer page may have been cut, and the next one is requested.
 """
 
 SMALLEST = 20
-"""Minimum size of pages and batches, which are halved when a server does not manage them."""
+"""Minimum size of pages and batches. They are halved if they are too large for a server."""
 
 
 class QueryClient(Protocol):
@@ -54,23 +53,23 @@ class QueryClient(Protocol):
 
     @property
     def name(self) -> str:
-        """Return its name, for messages."""
+        """Name of the source, for messages."""
 
     @property
     def ordered(self) -> bool:
-        """True if a sample is the first inputs in order. A local store can sort them all, a remote
-        server refuses.
+        """True if a sample consists of the first inputs in order. A local store can sort them all;
+        a remote server refuses to.
         """
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Return the values of these variables in every row of the answer."""
+        """Values of these variables in every row of the answer."""
 
     def sources(self) -> tuple[Source, ...]:
         """Sources of the answers, by digest."""
 
 
 class QueryWorld(CatalogueWorld):
-    """The facts of anything that answers SPARQL and speaks Wikidata's vocabulary."""
+    """The facts of anything that answers SPARQL queries in Wikidata's vocabulary."""
 
     def __init__(
         self,
@@ -83,11 +82,9 @@ class QueryWorld(CatalogueWorld):
         """Take whom to ask; nothing is asked yet.
 
         Args:
-            client: Who answers queries.
-            inputs: How many inputs of each relation are sampled; None fetches relations whole.
-            language: Of the labels.
-            page: Rows asked for at once.
-            batch: Entities in one query.
+            client: Source that answers queries. inputs: Number of inputs sampled from each
+            relation. None fetches whole relations. language: Language of the labels. page: Rows
+            requested at once. batch: Entities in one query.
         """
         if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
             raise InputError(
@@ -105,7 +102,7 @@ class QueryWorld(CatalogueWorld):
         self._named: dict[str, tuple[str, ...]] = {}
 
     def _compute_relation(self, way: Direction) -> Relation:
-        """Return a relation: whole, or on a sample of its inputs and then able to learn more."""
+        """A relation: whole, or on a sample of its inputs, to which more can be added."""
         if self._inputs is None:
             return super()._compute_relation(way)
         return self._sampled(way, self._some(f"{_pattern(way)} FILTER(isIRI(?y))"))
@@ -116,9 +113,7 @@ class QueryWorld(CatalogueWorld):
                 yield to_id(x), to_id(y)
 
     def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
-        """Return a relation; a sample with some inputs that have the values, as they may be
-        rare.
-        """
+        """A relation. A sample includes some inputs with the values, which may be rare."""
         rows = self._relation(way)
         return rows.at({*rows, *self._having(way, values)}) if rows.partial else rows
 
@@ -127,7 +122,7 @@ class QueryWorld(CatalogueWorld):
         return self.labels((id,)).get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the texts of many entities, asked for in batches."""
+        """Labels of many entities, requested in batches."""
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in self._labels]
         texts: dict[str, str] = {}
@@ -152,7 +147,7 @@ class QueryWorld(CatalogueWorld):
         return self.namesakes((label,))[label]
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return every entity of each text, asked for in batches."""
+        """Every entity with each label, requested in batches."""
         wanted = sorted(set(labels))
         missing = [label for label in wanted if label not in self._named]
         texts = [text_term(label) for label in missing if label.strip()]
@@ -161,7 +156,7 @@ class QueryWorld(CatalogueWorld):
             [f"{text}@{tag}" for text in texts for tag in tags],
             lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
         )
-        # An entity may have a second label in all languages; `labels` decides which one it goes by.
+        # An entity may have a second label for all languages. `labels` decides which one counts.
         named = self.labels({to_id(iri) for iri, _ in pairs if is_entity(iri)})
         turned = Relation.of_pairs((label, x) for x, label in named.items())
         self._named.update({label: turned.get(label, ()) for label in missing})
@@ -179,7 +174,7 @@ class QueryWorld(CatalogueWorld):
         )
 
     def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
-        """Return the rows of these ids, complete; each is asked for once."""
+        """The complete rows of these ids. Each is requested once."""
         known = self._rows.setdefault(way, {})
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in known]
@@ -200,8 +195,8 @@ class QueryWorld(CatalogueWorld):
         return sorted({to_id(x) for (x,) in self._source.select(query, ("x",)) if is_entity(x)})
 
     def _having(self, way: Direction, values: tuple[str, ...]) -> set[str]:
-        """Return some inputs that have any of the values; too few of a class are completed by those
-        of its kinds, by levels.
+        """Some inputs that have any of the values. If a class has too few, inputs of its subclasses
+        are added, level by level.
         """
         some: set[str] = set()
         level, kinds = list(values), set(values)
@@ -217,7 +212,7 @@ class QueryWorld(CatalogueWorld):
         return some
 
     def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
-        """Return the pairs of a pattern over all terms, a batch a query; a batch that is too much
+        """The pairs of a pattern over all terms, with one query per batch. A batch that is too much
         for the server is halved.
         """
         pairs: list[tuple[str, str]] = []
@@ -225,7 +220,7 @@ class QueryWorld(CatalogueWorld):
         while todo:
             batch = todo.pop()
             try:
-                # Fewer entities help a server more than shorter pages, so those are tried last.
+                # Fewer entities help a server more than shorter pages, so pages are shortened last.
                 pairs += self._pairs(pattern(" ".join(batch)), shrink=len(batch) <= SMALLEST)
             except Overloaded:
                 if len(batch) <= SMALLEST:
@@ -234,8 +229,8 @@ class QueryWorld(CatalogueWorld):
         return pairs
 
     def _pairs(self, pattern: str, shrink: bool = True) -> list[tuple[str, str]]:
-        """Return all values of ?x and ?y, page by page in the order of their texts; halve pages
-        that a server does not manage.
+        """All values of ?x and ?y, page by page in the order of their texts. Pages that are too
+        large for a server are halved.
         """
         pairs: dict[tuple[str, str], None] = {}
         after, size = "", self._page
@@ -276,19 +271,16 @@ class EndpointWorld(QueryWorld):
         cache: Path | None = None,
         refresh: bool = False,
     ) -> None:
-        """Take the address; nothing is asked yet.
+        """Take the address. No query is sent yet.
 
         Args:
             url: Where queries are posted.
-            inputs: How many inputs of each relation are sampled; None fetches relations whole,
-                which suits a server of one's own. Which inputs a server names first is its own
-                affair: the answers on disk and `sources` keep it fixed.
-            language: Of the labels.
-            manners: Rate, tries, time limits, contact.
-            page: Rows asked for at once.
-            batch: Entities in one query.
-            cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
-            refresh: Ask again what is on disk.
+            inputs: Number of inputs sampled from each relation. None fetches whole relations, which
+            suits your own server. The server decides which inputs it returns first. Cached answers
+            and `sources` make that reproducible. language: Language of the labels. manners: Rate,
+            tries, time limits, contact. page: Rows requested at once. batch: Entities in one query.
+            cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`. refresh:
+            Send queries again whose answers are cached.
         """
         self._client = SparqlClient(url, manners)
         client = CachedClient(self._client, cache or cache_folder("facts"), refresh)

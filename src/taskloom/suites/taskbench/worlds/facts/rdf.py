@@ -1,11 +1,11 @@
-"""Facts from RDF files in the format of Wikidata's truthy dumps, and any world written as such a
+"""Facts from RDF files in the format of Wikidata's truthy dumps. Any world can be written as such a
 file.
 
 N-Triples are loaded into pyoxigraph, the embedded SPARQL store, in memory or once on disk. Files
-are read in chunks of whole lines. A store on disk is named by the digest of the files' bytes. It is
-built in a temporary folder that records how many chunks are in, and renamed when it is complete. A
-killed load resumes after its last complete chunk (loading a chunk twice changes nothing, since a
-store is a set of triples), and a second process waits for the first.
+are read in chunks of whole lines. A store on disk is named after the digest of the files' bytes. It
+is built in a temporary folder that records the number of loaded chunks, and renamed when it is
+complete. A killed load resumes after its last complete chunk (loading a chunk twice changes
+nothing, since a store is a set of triples), and a second process waits for the first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.sparql import Row
 
 CHUNK = 64 << 20
-"""Bytes of N-Triples loaded at once: bounds the memory, and the work that a kill can lose."""
+"""Bytes of N-Triples loaded at once. This bounds the memory, and the work that is lost if the
+process is killed.
+"""
 
 MEMORY_LIMIT = 64 << 20
 """Maximum total size in bytes of files that are loaded into memory by default. 3 MB of gzip take 1
@@ -58,7 +60,7 @@ ENDINGS = (".nt", ".nt.gz", ".nt.bz2", ".nt.zst")
 _ENDS = ".nt, .nt.gz, .nt.bz2 or .nt.zst"
 
 Only = re.Pattern[bytes] | None
-"""Pattern of the lines that are loaded, or None for all."""
+"""Pattern of the lines to load, or None for all."""
 
 
 def rdf_files(path: Path) -> list[Path]:
@@ -81,8 +83,8 @@ def rdf_files(path: Path) -> list[Path]:
 
 
 def file_source(path: Path, cache: Path | None = None) -> Source:
-    """Compute the digest of a file's bytes; a cache keeps it by size and time of change (a full
-    dump takes minutes).
+    """Digest of a file's bytes, cached by size and time of change, because a full dump takes
+    minutes.
     """
     if cache is None:
         return Source(path.name, _digest(path))
@@ -108,16 +110,17 @@ def _digest(path: Path) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file atomically: it is complete or absent."""
     with atomic(path) as beside:
         beside.write_bytes(content)
 
 
 def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Pattern[bytes]:
-    """Return the lines of these properties between entities, and the labels in these languages.
+    """Pattern of the lines with these properties between entities, and with labels in these
+    languages.
 
-    Of a full dump that is a small part, and the rest is never parsed. The pattern takes any blanks
-    that N-Triples allows.
+    They are a small part of a full dump, and the rest is never parsed. The pattern accepts any
+    blanks that N-Triples allows.
     """
     facts = f"{re.escape(PROPERTY)}(?:{'|'.join(sorted(properties))})>[ \\t]*<[^>\\n]*>"
     labels = f'{re.escape(LABEL)}>[ \\t]*"[^\\n]*"@(?:{"|".join(sorted(languages))})'
@@ -128,7 +131,7 @@ def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Patte
 
 
 def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> Any:
-    """Load the triples of the files into a store in memory."""
+    """Load the triples of the files into an in-memory store."""
     store = _oxigraph().Store()
     for _, name, first_line, lines in chunks(files, chunk):
         _load(store, name, first_line, lines, only)
@@ -138,15 +141,13 @@ def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> An
 def disk_store(
     files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, only: Only = None
 ) -> Any:
-    """Open the store on disk with the triples of the files for reading; build it unless it is there
-    already.
+    """Open the store on disk with the triples of the files for reading. It is built if it does not
+    exist.
 
     Args:
-        files: Where the triples are.
-        digest: Of the files and of what is chosen from them: the store's name.
-        cache: Where stores lie.
-        chunk: Bytes loaded at once.
-        only: Which lines are loaded.
+        files: Files with the triples. digest: Digest of the files and of the selection, which is
+        the store's name. cache: Folder of the stores. chunk: Bytes loaded at once. only: Pattern of
+        the lines to load.
     """
     whole = cache / "stores" / digest[:32]
     if not whole.is_dir():
@@ -173,12 +174,12 @@ def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
     store, done = None, 0
     try:
         state = json.loads(progress.read_text())
-        # Where the store is gone, opening would make an empty one and the chunks that were in would
-        # be missed.
+        # If the store is gone, opening it would create an empty one without the chunks that were
+        # loaded.
         if state["chunk"] == chunk and (part / "triples" / "CURRENT").is_file():
             store, done = _oxigraph().Store(str(part / "triples")), int(state["done"])
     except (OSError, RuntimeError, ValueError, KeyError, TypeError):
-        pass  # Nothing was begun, or it was cut off in a state that cannot be opened: begin again.
+        pass  # Loading had not begun, or was interrupted in a state that cannot be opened. Begin again.
     if store is None:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -188,7 +189,7 @@ def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
             _load(store, name, first_line, lines, only)
             store.flush()
             write_whole(progress, json.dumps({"chunk": chunk, "done": number + 1}).encode())
-    del store  # Closes it; a store that is open must not be renamed.
+    del store  # Closes the store. An open store must not be renamed.
     part.rename(whole)
 
 
@@ -197,15 +198,15 @@ def _load(store: Any, name: str, first_line: int, lines: bytes, only: Only) -> N
     try:
         store.bulk_load(chosen, _oxigraph().RdfFormat.N_TRIPLES)
     except SyntaxError as error:
-        # The library says where in the chunk; people want to know where in the file.
+        # The library reports the line in the chunk. Report the line in the file.
         place = (error.lineno or 1) - 1
         where = f"line {first_line + place}" if only is None else f"a line after {first_line}"
         raise DataError(f"{name}, {where} is not N-Triples: {error.msg}") from error
 
 
 def chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]]:
-    """Yield pieces of whole lines with number, file and number of the first line; always the same
-    for the same size.
+    """Yield chunks of whole lines with their number, file and first line number. They are always
+    the same for the same size.
     """
     number = 0
     for path in files:
@@ -223,7 +224,7 @@ def chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]
 
 
 def _opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | IO[bytes]:
-    """Open a file for reading its text; `-` is standard input."""
+    """Open a file for reading text. `-` is standard input."""
     if str(path) == "-":
         return sys.stdin.buffer
     if path.name.endswith(".gz"):
@@ -248,21 +249,19 @@ def _oxigraph() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class StoreAsker:
-    """An embedded store as one that answers queries."""
+    """An embedded store as a `QueryClient`."""
 
     store: Any
     files: tuple[Source, ...]
 
     @property
     def name(self) -> str:
-        """Name the source in messages."""
+        """Name of the source, for messages."""
         return "the fact store"
 
     @property
     def ordered(self) -> bool:
-        """Always True: a local store has no time limit, and the same files then give the same
-        sample.
-        """
+        """Always True: a local store has no time limit, and so the same files give the same sample."""
         return True
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
@@ -270,7 +269,7 @@ class StoreAsker:
         return [tuple(solution[v].value for v in variables) for solution in self.store.query(query)]
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the files, by digest."""
+        """The files, by digest."""
         return self.files
 
 
@@ -286,17 +285,15 @@ class RdfWorld(TableWorld):
         cache: Path | None = None,
         chunk: int = CHUNK,
     ) -> None:
-        """Load the files, or open the store that an earlier load has left.
+        """Load the files, or open the store of an earlier load.
 
         Args:
             path: A file `.nt`, `.nt.gz` or `.nt.bz2`, or a folder of them.
-            keep: `memory` loads anew every time, `disk` once into the cache; `auto` takes memory
-                for files up to 64 MB.
-            language: Of the labels; Wikidata's labels for all languages stand in where there is
-                none.
-            only: `catalogue` loads the catalogue's relations, the classes and these labels, and
-                skips the rest of a large dump.
-            cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
+            keep: `memory` loads the files every time, `disk` loads them once into the cache. `auto`
+            means `memory` for files up to 64 MB. language: Language of the labels. Entities without
+            one get Wikidata's label for all languages. only: `catalogue` loads only the catalogue's
+            relations, the classes and these labels, and skips the rest of a large dump. cache:
+            Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
             chunk: Bytes loaded at once.
         """
         if keep not in ("auto", "memory", "disk"):
@@ -330,24 +327,25 @@ class RdfWorld(TableWorld):
         super().__init__(self._pairs, self._labelled, lambda: paths)
 
     def query(self, sparql: str) -> Any:
-        """Return the store's answer to any SPARQL query, as pyoxigraph gives it."""
+        """The store's answer to any SPARQL query, as pyoxigraph returns it."""
         try:
             return self.store.query(sparql)
         except SyntaxError as error:
             raise InputError(f"the query cannot be read: {error}") from error
 
     def sampled(self, inputs: int) -> QueryWorld:
-        """The same facts, of which the first `inputs` inputs of each relation are known, and others
-        are queried when a composition needs them.
+        """The same facts, of which only the first `inputs` inputs of each relation are known at
+        first. Others are queried if a composition needs them.
 
-        For dumps whose relations do not fit into memory: nothing is read but what is asked for.
+        This suits dumps whose relations do not fit into memory, because only what is needed is
+        read.
         """
         return QueryWorld(StoreAsker(self.store, self.sources()), inputs, self._languages[0])
 
     def _pairs(self, property: str) -> Iterator[tuple[str, str]]:
         from pyoxigraph import NamedNode
 
-        # Values that are not entities (dates, numbers, unknown values) have no place in a map
+        # Values that are not entities (dates, numbers, unknown values) do not belong in a map
         # between entities.
         for quad in self.store.quads_for_pattern(None, NamedNode(PROPERTY + property), None):
             x, y = quad.subject, quad.object
@@ -378,10 +376,10 @@ class RdfWorld(TableWorld):
 
 
 def write_ntriples(world: FactWorld, path: Path, language: str = "en") -> int:
-    """Write the catalogue's relations, the classes and the labels of a world; returns the number of
+    """Write the catalogue's relations, the classes and the labels of a world. Return the number of
     triples.
 
-    The file is gzip where its name ends in `.gz`. The same world gives the same bytes.
+    The file is compressed if its name ends in `.gz`. The same world gives the same bytes.
     """
     out = io.StringIO()
     triples = 0

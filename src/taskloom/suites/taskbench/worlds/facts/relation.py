@@ -1,13 +1,13 @@
 """Set-valued maps between entities, and predicates over them.
 
 A factual task is a function from an entity to a set of entities (a relation) or to yes and no (a
-predicate). Both are plain read-only mappings here, in the order of the ids, so that nothing depends
-on how a source happened to store its facts.
+predicate). Both are plain read-only mappings, in the order of the ids, so that nothing depends on
+how a source stores its facts.
 
-A relation from a file or from the synthetic world is whole: what it does not list does not exist.
-One from a large endpoint is known on a sample of its domain only, and then carries `ask`, by which
-`at` learns the rows of further ids. The operators use nothing but `at`, so the same composition is
-right on both.
+A relation from a file or from the synthetic world is whole: a pair that it does not list does not
+exist. One from a large endpoint is known only on a sample of its domain, and has a function `ask`
+with which `at` gets the rows of further ids. The operators use only `at`, so the same composition
+is right for both.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ class Relation(Mapping[str, tuple[str, ...]]):
         """Take rows in any order.
 
         Args:
-            rows: From input to outputs; empty rows are left out, since an input without an answer
-                is outside the domain.
-            ask: Where the relation is known on a sample only: the rows of further ids.
-            flip: Where the inverse cannot be had by turning the known rows round: how to get it.
+            rows: Map from input to outputs. Empty rows are omitted, because an input without an
+            answer is outside the domain. ask: Gets the rows of further ids, if only a sample of the
+            relation is known. flip: Gets the inverse, if it cannot be computed from the known rows.
         """
-        # Most rows are one value that is in order already: looking first makes all compositions a
-        # third faster.
+        # Most rows are a single value, which is in order already. Checking this first makes all
+        # compositions a third faster.
         self._rows = {
             x: ys if type(ys) is tuple and len(ys) == 1 else tuple(sorted(set(ys)))
             for x, ys in sorted(rows.items())
@@ -54,7 +53,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[str, str]]) -> Relation:
-        """Return the relation that holds of exactly these pairs."""
+        """The relation that holds for exactly these pairs."""
         rows: dict[str, list[str]] = {}
         for x, y in pairs:
             rows.setdefault(x, []).append(y)
@@ -70,11 +69,11 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return len(self._rows)
 
     def items(self) -> ItemsView[str, tuple[str, ...]]:
-        """Return inputs with their outputs, in order."""
+        """Inputs with their outputs, in order."""
         return self._rows.items()
 
     def keys(self) -> KeysView[str]:
-        """Return the inputs, in order."""
+        """Inputs, in order."""
         return self._rows.keys()
 
     def __repr__(self) -> str:
@@ -96,7 +95,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
         """Outputs of one input, empty if there are none. If only a sample is known, further inputs
         are queried.
         """
-        # Single inputs come by the thousand a second; most are answered by one look.
+        # Called thousands of times per second. One look-up answers most calls.
         row = self._rows.get(x)
         if row is not None or self._ask is None:
             return row or ()
@@ -107,15 +106,13 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return set().union(*self._rows.values())
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Return every input with every output, in order."""
+        """Every input with every output, in order."""
         for x, ys in self._rows.items():
             for y in ys:
                 yield x, y
 
     def at(self, ids: Iterable[str]) -> Relation:
-        """Return the relation on these inputs, complete: what is not known yet is asked for, all at
-        once.
-        """
+        """The complete relation on these inputs. Unknown rows are requested together."""
         wanted = set(ids)
         rows = {x: self._rows[x] for x in wanted if x in self._rows}
         if self._ask is not None and len(rows) < len(wanted):
@@ -123,7 +120,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return Relation(rows, self._ask, self._flip)
 
     def inverse(self) -> Relation:
-        """Return the relation from outputs to inputs."""
+        """The relation from outputs to inputs."""
         if self._flip is not None:
             return self._flip()
         return Relation.of_pairs((y, x) for x, y in self.pairs())
@@ -149,10 +146,9 @@ class Predicate(Mapping[str, bool]):
         """Take truth values in any order.
 
         Args:
-            truth: From entity to yes or no.
-            ask: Where the domain is a sample: the truth for further ids.
-            classes: The classes that it asks about, where it is made of "is an instance of":
-                negatives come from near them.
+            truth: Map from entity to True or False. ask: Gets the truth for further ids, if the
+            domain is a sample. classes: Classes that it asks about, if it is made of "is an
+            instance of". Negatives come from nearby classes.
         """
         self._truth = dict(sorted(truth.items()))
         self._ask = ask
@@ -160,11 +156,11 @@ class Predicate(Mapping[str, bool]):
 
     @classmethod
     def matching(cls, relation: Relation, *values: str) -> Predicate:
-        """Build the predicate that is true where any output is one of the values, and false where
-        there are outputs and none is.
+        """Predicate that is true if any output is one of the values, and false if there are outputs
+        and none of them is.
 
-        The published reference keeps one arbitrary output of a many-valued relation instead, so
-        that an actor who is also a politician may be labelled as no actor.
+        The published reference keeps one arbitrary output of a many-valued relation instead, so an
+        actor who is also a politician may be labelled as not an actor.
         """
         wanted = frozenset(values)
         return cls.of_rows(
@@ -178,12 +174,12 @@ class Predicate(Mapping[str, bool]):
         truth: Callable[[Rows], Mapping[str, bool]],
         classes: Iterable[str] = (),
     ) -> Predicate:
-        """Build the predicate whose truth follows from the outputs of a relation.
+        """Predicate whose truth follows from the outputs of a relation.
 
         Args:
-            relation: Its inputs are the domain, as far as their truth is known.
-            truth: From rows of the relation to yes and no; inputs that it leaves out are unknown.
-            classes: The classes that it asks about, where it is made of "is an instance of".
+            relation: Relation whose inputs are the domain, if their truth is known. truth: Maps
+            rows of the relation to True or False. Omitted inputs are unknown. classes: Classes that
+            it asks about, if it is made of "is an instance of".
         """
 
         def ask(ids: list[str]) -> Mapping[str, bool]:
@@ -201,11 +197,11 @@ class Predicate(Mapping[str, bool]):
         return len(self._truth)
 
     def items(self) -> ItemsView[str, bool]:
-        """Return entities with their truth, in order."""
+        """Entities with their truth, in order."""
         return self._truth.items()
 
     def keys(self) -> KeysView[str]:
-        """Return the entities, in order."""
+        """Entities, in order."""
         return self._truth.keys()
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
 """The paper's word-level compositions (Table 2, Table 5) as set operations on relations and
 predicates.
 
-Every operator first widens its operands to the inputs that matter (`at`), so that it is right on
-whole relations and on samples. `FactComposer` applies them as an expression of the language says.
+Every operator first widens its operands to the relevant inputs (`at`), so that it is right for
+whole relations and for samples. `FactComposer` evaluates expressions with these operators.
 """
 
 from __future__ import annotations
@@ -47,19 +47,18 @@ everybody; the largest chain in the paper's list has 12,000 paths.
 
 
 def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relation:
-    """Apply the outer relation to every output of the inner one. Raises an error in advance if
-    there would be too many paths.
+    """Apply the outer relation to every output of the inner one. Raises an error first if there
+    would be too many paths.
 
     Args:
-        outer: Applied to the outputs.
-        inner: Its inputs are those of the chain.
-        text: What an error calls the chain.
+        outer: Relation that is applied to the outputs. inner: Relation whose inputs are those of
+        the chain. text: Name of the chain in error messages.
 
     >>> father = Relation({"c": ["b"], "b": ["a"]})
     >>> dict(chain(father, father))
     {'c': ('a',)}
     """
-    # Plain dicts of rows: the lookups of a Mapping would double the time of a chain.
+    # Plain dicts of rows, because look-ups in a Mapping would double the time of a chain.
     known = dict(outer.at(inner.outputs()).items())
     rows = dict(inner.items())
     counts = {y: len(ys) for y, ys in known.items()}
@@ -82,13 +81,13 @@ def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relat
 
 
 def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
-    """Return the outputs of both relations.
+    """The outputs of both relations.
 
     Args:
         a: One relation.
         b: The other.
-        domain: `either`, as the paper's Table 2 says; `common` keeps the inputs that have both, as
-            the published reference does.
+        domain: `either` as in the paper's Table 2. `common` keeps the inputs that have both, as the
+        published reference does.
     """
     a_at, b_at = _widened(a, b)
     inputs = a_at.keys() | b_at.keys() if domain == "either" else a_at.keys() & b_at.keys()
@@ -97,17 +96,15 @@ def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
 
 
 def intersection(a: Relation, b: Relation) -> Relation:
-    """Return the outputs that both relations give; inputs without a common output are outside the
-    domain.
-    """
+    """The outputs that both relations give. Inputs without a common output are outside the domain."""
     a_at, b_at = _widened(a, b)
     rows = {x: set(a_at[x]) & set(b_at[x]) for x in a_at.keys() & b_at.keys()}
     return Relation(rows, _asker(a, b, intersection))
 
 
 def difference(a: Relation, b: Relation) -> Relation:
-    """Return the outputs of the first relation that the second does not give; inputs without one
-    are outside the domain.
+    """The outputs of the first relation that the second does not give. Inputs without any are
+    outside the domain.
     """
     a_at, b_at = _widened(a, b)
     rows = {x: set(ys) - set(b_at.get(x, ())) for x, ys in a_at.items()}
@@ -120,21 +117,19 @@ def inverse(relation: Relation) -> Relation:
 
 
 def land(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
-    """Combine predicates: both are true.
+    """Conjunction of two predicates.
 
     Args:
         p: One predicate.
         q: The other.
-        domain: `common`: entities of which both are known (the paper joins both patterns);
-            `either`: also those that one known falsehood decides.
+        domain: `common` for entities whose truth is known for both (the paper joins both patterns).
+        `either` adds those for which one predicate is known to be false.
     """
     return _logic(p, q, all, False, domain, land)
 
 
 def lor(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
-    """Combine predicates: at least one is true; with the domain `either` one known truth
-    decides.
-    """
+    """Disjunction of two predicates. With the domain `either`, one known truth suffices."""
     return _logic(p, q, any, True, domain, lor)
 
 
@@ -145,7 +140,7 @@ def lnot(p: Predicate) -> Predicate:
 
 
 def _widened(a: Relation, b: Relation) -> tuple[Relation, Relation]:
-    """Expand each relation to the other's domain, which changes nothing unless one is a sample."""
+    """Expand each relation to the other's domain. This only changes samples."""
     return (a.at(a.keys() | b.keys()) if a.partial else a), (
         b.at(a.keys() | b.keys()) if b.partial else b
     )
@@ -165,7 +160,7 @@ def _logic(
     domain: Domain,
     operator: Callable[[Predicate, Predicate, Domain], Predicate],
 ) -> Predicate:
-    """Combine by three-valued logic; `decisive` is the truth value that settles the matter alone
+    """Combine by three-valued logic. `decisive` is the truth value that alone decides the result
     (false for and, true for or).
     """
     everyone = p.keys() | q.keys()
@@ -181,11 +176,11 @@ def _logic(
 
 
 class FactComposer:
-    """The relations and predicates of a world that expressions (in normal form) say; each is
+    """Evaluates expressions (in normal form) as relations and predicates of a world. Each is
     composed once.
 
     Args:
-        world: Where the atoms come from.
+        world: World that has the atoms.
         union_domain: The inputs of unions.
     """
 
@@ -195,7 +190,7 @@ class FactComposer:
         self._relations: dict[str, Relation] = {}
 
     def function(self, text: str) -> tuple[str, Relation | Predicate]:
-        """Return the function that a text says, by its normal name; of a map or a filter the
+        """The function that a text describes, by its normal name. For a map or a filter, the
         function of one entity.
 
         >>> from taskloom.suites.taskbench.worlds.facts import open_world
@@ -213,7 +208,7 @@ class FactComposer:
         )
 
     def relation(self, tree: Expression) -> Relation:
-        """Return the relation that an expression says."""
+        """The relation that an expression describes."""
         key = tree.notation
         if key not in self._relations:
             self._relations[key] = self._compose(tree)
@@ -241,7 +236,7 @@ class FactComposer:
                 assert_never(tree)
 
     def predicate(self, tree: Expression) -> Predicate:
-        """Return the predicate that an expression says."""
+        """The predicate that an expression describes."""
         match tree:
             case Atom(name):
                 return self.world.predicate(name)
@@ -264,7 +259,7 @@ class FactComposer:
                 assert_never(tree)
 
     def _entities(self, value: str) -> list[str]:
-        """Return the entities that a value in a predicate may mean: of that id, or of that name."""
+        """The entities that a value in a predicate may mean: those with that id or that name."""
         entities = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
         if not entities:
             raise InputError(
@@ -274,8 +269,8 @@ class FactComposer:
         return entities
 
     def _matching(self, relation: Expression, values: list[str]) -> Predicate:
-        """Ask whether any of some entities is among the values; of an atom the world itself knows
-        how to find the rare ones.
+        """Predicate that any of some entities is among the values. For an atom, the world itself
+        can find rare ones.
         """
         if isinstance(relation, Atom | Inverse):
             return self.world.matching(relation_name(relation), *values)
@@ -283,8 +278,6 @@ class FactComposer:
 
 
 def relation_name(relation: Atom | Inverse) -> str:
-    """Return the facts' name of an atom or of its inverse: `instance of` goes by its property
-    there.
-    """
+    """The world's name of an atom or its inverse. `instance of` is named by its property."""
     name, suffix = (relation.name, "") if isinstance(relation, Atom) else (relation.atom, ".inv")
     return ("P31" if name == "instance_of" else name) + suffix

@@ -2,7 +2,7 @@
 
 A complete answer has the right status, type, length, encoding and shape. Answers are cached under
 the digest of their query, so that an interrupted download resumes: it sends its queries again and
-finds the answers that had arrived.
+finds the answers that were already received.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Manners:
     Attributes:
         rate: Maximum queries per second.
         tries: Maximum attempts per query, and at most three if a smaller query may succeed.
-        timeout: Seconds for one answer, from the question to its last byte.
+        timeout: Seconds for one answer, from the query to its last byte.
         backoff: Seconds before the second try; doubled for each further one, and up to half as long
             again.
-        patience: The longest wait between two tries, also when the server asks for more.
-        contact: An address or page in the user agent; Wikidata's rules ask for one.
+        patience: Maximum wait between two tries, even if the server asks for more.
+        contact: An address or page in the user agent, which Wikidata's rules require.
     """
 
     rate: float = 3.0
@@ -91,7 +91,7 @@ class SparqlClient:
     """One SPARQL 1.1 server."""
 
     def __init__(self, url: str, manners: Manners | None = None) -> None:
-        """Take the address; nothing is sent yet.
+        """Take the address. Nothing is sent yet.
 
         Args:
             url: Where queries are posted, e.g. `https://query.wikidata.org/sparql`.
@@ -132,7 +132,7 @@ class SparqlClient:
             raise SparqlError(f"the endpoint {self.url} {error}") from error
 
     def _post(self, query: str) -> bytes:
-        """Return the whole body of an answer; raise `TryLater` or `Refused` for anything else."""
+        """The whole body of an answer. Anything else raises `TryLater` or `Refused`."""
         reply = self._http.post(self.url, urllib.parse.urlencode({"query": query}).encode())
         kind = reply.media_type
         if kind in ("text/html", "application/xhtml+xml") or reply.body.lstrip()[:1] == b"<":
@@ -141,7 +141,7 @@ class SparqlClient:
                 " that of the query service?"
             )
         if reply.status == 206 or reply.headers.get("X-SQL-State"):
-            # Virtuoso says so when its own time limit cut the answer short.
+            # Virtuoso reports this if its own time limit cut the answer short.
             raise TryLater("says that its answer is incomplete", overloaded=True)
         return reply.body
 
@@ -184,15 +184,15 @@ class CachedClient:
     """A SPARQL client that caches answers on disk."""
 
     ordered = False
-    """A server of millions of entities runs out of time sorting them for a sample."""
+    """False, because a server with millions of entities runs out of time sorting them for a sample.
+    """
 
     def __init__(self, client: SparqlClient, cache: Path, refresh: bool = False) -> None:
         """Keep the answers of this client's server.
 
         Args:
-            client: Who asks.
-            cache: The folder; each server has its own file in it.
-            refresh: Ask again although an answer is on disk, once for each query.
+            client: Client that sends queries. cache: Folder with one file for each server. refresh:
+            Send each query once more even if its answer is cached.
         """
         self.client = client
         self.name = f"the endpoint {client.url}"
@@ -216,7 +216,7 @@ class CachedClient:
         return rows
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the server's address with the digest of every query sent so far and its answer."""
+        """The server's address with the digest of every query sent so far and its answer."""
         parts = [part for item in sorted(self._used.items()) for part in item]
         return (Source(self.client.url, Key(*parts).digest.hex()),)
 

@@ -1,10 +1,11 @@
-"""SPARQL text of a factual task: a single query for atoms and compositions alike, by the rules of
-the paper's Table 2.
+"""SPARQL text of a factual task: a single query for atoms and compositions alike, following the
+paper's Table 2.
 
-A relation becomes the pairs of ?x and ?y, a predicate the inputs ?x with true or false as ?y. Where
-the paper's rules leave something open, the query says what the joins of `set_operators` do: values
-are entities (unknown values are none), kinds of an occupation or class count, what is false has
-only values that the graph places, and a union has the inputs of either operand.
+A relation becomes pairs of ?x and ?y, a predicate becomes inputs ?x with true or false as ?y. If
+the paper's rules leave something open, the query does the same as the joins of `set_operators`:
+values are entities (unknown values are not), subclasses of an occupation or class count, a
+predicate is false only if the graph places all values, and a union has the inputs of either
+operand.
 """
 
 from __future__ import annotations
@@ -75,10 +76,9 @@ def task_query(
 
     Args:
         expression: The function.
-        kind: Its type. Of a map the query gives the values of one entity, of a filter whether one
-            is kept.
-        union_domain: The inputs of unions.
-        language: Of the labels by which `is{...}` may name a value.
+        kind: Its type. The query of a map gives the values of one entity, that of a filter whether
+        one is kept. union_domain: The inputs of unions. language: Language of the labels by which
+        `is{...}` may name a value.
     """
     if not is_factual(expression):
         raise InputError(
@@ -99,7 +99,7 @@ def task_query(
 
 
 class _QueryWriter:
-    """Writes patterns; each call of a rule has variables of its own."""
+    """Writes patterns. Each call of a rule has its own variables."""
 
     def __init__(self, union_domain: Domain, language: str) -> None:
         self.union_domain = union_domain
@@ -110,7 +110,7 @@ class _QueryWriter:
         return f"?v{next(self._numbers)}"
 
     def sequence(self, tree: Expression) -> tuple[str, Lines]:
-        """Write what becomes of one item of a sequence: whether it is kept, and its values."""
+        """Write the result for one item of a sequence: whether it is kept, and its values."""
         element, predicate = map_filter(tree)
         if predicate is None:
             assert element is not None
@@ -136,7 +136,8 @@ class _QueryWriter:
                     path += self.relation(part, start, end)
                 return path
             case Union(parts):
-                # Variables are numbered in the order of these calls, which is part of the query.
+                # Variables are numbered in the order of these calls, so the order is part of the
+                # query.
                 both = [line for part in parts for line in self.relation(part, x, self._new())]
                 lines = _union(*(self.relation(part, x, y) for part in parts))
                 if self.union_domain == "common":
