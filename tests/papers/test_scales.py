@@ -14,8 +14,9 @@ from typing import Any, get_args
 
 import pytest
 
+from taskloom.analysis.published_numbers import paper as published
 from taskloom.analysis.reproduction import current_scale, experiments_of
-from taskloom.analysis.scales import scale_statements
+from taskloom.analysis.scales import scale_file, scale_statements
 from taskloom.analysis.study import find_study
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError
@@ -182,7 +183,7 @@ def test_a_dry_run_names_the_data_that_are_missing(
     assert "multitask/boolq" in out
     assert "BoolQ, MultiRC, ReCoRD and SQuAD" in out
     assert "model t5-11b" in out
-    assert "rate 0.004" in out
+    assert "rate 0.0005, 0.001, 0.002 or 0.004" in out
     assert "GPU hours for 4 runs" in out
 
 
@@ -205,3 +206,51 @@ def test_hours_below_one_are_not_printed_as_none(capsys: pytest.CaptureFixture[s
 def test_the_preset_of_entnet_does_not_shrink_its_rate_to_nothing() -> None:
     learner: Any = read_learner({"learner": "entnet", "preset": "dyna-babi"}, "learners:")
     assert learner.training.rate_at(400_000) == pytest.approx(0.01)
+
+
+def dry_run(study: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    asked = ["reproduce", study, "--scale", "paper", "--dry-run", "--store", "nowhere", *options]
+    assert run(asked) == 0
+    return capsys.readouterr().out
+
+
+def test_a_dry_run_states_only_what_concerns_its_models(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "EntNet" not in dry_run("dyna-babi/figure3", capsys)
+    assert "EntNet" in dry_run("dyna-babi/figure3", capsys, "--model", "entnet")
+
+
+def test_a_dry_run_has_all_settings_and_the_sizes_of_the_data(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plain = dry_run("ctlpp/figure3", capsys)
+    assert "begin reference" in plain
+    assert "epsilon 1e-08" in plain
+    assert "ctl/R: train 304,096, iid 1,000, ood 1,000" in plain
+    assert "device" not in plain.partition("settings")[2].partition("data")[0]
+    parts = json.loads(dry_run("ctlpp/figure3", capsys, "--json"))
+    for part in ("settings", "data", "stated", "GPU hours"):
+        assert all(line in plain for line in parts[part])
+        assert parts[part]
+
+
+def test_the_values_of_a_search_are_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    out = dry_run("zest/table9", capsys)
+    [line] = [line for line in out.splitlines() if line.startswith("- fine-tune on ")]
+    assert "rate 3e-05 or 5e-05" in line
+    assert "epochs 3, 5, 10, 15 or 20" in line
+
+
+@pytest.mark.parametrize("paper", ["ctlpp", "dyna-babi", "taskbench500", "zest"])
+def test_statements_for_a_learner_model_or_recipe_name_one_that_is_planned(paper: str) -> None:
+    file = scale_file(paper)
+    statements = [
+        one for part in ("gpu", "paper") for lists in file[part].values() for one in lists
+    ]
+    named = {name for one in statements if isinstance(one, dict) for name in one["for"]}
+    # Other sizes of a model are planned with --model.
+    planned = {str(rule.get("model")) for rule in file["hours"]}
+    for place in published(paper).places:
+        if not find_study(place.study).from_recipes:
+            for arm in arms_of(place.study, "paper"):
+                planned |= {arm["learner"], str(arm.get("model")), *arm["recipes"]}
+    assert named <= planned

@@ -3,20 +3,24 @@ gives no value, and estimated GPU hours.
 
 `papers/<paper>/scales.yaml` has sentences by scale and study (`all`: every study of the paper), and
 `hours`: for a learner, and a model if it has one, either the hours of a run or the parameters and
-tokens of an example from which they are computed. `unknown` is a sentence on learners without a
+tokens of an example from which they are computed. A sentence `{for: [NAME, …], text: …}` is for
+plans with one of these learners, models or recipes. `unknown` is a sentence on learners without a
 rule.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from taskloom.analysis.conditions import short_value
+from taskloom.analysis.study import joined_choices
+from taskloom.core.tables import counted
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
@@ -26,42 +30,23 @@ if TYPE_CHECKING:
 FLOPS = 1.25e14
 """FLOP/s of training on one GPU, about 40 % of the 312 TFLOP/s in bf16 of an A100."""
 
-SHOWN = (
-    "model",
-    "pretrained",
-    "optimiser",
-    "rate",
-    "warmup",
-    "decay",
-    "halve_every",
-    "weight_decay",
-    "clip",
-    "batch",
-    "steps",
-    "epochs",
-    "patience",
-    "evaluate_every",
-    "evaluate_epochs",
-    "n",
-    "rank",
-    "shots",
-    "targets",
-    "label_smoothing",
-    "beams",
-    "longest_input",
-    "longest_answer",
-    "state",
-    "layers",
-    "layers_answering",
-    "feed_forward",
-    "heads",
-    "slots",
-    "dropout",
-    "attention_dropout",
-    "gate_dropout",
-    "precision",
-)
-"""Settings that a dry run prints if the learner has them."""
+HIDDEN = {
+    "training",
+    "evaluate_at",
+    "order_seed",
+    "checkpoint_every",
+    "device",
+    "threads",
+    "compile",
+    "graphs",
+    "kernels",
+    "shortest",
+    "without_span",
+    "cut",
+}
+"""Settings that a dry run does not print: those that change how fast a run is and not what it
+learns, and those for data that no paper has. `training` is printed setting by setting.
+"""
 
 
 @cache
@@ -76,11 +61,24 @@ def scale_file(paper: str) -> Mapping[str, Any]:
     return contents
 
 
-def scale_statements(study: str, scale: str) -> list[str]:
-    """Differences and assumptions that the dry run of a study prints next to its settings."""
+def scale_statements(study: str, scale: str, names: Set[str] | None = None) -> list[str]:
+    """Differences and assumptions that the dry run of a study prints next to its settings.
+
+    Args:
+        study: Name of the study.
+        scale: `gpu` or `paper`.
+        names: Learners, models and recipes that are planned. Statements `for` others are left out;
+            None: all statements.
+    """
     paper, _, name = study.partition("/")
     stated = scale_file(paper).get(scale, {})
-    return [*stated.get("all", ()), *stated.get(name, ())]
+    statements = []
+    for one in (*stated.get("all", ()), *stated.get(name, ())):
+        if isinstance(one, str):
+            statements.append(one)
+        elif names is None or not names.isdisjoint(one["for"]):
+            statements.append(one["text"])
+    return statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +102,11 @@ class PlannedRun:
     seed: int
     tries: int
     rows: int | None = None
+
+    @property
+    def model(self) -> str:
+        """Pretrained model; empty if there is none."""
+        return str(self.settings.get("model") or "")
 
 
 def planned(cell: Cell) -> PlannedRun:
@@ -147,58 +150,147 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, **(own.pop("training", None) or {})}
 
 
-UNLESS_SET = ("patience", "evaluate_epochs", "label_smoothing", "shots", "epochs", "halve_every")
-"""Settings that are omitted if they are 0."""
+UNLESS_SET = (
+    "patience",
+    "evaluate_epochs",
+    "label_smoothing",
+    "shots",
+    "epochs",
+    "halve_every",
+    "cut_answers",
+    "longest_input",
+    "layers_answering",
+)
+"""Settings that are omitted if they are 0 or false."""
+
+Shown = tuple[tuple[str, str], ...]
+"""Names and values of the settings that are printed."""
 
 
 def settings_lines(runs: Sequence[PlannedRun]) -> list[str]:
-    """One line for each learner and its settings, with the recipes that it learns from."""
-    groups: dict[tuple[str, str, int], list[PlannedRun]] = {}
+    """One line for each learner and its settings, with the recipes that it learns from. The values
+    that a search combines are on one line.
+    """
+    alike: dict[tuple[Any, ...], list[PlannedRun]] = {}
     for run in runs:
-        # With epochs, the number of steps follows from the data.
-        hidden = ("steps", "evaluate_every") if run.settings.get("epochs") else ()
-        known = {name: run.settings.get(name) for name in SHOWN}
-        shown = [
-            f"{name} {short_value(value)}"
-            for name, value in known.items()
-            if value not in (None, "") and name not in hidden and (value or name not in UNLESS_SET)
-        ]
-        groups.setdefault((run.learner, ", ".join(shown), run.tries), []).append(run)
+        names = tuple(name for name, _ in _shown(run))
+        alike.setdefault((run.learner, run.tries, run.data, names), []).append(run)
+    groups: dict[tuple[str, int, str], list[PlannedRun]] = {}
+    for (learner, tries, *_), own in alike.items():
+        for text, some in _searched(own):
+            groups.setdefault((learner, tries, text), []).extend(some)
     return [_line(*key, own) for key, own in groups.items()]
 
 
-def _line(learner: str, settings: str, tries: int, runs: Sequence[PlannedRun]) -> str:
+def _searched(runs: Sequence[PlannedRun]) -> Iterator[tuple[str, list[PlannedRun]]]:
+    """Settings of runs that have the same names of settings, as text: once if they are all
+    combinations of some values, otherwise once for each combination.
+    """
+    combinations: dict[Shown, list[PlannedRun]] = {}
+    for run in runs:
+        combinations.setdefault(_shown(run), []).append(run)
+    values: dict[str, dict[str, None]] = {}
+    for combination in combinations:
+        for name, value in combination:
+            values.setdefault(name, {})[value] = None
+    if prod(len(own) for own in values.values()) == len(combinations):
+        yield _text({name: joined_choices(tuple(own)) for name, own in values.items()}), list(runs)
+        return
+    for combination, own in combinations.items():
+        yield _text(dict(combination)), own
+
+
+def _text(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "no settings"
+
+
+def _shown(run: PlannedRun) -> Shown:
+    # With epochs, the number of steps follows from the data.
+    follow = ("steps", "evaluate_every") if run.settings.get("epochs") else ()
+    return tuple(
+        (name, _value(value))
+        for name, value in run.settings.items()
+        if name not in HIDDEN
+        and name not in follow
+        and value not in (None, "")
+        and (value or name not in UNLESS_SET)
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return f"'{value}'" if " " in value else short_value(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _line(learner: str, tries: int, settings: str, runs: Sequence[PlannedRun]) -> str:
     recipes = ", ".join(dict.fromkeys(run.data for run in runs))
     tests = ", ".join(dict.fromkeys(test for run in runs for test in run.tests))
-    seeds = len({run.seed for run in runs})
+    count, seeds = counted(len(runs), "run"), counted(len({run.seed for run in runs}), "seed")
     best = f", each the best of {tries} by dev" if tries > 1 else ""
-    return (
-        f"{learner} on {recipes}: {settings or 'no settings'}; {len(runs):,} runs with"
-        f" {seeds} seeds{best}; answers {tests}"
-    )
+    return f"{learner} on {recipes}: {settings}; {count} with {seeds}{best}; answers {tests}"
+
+
+def data_lines(cells: Sequence[Cell]) -> list[str]:
+    """One line for each recipe, with the rows of the splits that are learned or answered."""
+    sizes: dict[str, dict[str, set[int]]] = {}
+    for cell in cells:
+        used = [(data, split, 0) for data in cell.data.parts for split in (cell.train, "dev")]
+        used += [(test.data, test.split, test.limit) for test in cell.tests]
+        for data, split, limit in used:
+            rows = {one.name: one.n for one in data.plan.splits}.get(split)
+            if rows is not None:
+                own = sizes.setdefault(data.name, {}).setdefault(split, set())
+                own.add(min(rows, limit or rows))
+    return [
+        f"{name}: {', '.join(f'{split} {_range(own)}' for split, own in splits.items())}"
+        for name, splits in sizes.items()
+    ]
+
+
+def _range(rows: Collection[int]) -> str:
+    least, most = min(rows), max(rows)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _learner_name(learner: str, runs: Sequence[PlannedRun]) -> str:
+    """A learner with the models that it has in some runs."""
+    models = dict.fromkeys(run.model for run in runs if run.model)
+    return f"{learner} ({', '.join(models)})" if models else learner
 
 
 def gpu_hours(study: str, runs: Sequence[PlannedRun]) -> Iterator[str]:
     """Sentences on the estimated GPU hours of a plan, one for each source of an estimate."""
     stated = scale_file(study.partition("/")[0])
-    hours: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    unknown = 0
+    hours: dict[tuple[str, str], float] = {}
+    estimated: dict[tuple[str, str], list[PlannedRun]] = {}
+    unknown: list[PlannedRun] = []
     for run in runs:
         rule = _rule(stated.get("hours", ()), run)
         own = None if rule is None else _hours(rule, run)
         if rule is None or own is None:
-            unknown += run.learner != "majority"
+            unknown += [run] if run.learner != "majority" else []
             continue
-        hours[rule["source"]] = hours.get(rule["source"], 0.0) + own * run.tries
-        counts[rule["source"]] = counts.get(rule["source"], 0) + 1
-    for source, total in hours.items():
+        key = (run.learner, rule["source"])
+        hours[key] = hours.get(key, 0.0) + own * run.tries
+        estimated.setdefault(key, []).append(run)
+    for (learner, source), total in hours.items():
         # Below ten hours the first decimal matters, so that half an hour is not shown as 0.
         amount = f"{total:,.0f}" if total >= 10 else f"{max(total, 0.1):.1f}"
-        yield f"about {amount} GPU hours for {counts[source]:,} runs ({source})"
+        own_runs = estimated[learner, source]
+        yield (
+            f"{_learner_name(learner, own_runs)}: about {amount} GPU hours for"
+            f" {counted(len(own_runs), 'run')} ({source})"
+        )
     if unknown:
         why = stated.get("unknown", "")
-        yield f"GPU hours of {unknown:,} runs are not known" + (f": {why}" if why else "")
+        names = ", ".join(dict.fromkeys(run.learner for run in unknown))
+        runs_unknown = counted(len(unknown), "run")
+        yield f"{names}: GPU hours of {runs_unknown} are not known" + (f": {why}" if why else "")
 
 
 def _rule(rules: Sequence[Mapping[str, Any]], run: PlannedRun) -> Mapping[str, Any] | None:

@@ -247,6 +247,10 @@ def _figures(names: Sequence[str]) -> str:
     return f"the figure {names[0]}" if len(names) == 1 else f"the figures {', '.join(names)}"
 
 
+HEADS = {"missing": "not planned", "stated": "conditions and assumptions"}
+"""Headings of the parts of a dry run, if they differ from their keys in JSON."""
+
+
 def print_dry_run(
     study: Study,
     plan: DryRun | None,
@@ -269,35 +273,38 @@ def print_dry_run(
     from taskloom.analysis import scales
     from taskloom.analysis.study import quick_costs
 
-    stated = scales.scale_statements(study.name, scale)
+    cells = [] if plan is None else list(plan.cells)
+    here = [scales.planned(cell) for cell in cells]
+    absent = [run for experiment, _ in missing for run in scales.planned_without_data(experiment)]
+    names = {name for run in (*here, *absent) for name in (run.learner, run.model, run.data)}
     reasons = list(dict.fromkeys(reason for _, reason in missing))
+    parts = {"missing": reasons}
+    if scale != "quick":
+        parts = {
+            "settings": scales.settings_lines(here),
+            "data": scales.data_lines(cells),
+            "missing": reasons,
+            "settings with the missing data": scales.settings_lines(absent),
+            "stated": scales.scale_statements(study.name, scale, names),
+        }
+    if scale == "paper":
+        parts["GPU hours"] = list(scales.gpu_hours(study.name, [*here, *absent]))
     if as_json:
-        further = {"missing": reasons, "stated": stated}
         if plan is None:
-            emit({"cells": [], **further})
+            emit({"cells": [], **parts})
         else:
-            print_plan(plan, as_json, further)
+            print_plan(plan, as_json, parts)
         return
     if study.from_recipes:
         print(f"{study.name} needs no runs: it is computed from recipes")
         return
-    here: list[scales.PlannedRun] = []
+    place = f" ({study.place})" if study.place else ""
+    print(f"{study.name}{place} at scale {scale}\n")
     if plan is not None:
         print_plan(plan, as_json)
-        here = [scales.planned(cell) for cell in plan.cells]
-    absent = [run for experiment, _ in missing for run in scales.planned_without_data(experiment)]
-    if scale != "quick" and here:
-        print("\n" + "\n".join(scales.settings_lines(here)) + "\n")
-    for reason in reasons:
-        print(f"not planned: {reason}")
-    if scale != "quick":
-        for line in scales.settings_lines(absent):
-            print(f"with these data: {line}")
-    for line in stated:
-        print(f"- {line}")
-    if scale == "paper":
-        for line in scales.gpu_hours(study.name, [*here, *absent]):
-            print(line)
+    for head, lines in parts.items():
+        if lines:
+            print("\n".join(["", HEADS.get(head, head), *(f"- {line}" for line in lines)]))
     if study.follow is not None:
         print("further runs continue these; they are known when these are done")
     seconds = quick_costs().get(study.name) if own_cost and scale == "quick" else None
