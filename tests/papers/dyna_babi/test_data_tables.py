@@ -4,7 +4,9 @@ ones.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -138,3 +140,30 @@ def test_table_9_agrees() -> None:
     assert {*verdicts(finding).values()} == {"agrees"}
     assert finding.table is not None
     assert sum(row["questions"] for row in finding.table) == 3_000
+
+
+def rows_of(study: str) -> list[dict[str, Any]]:
+    (finding,) = find_study(study)("quick")
+    assert finding.table is not None
+    return finding.table.to_dicts()
+
+
+def test_table_5_shows_every_event_by_its_sentence() -> None:
+    rows = {row["name"]: row for row in rows_of("dyna-babi/table5")}
+    assert all(row["example"] for row in rows.values())
+    assert " is " not in rows["MOVE"]["example"]
+    assert rows["GIVE"]["template"] == "{who} {verb} {things} to {to}."
+    assert rows["COMPOUND"]["example"].count(".") == 2
+
+
+def test_figure_5_shows_a_story_in_which_there_is_not_the_place_mentioned_last() -> None:
+    [row] = rows_of("dyna-babi/figure5")
+    before = row["story"].partition(" there.")[0]
+    last = re.findall(r"to the (\w+)\.", before)[-1]
+    assert last != row["answer"]
+
+
+def test_figure_6_shows_a_question_that_inject_adds_to_a_story_of_concat() -> None:
+    concat, inject, *_ = rows_of("dyna-babi/figure6")
+    assert concat["story"] == inject["story"]
+    assert concat["question"] != inject["question"]

@@ -70,3 +70,13 @@ def test_it_is_a_study_of_a_recipe() -> None:
     study = find_study("zest/table2")
     assert study.from_recipes
     assert study.place == "ZEST, Table 2"
+
+
+def test_table_1_shows_a_base_task_with_a_task_of_each_kind_derived_from_it() -> None:
+    (finding,) = find_study("zest/table1")("quick")
+    assert finding.table is not None
+    rows = {row["generalization"]: row for row in finding.table}
+    assert list(rows) == ["base", "paraphrase", "composition", "semantic flips", "output structure"]
+    # A paraphrase has the passages of its base task.
+    assert rows["paraphrase"]["passage"] == rows["base"]["passage"]
+    assert len({row["question"] for row in rows.values()}) == len(rows)

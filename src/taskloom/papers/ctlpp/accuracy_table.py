@@ -322,7 +322,7 @@ def table2(scale: str) -> Finding:
                 "trainable": counted,
                 "with buffers": with_buffers,
                 "steps": steps,
-                "hours (paper)": hours.value,
+                "run time (paper)": f"{int(hours.value)}:{round(hours.value % 1 * 60):02}",
             }
         )
         for what, value in (("parameters", counted), ("steps", steps)):
@@ -332,14 +332,15 @@ def table2(scale: str) -> Finding:
         "CTL++ Table 2",
         "Parameters that training changes, and what the paper's script counts: it adds tables of"
         " sinusoids and an index that the public code keeps with the weights.",
-        ResultTable(("model", "trainable", "with buffers", "steps", "hours (paper)"), rows),
+        ResultTable(("model", "trainable", "with buffers", "steps", "run time (paper)"), rows),
         judgements=tuple(judgements),
         notes=(
             (
                 "The paper gives Transformer and NDR nearly the same size; the Transformer has less"
                 " than a quarter of NDR's trainable parameters."
             ),
-            "Hours are the paper's, of one run on a P100; ours are in the reference on GPU training.",
+            "Run times are the paper's, of one run on a P100, in hours and minutes. Ours are in the"
+            " reference on GPU training.",
         ),
     )
 

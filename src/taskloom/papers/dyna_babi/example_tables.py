@@ -13,7 +13,16 @@ from taskloom.analysis.study import study
 from taskloom.core.example import Example
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.dyna_babi.data_tables import examples_of, fields_of
-from taskloom.suites.babi.story.events import CONSTRUCTS, EVENTS, QUESTIONS
+from taskloom.suites.babi.export import split_passage
+from taskloom.suites.babi.story.events import (
+    CONSTRUCTS,
+    EVENT_TYPES,
+    EVENTS,
+    KINDS,
+    QUESTIONS,
+    Event,
+)
+from taskloom.suites.babi.story.grammar import parse_passage
 
 SEARCHED = 2_000
 """Maximum stories searched for a building block."""
@@ -34,6 +43,12 @@ def _row(name: str, example: Example) -> dict[str, Any]:
     }
 
 
+ENRICHED = 12_000
+"""Stories of inject(T7) that are read for Figure 6: those of task 1, and some of task 2."""
+
+SAMPLED = 10
+"""Every so many stories are read for Table 5."""
+
 STORY = ("set", "story", "question", "answer", "support")
 """Columns of a table of stories; support: the lines that the answer follows from."""
 
@@ -45,29 +60,51 @@ STORY = ("set", "story", "question", "answer", "support")
     from_recipes=True,
 )
 def table5(scale: str) -> Finding:
-    """List the building blocks, each with its shortest example among stories of mix(T12) and tasks 5 and 13."""
-    # Only task 5 has questions about gifts, and compound co-reference is shortest in task 13.
+    """List the building blocks, each with its shortest sentence or question in stories."""
+    # Only task 5 has questions about gifts, and only task 13 compound co-reference without more.
     examples = [e for name in ("mix-T12", "5", "13") for e in islice(examples_of(name), SEARCHED)]
     rows = list(_blocks(examples))
     return Finding(
         "Dyna-bAbI Table 5",
-        "The building blocks of stories. Events and constructs are shown by a step of a derivation"
-        " that uses them, questions by a question.",
-        ResultTable(("kind", "name", "example"), rows),
+        "The building blocks of stories. A template is the form of the sentence that tells an event;"
+        " words in {brackets} are slots. Examples are sentences and questions of generated stories."
+        " A construct with a pronoun is shown with the sentence before it.",
+        ResultTable(("kind", "name", "template", "example"), rows),
     )
 
 
 def _blocks(examples: list[Example]) -> Iterator[dict[str, Any]]:
+    sentences = [pair for e in examples[::SAMPLED] for pair in _told(e)]
     for kind, names in (("event", EVENTS), ("construct", CONSTRUCTS)):
         for name in names:
-            steps = [s.value for e in examples for s in e.derivation if name in s.rule.split("+")]
-            found = [e for e in examples if name in str(e.traits["concepts"]).split("+")]
-            shortest = min(steps, key=len, default="")
-            story = min((_story(e) for e in found), key=len, default="")
-            yield {"kind": kind, "name": name, "example": shortest or story}
-    for name in QUESTIONS:
-        asked = [e.question for e in examples if e.traits["question"] == name]
-        yield {"kind": "question", "name": name, "example": min(asked, key=len, default="")}
+            texts = [text for event, text in sentences if name in _blocks_of(event)]
+            form = EVENT_TYPES[KINDS[name]].form if name in KINDS else ""
+            template = form.replace("{there}", "").replace("{or_at}", "")
+            shortest = min(texts, key=len, default="")
+            yield {"kind": kind, "name": name, "template": template, "example": shortest}
+    for question in QUESTIONS:
+        asked = [e.question for e in examples if e.traits["question"] == question]
+        shortest = min(asked, key=len, default="")
+        yield {"kind": "question", "name": question, "template": "", "example": shortest}
+
+
+def _told(example: Example) -> Iterator[tuple[Event, str]]:
+    """Events of a story with their sentences. A pronoun comes with the sentence before it."""
+    before = ""
+    for event in _events(example):
+        yield event, f"{before} {event.text}" if event.pronoun else event.text
+        before = event.text
+
+
+def _events(example: Example) -> tuple[Event, ...]:
+    sentences, question = split_passage(example.input)
+    return parse_passage(" ".join(sentences), question).events
+
+
+def _blocks_of(event: Event) -> tuple[str, ...]:
+    """The event that a sentence tells, and its constructs."""
+    compound = ("COMPOUND",) if event.compound else ()
+    return (EVENT_TYPES[event.kind].name, *set(event.concepts()).intersection(CONSTRUCTS), *compound)
 
 
 @study(
@@ -89,8 +126,8 @@ def figure1(scale: str) -> Finding:
             rows.append({"group": group.name, "concepts": concepts, **story})
     return Finding(
         "Dyna-bAbI Figure 1",
-        "The paper's figure is a drawing of task generation. Here is what the generator is given,"
-        " and a story that it makes of it.",
+        "The paper's figure is a drawing of task generation. Each row is a group of a recipe: the"
+        " concepts that it asks for, and a story that the generator wrote for it.",
         ResultTable(("group", "concepts", *STORY), rows),
     )
 
@@ -102,20 +139,34 @@ def figure1(scale: str) -> Finding:
     from_recipes=True,
 )
 def figure5(scale: str) -> Finding:
-    """Show a short story of task 2 with the word that Dyna-bAbI leaves out."""
-    confusing = [e for e in islice(examples_of("2"), SEARCHED) if " there." in _story(e)]
+    """Show a short story of task 2 with an ambiguous 'there', which Dyna-bAbI leaves out."""
+    stories = list(islice(examples_of("2"), SEARCHED))
+    confusing = [e for e in stories if _misleads(e)]
     used = [e for e in islice(examples_of("mix-T12"), SEARCHED) if " there." in _story(e)]
     shown = min(confusing, key=lambda e: len(e.input))
     return Finding(
         "Dyna-bAbI Figure 5",
-        "'There' in a story of bAbI 1.0 says where an object is taken or left, which the position"
-        " of a person already tells.",
+        "In stories of bAbI 1.0, 'there' means the place of the person. In this one another place is"
+        " mentioned last, so that it can be misunderstood. Dyna-bAbI leaves the word out.",
         ResultTable(STORY, [_row("2", shown)]),
         notes=(
-            f"{len(confusing):,} of the first {SEARCHED:,} stories of babi/2 have the word, and"
-            f" {len(used):,} of those of babi/mix-T12.",
+            f"In {len(confusing):,} of the first {SEARCHED:,} stories of babi/2 a 'there' follows the"
+            f" mention of another place. {len(used):,} of those of babi/mix-T12 have the word.",
         ),
     )
+
+
+def _misleads(example: Example) -> bool:
+    """True if a sentence with "there" comes after the mention of a place where its subject is not."""
+    places: dict[str, str] = {}
+    last = ""
+    for event in _events(example):
+        if event.places:
+            last = event.places[0]
+            places |= dict.fromkeys(event.who, last)
+        elif event.text.endswith(" there.") and last != places.get(event.who[0], last):
+            return True
+    return False
 
 
 @study(
@@ -125,14 +176,29 @@ def figure5(scale: str) -> Finding:
     from_recipes=True,
 )
 def figure6(scale: str) -> Finding:
-    """Show the shortest of the first stories of each set of T7."""
-    rows = []
-    for name in ("concat-T7", "inject-T7", "diverse-T7", "mix-T7"):
+    """Show a short story of each set of T7; inject's is that of concat with a further question."""
+    own, further = min(_enriched(), key=lambda pair: len(pair[0].input))
+    rows = [_row("concat-T7", own), _row("inject-T7", further)]
+    for name in ("diverse-T7", "mix-T7"):
         first = islice(examples_of(name), SEARCHED // 10)
         rows.append(_row(name, min(first, key=lambda example: len(example.input))))
     return Finding(
         "Dyna-bAbI Figure 6",
-        "A short story of each kind of set. inject has the stories of concat with further"
-        " questions; diverse withholds combinations that mix tests.",
+        "A story of each kind of set. inject has the stories of concat with further questions about"
+        " persons and objects. diverse withholds combinations of concepts that mix tests.",
         ResultTable(STORY, rows),
     )
+
+
+def _enriched() -> Iterator[tuple[Example, Example]]:
+    """Questions of concat(T7), each with a question of another type that inject asks of its story.
+    They are those of some stories of task 2, the first that gets questions.
+    """
+    stories: dict[str, dict[str, Example]] = {}
+    for example in examples_of("inject-T7"):
+        kinds = stories.setdefault(_story(example), {})
+        kinds.setdefault(str(example.traits["question"]), example)
+        if {"where-O", "where-P"} <= kinds.keys():
+            yield kinds["where-O"], kinds["where-P"]
+        if len(stories) > ENRICHED:
+            return
