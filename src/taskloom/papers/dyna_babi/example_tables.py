@@ -13,7 +13,6 @@ from taskloom.analysis.study import study
 from taskloom.core.example import Example
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.dyna_babi.data_tables import examples_of, fields_of
-from taskloom.suites.babi.export import split_passage
 from taskloom.suites.babi.story.events import (
     CONSTRUCTS,
     EVENT_TYPES,
@@ -23,6 +22,7 @@ from taskloom.suites.babi.story.events import (
     Event,
 )
 from taskloom.suites.babi.story.grammar import parse_passage
+from taskloom.suites.babi.story.text_format import split_passage
 
 SEARCHED = 2_000
 """Maximum stories searched for a building block."""
@@ -104,7 +104,11 @@ def _events(example: Example) -> tuple[Event, ...]:
 def _blocks_of(event: Event) -> tuple[str, ...]:
     """The event that a sentence tells, and its constructs."""
     compound = ("COMPOUND",) if event.compound else ()
-    return (EVENT_TYPES[event.kind].name, *set(event.concepts()).intersection(CONSTRUCTS), *compound)
+    return (
+        EVENT_TYPES[event.kind].name,
+        *set(event.concepts()).intersection(CONSTRUCTS),
+        *compound,
+    )
 
 
 @study(
