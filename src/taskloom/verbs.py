@@ -231,7 +231,7 @@ def analyse(study: str, runs: str | Path | Runs | None = None, **settings: Any) 
         runs: A folder of runs, a file of scores, or runs. Not needed for studies of recipes.
         **settings: Settings of the study.
     """
-    from taskloom.analysis.reproduction import analyse as apply_study
+    from taskloom.analysis.study import analyse as apply_study
 
     _, _, findings = apply_study(study, runs, **settings)
     return findings

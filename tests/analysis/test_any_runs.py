@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import taskloom as tl
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.analysis.traits import explained
 from taskloom.core.errors import TaskloomError
 from taskloom.data.audit.distribution import divergences

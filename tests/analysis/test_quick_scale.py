@@ -16,8 +16,8 @@ import taskloom as tl
 from taskloom.analysis import STUDIES
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.published_numbers import paper, paper_names
-from taskloom.analysis.reproduction import Reproduced, analyse, experiments_of
-from taskloom.analysis.study import SCALES, find_study, quick_costs
+from taskloom.analysis.reproduction import Reproduced, experiments_of
+from taskloom.analysis.study import SCALES, analyse, find_study, quick_costs
 from taskloom.analysis.verdict import AGREES, DISAGREES, OPEN, OTHER
 from tests.slow import slow_except
 

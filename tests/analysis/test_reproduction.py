@@ -23,8 +23,8 @@ from taskloom.analysis.published_numbers import (
     paper_names,
     published,
 )
-from taskloom.analysis.reproduction import analyse, catalogue, write_study
-from taskloom.analysis.study import Study
+from taskloom.analysis.reproduction import catalogue, write_study
+from taskloom.analysis.study import Study, analyse
 from taskloom.analysis.verdict import OTHER, Judgement, judge_number
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError

@@ -18,6 +18,7 @@ from taskloom.analysis.study import (
     TAKEN,
     CountSetting,
     ShareSetting,
+    analyse,
     check_choice,
     check_split,
     kind_of_value,
@@ -157,7 +158,7 @@ def test_settings_of_any_annotation_are_read_or_refused_in_one_sentence() -> Non
 
 
 def test_a_setting_with_the_name_of_a_parameter_of_reproduce_is_refused() -> None:
-    functions: tuple[Any, ...] = (reproduction.reproduce, reproduction.analyse, Study.__call__)
+    functions: tuple[Any, ...] = (reproduction.reproduce, analyse, Study.__call__)
     assert {*TAKEN, "settings"} == {
         name for function in functions for name in signature(function).parameters
     }

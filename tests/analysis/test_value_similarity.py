@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from taskloom.analysis import similarity as studied
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.files import MODEL
 from taskloom.experiments.store import Store

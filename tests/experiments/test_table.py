@@ -17,7 +17,7 @@ import taskloom as tl
 from taskloom.experiments import store as store_module
 from taskloom.experiments.accuracy import MEASURES
 from taskloom.experiments.files import PREDICTIONS, SCORES, StoreError
-from taskloom.experiments.record import RunsError
+from taskloom.experiments.record import FailedRun, RunsError
 from taskloom.experiments.statistics import (
     StatisticsError,
     holm,
@@ -31,7 +31,7 @@ from taskloom.experiments.statistics import (
     two_way,
     welch,
 )
-from taskloom.experiments.store import FailedRun, Store
+from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator

@@ -21,15 +21,13 @@ from taskloom.analysis.study import (
     joined_choices,
     quick_costs,
 )
-from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
+from taskloom.core.errors import ParameterError, TaskloomError, echo
 from taskloom.core.files import path_of
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
-from taskloom.core.registry import is_python
 from taskloom.core.tables import paragraph
 from taskloom.experiments import api
 from taskloom.experiments.execute.driver import Watch
 from taskloom.experiments.execute.progress import given_progress, watching
-from taskloom.experiments.sources.score_files import open_runs
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import Experiment
@@ -153,29 +151,6 @@ def with_data(
     return here, missing
 
 
-def find_existing(name: str) -> Study:
-    """Find a study by name. For a table or figure of a paper that has no study yet, the error says
-    so.
-    """
-    if is_python(name) or STUDIES.find(name) is not None:
-        return find_study(name)
-    if name in paper_names():
-        raise StudyError(
-            f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce"
-            f" {name}' lists"
-        )
-    for paper_name in paper_names():
-        for place in paper(paper_name).places:
-            if place.study == name:
-                raise StudyError(
-                    f"'{name}' is {place.place} of {place.paper}, which has no study yet;"
-                    " 'taskloom list studies' lists those that exist"
-                )
-    raise StudyError(
-        f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}"
-    )
-
-
 def reproduce(
     name: str,
     *,
@@ -208,7 +183,7 @@ def reproduce(
         raise ParameterError(
             "name", f"must be that of a study, e.g. 'runs/error-traits', not {echo(name)}"
         )
-    study = find_existing(name)
+    study = find_study(name)
     scale = current_scale(scale)
     # Checked before hours of runs rather than after them.
     study.checked(settings)
@@ -245,37 +220,6 @@ def _run(
             f" the first: {first}; rerun the command to retry just those"
         )
     return outcome.table
-
-
-def analyse(
-    name: str, runs: str | Path | Runs | None = None, **settings: Any
-) -> tuple[Study, Runs | None, list[Finding]]:
-    """Apply a study to runs, or to recipes if it needs no runs.
-
-    Args:
-        name: The study.
-        runs: A run store, a file of scores, or runs.
-        **settings: Of the study.
-    """
-    study = find_existing(name)
-    study.checked(settings)
-    if study.from_recipes:
-        if runs is not None:
-            raise StudyError(
-                f"the study '{study.name}' analyses recipes and needs no runs; leave them out"
-            )
-        return study, None, study("paper", **settings)
-    if runs is None:
-        raise StudyError(
-            f"the study '{study.name}' needs runs: name a run store or a file of scores"
-        )
-    opened = runs if isinstance(runs, Runs) else open_runs(runs)
-    if not len(opened):
-        raise StudyError(
-            f"{opened.path} has no runs; make some with 'taskloom run', or name another store or"
-            " file of scores"
-        )
-    return study, opened, study(opened, **settings)
 
 
 def write_study(

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -364,13 +365,6 @@ def study(
     return record
 
 
-def find_study(name: str) -> Study:
-    """Find a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file
-    (`mine.py::mine/errors`).
-    """
-    return STUDIES.get(name_in_file(name, STUDIES.of, "study") if is_python(name) else name)
-
-
 FILE = "quick_costs.json"
 
 
@@ -391,3 +385,65 @@ def shown_cost(seconds: int | None) -> str:
     if seconds is None:
         return ""
     return "seconds" if seconds < 20 else f"{max(1, round(seconds / 60))} min"
+
+
+def find_study(name: str) -> Study:
+    """Return a study by name, by file (`mine.py`), or by a name in a file (`mine.py::mine/gaps`).
+
+    For a table or figure of a paper that has no study yet, the error says so.
+    """
+    if is_python(name):
+        return STUDIES.get(name_in_file(name, STUDIES.of, "study"))
+    if STUDIES.find(name) is not None:
+        return STUDIES.get(name)
+    from taskloom.analysis.published_numbers import paper, paper_names
+
+    if name in paper_names():
+        raise StudyError(
+            f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce"
+            f" {name}' lists"
+        )
+    for paper_name in paper_names():
+        for place in paper(paper_name).places:
+            if place.study == name:
+                raise StudyError(
+                    f"'{name}' is {place.place} of {place.paper}, which has no study yet;"
+                    " 'taskloom list studies' lists those that exist"
+                )
+    raise StudyError(
+        f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}"
+    )
+
+
+def analyse(
+    name: str, runs: str | Path | Runs | None = None, **settings: Any
+) -> tuple[Study, Runs | None, list[Finding]]:
+    """Apply a study to runs, or to recipes if it needs no runs.
+
+    Args:
+        name: The study.
+        runs: A run store, a file of scores, or runs.
+        **settings: Of the study.
+    """
+    study = find_study(name)
+    study.checked(settings)
+    if study.from_recipes:
+        if runs is not None:
+            raise StudyError(
+                f"the study '{study.name}' analyses recipes and needs no runs; leave them out"
+            )
+        return study, None, study("paper", **settings)
+    if runs is None:
+        raise StudyError(
+            f"the study '{study.name}' needs runs: name a run store or a file of scores"
+        )
+    # Listing studies must not import the readers of runs.
+    from taskloom.experiments.sources.score_files import open_runs
+
+    opened = open_runs(runs) if isinstance(runs, str | Path) else runs
+    if not len(opened):
+        raise StudyError(
+            f"{opened.path} has no runs; make some with 'taskloom run', or name another store or"
+            " file of scores"
+        )
+    return study, opened, study(opened, **settings)

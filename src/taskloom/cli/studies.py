@@ -65,11 +65,11 @@ def study(
       $ taskloom study ctlpp/figure1 -o figure1
       $ taskloom study ctlpp/table2 --json
     """
-    from taskloom.analysis import reproduction
     from taskloom.analysis.findings_folder import check_folder
+    from taskloom.analysis.study import analyse, find_study
     from taskloom.recipe.overrides import parse_changes
 
-    named, settings = reproduction.find_existing(name), parse_changes(set or ())
+    named, settings = find_study(name), parse_changes(set or ())
     named.checked(settings)
     if named.from_recipes and where:
         raise ParameterError(
@@ -78,8 +78,12 @@ def study(
     if out is not None:
         check_folder(out, named.name)
     source = runs if runs is None or named.from_recipes else _selected(runs, where or [])
-    chosen, used, findings = reproduction.analyse(name, source, **settings)
-    page = None if out is None else reproduction.write_study(chosen, findings, out, used)
+    chosen, used, findings = analyse(name, source, **settings)
+    page = None
+    if out is not None:
+        from taskloom.analysis.reproduction import write_study
+
+        page = write_study(chosen, findings, out, used)
     print_findings(findings, page, as_json)
 
 
@@ -145,7 +149,7 @@ def reproduce(
     """
     from taskloom.analysis import reproduction
     from taskloom.analysis.published_numbers import paper_names
-    from taskloom.analysis.study import FORMER_SCALES
+    from taskloom.analysis.study import FORMER_SCALES, find_study
     from taskloom.core.sharing import sharing
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
@@ -155,7 +159,7 @@ def reproduce(
         given = {"scale": scale != "quick", "model": model, "out": out}
         _list_studies(name, {**given, "dry-run": dry_run, "set": set}, as_json)
         return
-    named, settings = reproduction.find_existing(name), parse_changes(set or ())
+    named, settings = find_study(name), parse_changes(set or ())
     named.checked(settings)  # repeated here, because a key may be the name of a parameter below
     if scale in FORMER_SCALES:
         print(reproduction.former_scale(scale), file=sys.stderr)

@@ -1,18 +1,39 @@
-"""The typed record of a run, without its predictions, and the table of many records."""
+"""Runs as everything reads them: the record of one run, the table of many, and what gives them.
+
+A `RunSource` is a store, a file of scores, predictions made elsewhere, or logs of other tools. The
+store has a module of its own; the others are in `sources` and keep their records in memory
+(`LoadedRuns`).
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from taskloom.core.arrow import column
-from taskloom.core.errors import TaskloomError
-from taskloom.experiments.files import SCHEMA, StoreError, damaged
+from taskloom.core.errors import DataError, TaskloomError
+from taskloom.core.files import path_of
+from taskloom.experiments.files import (
+    CURVE_COLUMNS,
+    CURVES,
+    PREDICTION_COLUMNS,
+    PREDICTIONS,
+    REPLIES,
+    REPLY_COLUMNS,
+    SCHEMA,
+    StoreError,
+    damaged,
+)
 
 LAST_SEED = 2**63 - 1
 """Largest seed that fits a column of seeds."""
@@ -292,3 +313,245 @@ def _field_column(values: list[Any]) -> pa.Array:
         for value in values
     ]
     return column(texts, pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A run that has failed and not succeeded since.
+
+    Attributes:
+        cell: Recipe, learner and seed, for people; empty if they were not written down.
+        reason: Why it failed.
+    """
+
+    cell: str
+    reason: str
+
+
+OWN_COLUMNS = (
+    pa.field("run", pa.string()),
+    pa.field("recipe", pa.string()),
+    pa.field("learner", pa.string()),
+    pa.field("seed", pa.int64()),
+)
+"""Columns in front of predictions and curves."""
+
+
+class RunSource(ABC):
+    """Where runs come from: a folder of runs, a file of scores, or predictions that were made
+    elsewhere.
+
+    Attributes:
+        path: The folder or file.
+    """
+
+    path: Path
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Digests of all runs, sorted."""
+
+    @abstractmethod
+    def records(self, names: Iterable[str] | None = None) -> list[Run]:
+        """What is known of runs, all by default, without opening their predictions."""
+
+    @abstractmethod
+    def config(self, run: str) -> str:
+        """The experiment of this run alone, as YAML."""
+
+    @abstractmethod
+    def environment(self, run: str) -> dict[str, Any]:
+        """Machine, versions and seconds of a run; empty if they are not known."""
+
+    @abstractmethod
+    def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the predictions (`predictions.parquet`) or curves of a run; None if they were
+        not kept.
+        """
+
+    @abstractmethod
+    def keeps_predictions(self, run: str) -> bool:
+        """True if inputs and answers of the run are known."""
+
+    def keeps_item_scores(self, run: str) -> bool:
+        """True if the score of each example is known, and not only the mean."""
+        return self.keeps_predictions(run)
+
+    def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the predictions of one run; None if it kept none."""
+        return self.rows(run, PREDICTIONS, columns)
+
+    def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the learning curve of one run; None if it has none."""
+        return self.rows(run, CURVES, columns)
+
+    def replies(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of a chat model's whole replies, one row for each prediction; None if the run
+        has none.
+        """
+        return self.rows(run, REPLIES, columns)
+
+    def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
+        """A chat model's whole replies to some items of a split; None if the run has none."""
+        table = self.replies(run, REPLY_COLUMNS.names)
+        return None if table is None else replies_among(table, split, indices)
+
+    def model(self, run: str) -> Path | None:
+        """The folder of the trained model that a run kept; None if it kept none."""
+        return None
+
+    def log_file(self, run: str) -> Path | None:
+        """The file with what a run printed; None if the run has no folder."""
+        return None
+
+    def finished_at(self, run: str) -> float:
+        """When a run was finished, in seconds of the system's clock: when its file was written."""
+        try:
+            return self.path.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def readable(self) -> tuple[list[str], dict[str, str]]:
+        """Digests of the runs whose scores can be read, and what is wrong with the others."""
+        return self.names(), {}
+
+    def __contains__(self, run: str) -> bool:
+        return run in self.names()
+
+    def config_file(self, run: str) -> Path | None:
+        """The file with the experiment of this run alone; None if the run has no folder."""
+        return None
+
+    def answer_batches(
+        self, run: str, columns: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the predictions of one run, `size` rows at a time; nothing if it kept none."""
+        rows = self.answers(run, columns)
+        return iter(() if rows is None else rows.to_batches(size))
+
+    def failures(self) -> dict[str, FailedRun]:
+        """Runs that have failed and not succeeded since, by digest."""
+        return {}
+
+    def record(self, run: str) -> Run:
+        """What is known of one run."""
+        return self.records([run])[0]
+
+    def runs(self, names: Iterable[str] | None = None, *, seconds: bool = False) -> pa.Table:
+        """A row for each run and split; see `run_table`.
+
+        Args:
+            names: Digests of the runs; all by default.
+            seconds: Adds how long each run took. Not part of the plain table, which is the same on
+                every machine.
+        """
+        records = self.records(names)
+        took = (
+            {run.name: self.environment(run.name).get("seconds") for run in records}
+            if seconds
+            else None
+        )
+        return run_table(records, took)
+
+    def scored(
+        self, runs: Sequence[str], columns: Sequence[str], n: int
+    ) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Columns of the predictions of runs, one run after the other, and how many rows each has.
+
+        Args:
+            runs: Digests. One that kept no predictions has no rows.
+            columns: Some of `SCORED`.
+            n: Approximate number of rows.
+        """
+        parts = [
+            pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))
+        ]
+        for run in runs:
+            rows = self.answers(run, columns)
+            parts.append(parts[0] if rows is None else rows)
+        counts = np.array([part.num_rows for part in parts[1:]], np.int64)
+        return pa.concat_tables(parts).unify_dictionaries(), counts
+
+    def predictions(
+        self,
+        runs: Iterable[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        splits: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Predictions of runs as one table, with the run's own columns (run, recipe, learner, seed)
+        in front.
+
+        Args:
+            runs: Digests; all by default.
+            columns: Of predictions.parquet; all by default.
+            splits: Only these splits.
+        """
+        return self._gather(PREDICTIONS, PREDICTION_COLUMNS, runs, columns, splits)
+
+    def curves(self, runs: Iterable[str] | None = None) -> pa.Table:
+        """Learning curves of runs as one table, with the run's own columns in front."""
+        return self._gather(CURVES, CURVE_COLUMNS, runs, None, None)
+
+    def _gather(
+        self,
+        file: str,
+        schema: pa.Schema,
+        runs: Iterable[str] | None,
+        columns: Sequence[str] | None,
+        splits: Sequence[str] | None,
+    ) -> pa.Table:
+        chosen = schema.names if columns is None else list(columns)
+        read = chosen if splits is None else list(dict.fromkeys([*chosen, "split"]))
+        wanted = pa.schema([*OWN_COLUMNS, *(schema.field(c) for c in chosen)])
+        parts = [pa.Table.from_batches([], wanted)]  # empty_table would import pandas
+        for record in self.records(runs):
+            table = self.rows(record.name, file, read)
+            if table is None:
+                continue  # it was not kept
+            if splits is not None:
+                among = column(list(splits), pa.string())
+                named = pc.is_in(table["split"].cast(pa.string()), among)
+                table = table.filter(named).select(chosen)
+            values = (record.name, record.recipe, record.learner, record.seed)
+            for place, (own, value) in enumerate(zip(OWN_COLUMNS, values, strict=True)):
+                repeated = pa.repeat(column([value], own.type)[0], table.num_rows)
+                table = table.add_column(place, own.name, repeated)
+            parts.append(table.cast(wanted))
+        return pa.concat_tables(parts).unify_dictionaries()
+
+
+class LoadedRuns(RunSource):
+    """Runs in memory; what is known of one beyond its scores is up to the kind of file.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path_of(path)
+        self._scores: dict[str, dict[str, Any]] = {}
+
+    def names(self) -> list[str]:
+        """Digests of all runs, sorted."""
+        return sorted(self._scores)
+
+    def records(self, names: Iterable[str] | None = None) -> list[Run]:
+        """What is known of runs, all by default."""
+        records = []
+        for run in self.names() if names is None else names:
+            if run not in self._scores:
+                raise DataError(f"{self.path} has no run {run}")
+            records.append(record_of(self._scores[run]))
+        return records
+
+    def keeps_predictions(self, run: str) -> bool:
+        """False: a score file has at most the scores of examples."""
+        return False
+
+
+def replies_among(table: pa.Table, split: str, indices: Sequence[int]) -> pa.Table:
+    """The rows of whole replies to some items of a split."""
+    wanted = pa.array(list(indices), pa.int64())
+    mine = pc.and_(pc.equal(table["split"], split), pc.is_in(table["index"], wanted))
+    return table.filter(mine)

@@ -26,9 +26,16 @@ from taskloom.core.tables import paragraph
 from taskloom.experiments.accuracy import accuracy, check_splits, samples
 from taskloom.experiments.compare import Selection, compare, twins
 from taskloom.experiments.files import REPLY_COLUMNS, StoreError
-from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
+from taskloom.experiments.record import (
+    SUITE_SCORE,
+    TASK_FIELD,
+    FailedRun,
+    Run,
+    RunsError,
+    RunSource,
+    run_table,
+)
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.store import FailedRun, RunSource
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")

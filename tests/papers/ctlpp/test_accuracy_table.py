@@ -12,8 +12,8 @@ import pytest
 
 from taskloom.analysis import STUDIES, figures
 from taskloom.analysis.heat_maps import heat_map
-from taskloom.analysis.reproduction import analyse, experiments_of, write_study
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.reproduction import experiments_of, write_study
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.core.errors import ParameterError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.ctlpp.accuracy_table import short_names, table1

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.experiments.statistics import welch
 from taskloom.experiments.statistics.distributions import order_chance
 from taskloom.papers.ctlpp.training_contrasts import ALMOST_NONE, difference_interval

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.experiments.statistics.distributions import bootstrap_interval
 from taskloom.papers.ctlpp.function_tables import group_distance, variance_share
 from taskloom.suites.ctl.world import SymbolWorld

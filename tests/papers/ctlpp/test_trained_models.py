@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.ctlpp import symbol_similarity
 from taskloom.papers.ctlpp.graph_drawings import NODE, draw_graph, graph_table

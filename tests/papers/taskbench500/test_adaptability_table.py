@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import taskloom as tl
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.experiments.sources.score_files import open_runs
 from taskloom.papers.taskbench500.runs import adaptations
 from taskloom.suites.taskbench.catalog import select

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from taskloom.analysis.reproduction import analyse
+from taskloom.analysis.study import analyse
 from taskloom.papers.taskbench500.task_regression import Regression, regress
 from taskloom.suites.taskbench.catalog import select
 from tests.analysis.made_up_scores import made_up

@@ -12,8 +12,7 @@ import pytest
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, PaperClaim, difference_claim
 from taskloom.analysis.published_numbers import PublishedNumber
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.analysis.verdict import judge_estimate
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.task_regression import r2_interval, regress

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from tests.analysis.made_up_scores import made_up
 from tests.papers.taskbench500.made_up_tasks import adapted
 

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from taskloom.analysis.reproduction import analyse
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, analyse
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.side_masses import kept_masses
 from tests.analysis.made_up_scores import made_up

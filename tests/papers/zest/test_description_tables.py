@@ -14,7 +14,7 @@ import pytest
 
 from taskloom.analysis import STUDIES, StudyError, published
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.reproduction import analyse
+from taskloom.analysis.study import analyse
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.experiments.sources.score_files import open_runs

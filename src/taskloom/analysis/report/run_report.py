@@ -26,9 +26,8 @@ from taskloom.analysis.report.run_sentences import say
 from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.tables import Column, paragraph, table_of
 from taskloom.data import Dataset, dataset
-from taskloom.experiments.record import RunsError
+from taskloom.experiments.record import FailedRun, RunsError
 from taskloom.experiments.sources import runs as open_runs
-from taskloom.experiments.store import FailedRun
 from taskloom.experiments.table import Runs
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from taskloom.apps.view.split_rows import BATCH, TASK
 from taskloom.core.registry import SUITES
 from taskloom.core.twins import TWIN_KINDS, companion
 from taskloom.experiments.groups import trait
-from taskloom.experiments.store import RunSource
+from taskloom.experiments.record import RunSource
 
 RIGHT = 1.0
 """The score of a right answer; less is wrong, or right in part."""

@@ -18,11 +18,11 @@ from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.execute.driver import claimed_runs
 from taskloom.experiments.execute.jobs import unfinished_jobs
 from taskloom.experiments.files import DIGEST
-from taskloom.experiments.record import Run
+from taskloom.experiments.record import Run, RunSource
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.sources import runs as read_runs
 from taskloom.experiments.sources.eval_logs import LoggedRuns
-from taskloom.experiments.store import RunSource, Store
+from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 
 LOG_SHOWN = 4_000

@@ -30,7 +30,7 @@ from taskloom.core.errors import DataError
 from taskloom.core.files import json_digest
 from taskloom.core.predictions import LOG, EvalArchive, log_json
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, REPLY_COLUMNS, SCHEMA
-from taskloom.experiments.store import LoadedRuns
+from taskloom.experiments.record import LoadedRuns
 
 SPLIT = "test"
 """Name of the only split: logs do not name one."""

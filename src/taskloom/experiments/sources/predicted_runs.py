@@ -34,9 +34,8 @@ from taskloom.core.predictions import some_predictions_for
 from taskloom.core.scoring import answer_or_none
 from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, REPLY_COLUMNS, SCHEMA
-from taskloom.experiments.record import LAST_SEED
+from taskloom.experiments.record import LAST_SEED, LoadedRuns, replies_among
 from taskloom.experiments.spec.cell_data import CellData, read_data
-from taskloom.experiments.store import LoadedRuns, replies_among
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
 

@@ -55,6 +55,7 @@ from taskloom.experiments.record import (
     LIMIT_FIELD,
     SUITE_SCORE,
     TASK_FIELD,
+    LoadedRuns,
     Run,
 )
 from taskloom.experiments.sources.eval_logs import LoggedRuns, find_logs, is_log
@@ -67,7 +68,7 @@ from taskloom.experiments.sources.scored_items import (
     pack_items,
     unpack,
 )
-from taskloom.experiments.store import LoadedRuns, Store
+from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import validated
