@@ -35,8 +35,8 @@ from torch import Tensor
 
 import learners_gpu
 from learners_gpu import Data, saved_outcomes, settings, source
-from taskloom.learners.config import PRESETS
-from taskloom.learners.interface import LEARNERS, Paused, Progress
+from taskloom.learners.config import LEARNERS, PRESETS
+from taskloom.learners.interface import Paused, Progress
 from taskloom.learners.scratch.nets.ops import Net
 from taskloom.learners.scratch.tokens import Encoded, encode
 from taskloom.learners.training import checkpoint

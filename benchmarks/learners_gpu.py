@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import numpy as np
 import torch
 
-from taskloom.learners.config import PRESETS
-from taskloom.learners.interface import LEARNERS, Paused, Point, Progress
+from taskloom.learners.config import LEARNERS, PRESETS
+from taskloom.learners.interface import Paused, Point, Progress
 from taskloom.learners.scratch.classifiers import Scratch
 from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.ops import Net, count

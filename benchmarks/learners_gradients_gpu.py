@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from learners_gpu import Data, settings
-from taskloom.learners.interface import LEARNERS
+from taskloom.learners.config import LEARNERS
 from taskloom.learners.training.loop import Order
 from taskloom.learners.training.step import Stepper, computing, largest_difference
 

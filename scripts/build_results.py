@@ -43,11 +43,12 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.finding import Finding, StudyFigure, judgement_table
+from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.findings_folder import markdown
 from taskloom.analysis.profile.profile import read_profile
 from taskloom.analysis.profile.profile_page import profile_findings
 from taskloom.analysis.study import analyse
+from taskloom.analysis.verdict import judgement_table
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.sources.score_files import open_runs, score_groups, write_scores
 from taskloom.recipe import yaml_files

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT, shown_answer
 from taskloom.interop.graded import (
+    Dialogue,
     GradedSplit,
     brevity,
     from_record,
@@ -25,7 +26,6 @@ from taskloom.interop.graded import (
     open_split,
     to_record,
 )
-from taskloom.interop.stories import Dialogue
 
 __all__ = ["RecipeEnv", "RecipeTaskset"]
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.sources import runs as runs
     from taskloom.experiments.table import Runs as Runs
     from taskloom.learners import CallablePackage
-    from taskloom.learners.config import learner as learner
+    from taskloom.learners.scratch.module_learner import learner as learner
     from taskloom.recipe import Recipe as Recipe
     from taskloom.recipe import fields as fields
     from taskloom.recipe.splits import owners as owners
@@ -107,7 +107,7 @@ _HOME = {
     "verify_runs": "experiments.rescore",
     "report": "analysis.report.run_report",
     "plot": "analysis.report.run_report",
-    "learner": "learners.config",
+    "learner": "learners.scratch.module_learner",
     "Suite": "core.registry",
     "suite": "core.registry",
     "Resource": "core.resources",

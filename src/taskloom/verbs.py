@@ -290,11 +290,12 @@ def rescore(
         out: For logs: a new folder for the items with their new scores, which `runs` reads.
     """
     from taskloom.experiments.files import STORE
-    from taskloom.experiments.rescore import OWN, logs_of, rescore_logs
+    from taskloom.experiments.rescore import OWN, rescore_logs
     from taskloom.experiments.rescore import rescore as score_again
+    from taskloom.experiments.sources.eval_logs import find_logs
 
     path = path_of(store)
-    if logs_of(path) and not (path / STORE).is_file():
+    if find_logs(path) and not (path / STORE).is_file():
         if scorer == OWN:
             raise ParameterError("scorer", "is needed for logs, such as 'any-of'")
         return rescore_logs(path, scorer, extract or EXTRACT, None if out is None else path_of(out))

@@ -13,7 +13,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.analysis import STUDIES, reproduction
-from taskloom.analysis.finding import CONDITIONS, Finding, differing_conditions
+from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import markdown
 from taskloom.analysis.published_numbers import (
     PaperData,
@@ -25,7 +25,13 @@ from taskloom.analysis.published_numbers import (
 )
 from taskloom.analysis.reproduction import catalogue, write_study
 from taskloom.analysis.study import Study, analyse
-from taskloom.analysis.verdict import OTHER, Judgement, judge_number
+from taskloom.analysis.verdict import (
+    CONDITIONS,
+    OTHER,
+    Judgement,
+    differing_conditions,
+    judge_number,
+)
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute import engines

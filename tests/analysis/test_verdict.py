@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from taskloom.analysis.conditions import differences
-from taskloom.analysis.finding import short_judgement_table
-from taskloom.analysis.published_numbers import PublishedNumber
+from taskloom.analysis.published_numbers import PublishedNumber, differences
 from taskloom.analysis.verdict import (
     AGREES,
     DISAGREES,
@@ -19,6 +17,7 @@ from taskloom.analysis.verdict import (
     judge_mean,
     judge_number,
     judge_share,
+    short_judgement_table,
     verdict,
 )
 from taskloom.experiments.statistics import wilson

@@ -191,7 +191,7 @@ def test_the_tools_command_runs_a_package_and_asks_for_stories(
         pytest.skip("needs uv: make test-interop")
     from verifiers.v1.utils.loaders import taskset_class
 
-    from taskloom.interop.stories import Dialogue
+    from taskloom.interop.graded import Dialogue
 
     assert taskset_class("short-stories").__name__ == "ShortStoriesTaskset"
     task = next(iter(load_taskset(str(tmp_path / "stories"))))

@@ -26,8 +26,16 @@ from taskloom.core.example import Example  # noqa: E402
 from taskloom.core.seeding import Key  # noqa: E402
 from taskloom.experiments.spec.experiment import Experiment  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
-from taskloom.learners.config import PRESETS, presets_of, read, register_preset, settings, size  # noqa: E402
-from taskloom.learners.interface import LEARNERS, digest_settings  # noqa: E402
+from taskloom.learners.config import (  # noqa: E402  # noqa: E402
+    LEARNERS,
+    PRESETS,
+    digest_settings,
+    presets_of,
+    read,
+    register_preset,
+    settings,
+    size,
+)
 from taskloom.learners.pretrained.encoding import (  # noqa: E402
     choose_targets,
     read_rows,

@@ -18,8 +18,8 @@ from transformers.optimization import Adafactor  # noqa: E402
 from transformers.trainer_pt_utils import LabelSmoother  # noqa: E402
 
 from taskloom.learners import LearnerError, Paused  # noqa: E402
-from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.interface import digest_settings, examples  # noqa: E402
+from taskloom.learners.config import digest_settings, read  # noqa: E402
+from taskloom.learners.interface import examples  # noqa: E402
 from taskloom.learners.pretrained.encoding import read_rows  # noqa: E402
 from taskloom.learners.pretrained.forward import IGNORED, collate, losses  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import run_labels, short_value
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import repeated_runs, seed_point, seeds_caption
 from taskloom.analysis.study import ShareSetting, StudyError, check_choice, study
@@ -27,7 +26,7 @@ from taskloom.core.plan import Role
 from taskloom.data import dataset
 from taskloom.data.audit.distribution import Divergence, divergences
 from taskloom.data.dataset import Dataset
-from taskloom.experiments.accuracy import varying
+from taskloom.experiments.accuracy import run_labels, short_value, varying
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics.distributions import pearson
 from taskloom.experiments.table import Runs

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.verdict import Judgement
+from taskloom.analysis.verdict import Judgement, judgement_table
 from taskloom.core.tables import paragraph
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import holm, over_task_differences, welch
@@ -99,79 +99,6 @@ class Finding:
             "judgements": [judgement.to_dict() for judgement in self.judgements],
             "notes": list(self.notes),
         }
-
-
-def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Judgements as a table: our number with its interval, the published number, the difference,
-    the verdict.
-    """
-    return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
-
-
-COLUMNS = (
-    "claim",
-    "place",
-    "ours",
-    "seeds",
-    "published",
-    "difference",
-    "margin",
-    "verdict",
-    "conditions that differ",
-)
-
-
-def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Judgements as a table that fits a page, without conditions and without columns that have the
-    same value in all rows.
-
-    Conditions are long and shared by many rows, so they are listed by `differing_conditions`. The
-    place is the same in most findings, and numbers that need no training have no seeds.
-    """
-    judgements = list(judgements)
-    table = judgement_table(judgements)
-    units = {judgement.unit for judgement in judgements if judgement.seeds}
-    # The column is named after its unit if all rows have the same one.
-    unit = units.pop() if len(units) == 1 else "seeds"
-    rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
-    shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
-    unsaid = {"place"} if len({row["place"] for row in rows}) < 2 else set()
-    unsaid |= {column for column in (unit, "margin") if not any(row[column] for row in rows)}
-    return ResultTable([column for column in shown if column not in unsaid], rows)
-
-
-CONDITIONS = "Conditions that differ from the paper's:"
-"""Heading of `differing_conditions` on pages and in the terminal."""
-
-
-def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
-    """Conditions that differ from the paper's: first those of all claims, then a line for each set
-    that some claims share.
-    """
-    first = judgements[0].conditions if judgements else ()
-    common = [c for c in first if all(c in j.conditions for j in judgements)]
-    concerned: dict[tuple[str, ...], list[str]] = {}
-    for judgement in judgements:
-        if further := tuple(c for c in judgement.conditions if c not in common):
-            concerned.setdefault(further, []).append(judgement.claim)
-    every = [judgement.claim for judgement in judgements]
-    lines = [f"all: {', '.join(common)}"] if common else []
-    for conditions, claims in concerned.items():
-        lines.append(f"{'; '.join(_joined_claims(claims, every))}: {', '.join(conditions)}")
-    return lines
-
-
-def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
-    """Claims, with one name in place of all claims about one thing ('chain, FPT: slope' and 'chain,
-    FPT: r²' become 'chain, FPT').
-    """
-    things = {claim: claim.rpartition(": ")[0] for claim in every}
-    incomplete = {things[claim] for claim in every if claim not in claims}
-    names = []
-    for claim in claims:
-        thing = things[claim]
-        names.append(thing if thing and thing not in incomplete else claim)
-    return list(dict.fromkeys(names))
 
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"

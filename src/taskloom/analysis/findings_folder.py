@@ -18,17 +18,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from taskloom.analysis import figures
-from taskloom.analysis.finding import (
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.report import page
+from taskloom.analysis.report.page import Section
+from taskloom.analysis.verdict import (
     CONDITIONS,
-    Finding,
-    StudyFigure,
+    OTHER,
+    Judgement,
     differing_conditions,
     judgement_table,
     short_judgement_table,
 )
-from taskloom.analysis.report import page
-from taskloom.analysis.report.page import Section
-from taskloom.analysis.verdict import OTHER, Judgement
 from taskloom.core.errors import DataError
 from taskloom.core.files import atomic, read_utf8
 from taskloom.core.tables import Table

@@ -29,9 +29,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import Conditions, comparable, conditions_of, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published_numbers import PublishedNumber, published
+from taskloom.analysis.published_numbers import (
+    Conditions,
+    PublishedNumber,
+    comparable,
+    conditions_of,
+    differences,
+    published,
+)
 from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_seeds, over_tasks, two_way, wilson

@@ -1,4 +1,6 @@
-"""Published numbers: data files, one a paper, each number with its place in the paper.
+"""Published numbers with their conditions, and how the conditions of our runs differ from them.
+
+Published numbers are in data files, one a paper, each with its place in the paper.
 
 A paper's folder is `papers/<paper>/`, or a package of another distribution, which names it under the
 entry-point group `taskloom`. Its `published.yaml` has the paper's title, its tables and figures
@@ -10,21 +12,30 @@ entry-point group `taskloom`. Its `published.yaml` has the paper's title, its ta
 `of` says what the number is of, in the words that studies look it up by. `sd` and `n` are the
 standard deviation over, and the number of, trainings; without them the number is taken for one
 training. `decimals` is how the paper rounds (2 by default). `margin` is the difference that still
-counts as agreement, for numbers on a scale of their own. Conditions that many numbers share stand
-once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
+counts as agreement, for numbers on a scale of their own. Conditions that many numbers share are
+given once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.core.errors import TaskloomError, nearest
 from taskloom.core.registry import paper_folders
+from taskloom.experiments.accuracy import shown_setting
+from taskloom.experiments.spec.cell_data import read_data
+from taskloom.learners.config import read as read_learner
+from taskloom.recipe import Recipe
 from taskloom.recipe.yaml_files import parse
+
+if TYPE_CHECKING:
+    from taskloom.experiments.table import Runs
 
 NUMBERS = "published.yaml"
 """File with the published numbers in the folder of a paper."""
@@ -200,3 +211,140 @@ def _number(
     return PublishedNumber(
         paper=name, essential=essential, conditions=conditions, own_margin=own_margin, **own
     )
+
+
+Conditions = Mapping[str, Any]
+"""Settings as `recipe.FIELD` and `learner.SETTING`, with defaults filled in and nested names joined
+by dots.
+"""
+
+EPOCHS, STEPS = "learner.epochs", "learner.steps"
+
+MODEL_NAMES = {
+    "smollm2": "SmolLM2-135M",
+    "t5-base": "T5-base",
+    "roberta-base": "RoBERTa-base",
+    "t5-11b": "T5-11B",
+    "facebook/bart-large": "BART-large",
+}
+"""Display names of pretrained models. Others keep their own name."""
+
+
+SETTING_NAMES = {"learner.n": "prompt vectors", "recipe.sequences.length": "items of a sequence"}
+"""Display names of settings whose own name is unclear in a list of conditions."""
+
+
+def model_name(ours: Conditions) -> str:
+    """Name of a run's pretrained model for tables and figures; empty if it has none.
+
+    >>> model_name({"learner.model": "smollm2", "learner.pretrained": False})
+    'SmolLM2-135M (random weights)'
+    """
+    model = str(ours.get("learner.model") or "")
+    name = MODEL_NAMES.get(model, model)
+    return f"{name} (random weights)" if name and random_twin(ours) else name
+
+
+def random_twin(ours: Conditions) -> bool:
+    """True if a run's model has the architecture of a pretrained one, with random weights."""
+    return ours.get("learner.pretrained") is False
+
+
+def conditions_of(runs: Runs, run: str) -> Conditions:
+    """All settings under which a run was made, with defaults filled in.
+
+    If the recipe or learner is not known here, only the recorded settings are returned.
+    """
+    text = runs.config(run)
+    settings = dict(runs[run].fields)
+    if ".py" in text:
+        # Code that is named only by a store is never run.
+        return settings
+    config = parse(text)
+    try:
+        recipe = _recipe(config)
+        settings = {**flatten(recipe.fields.model_dump(mode="json"), "recipe"), **settings}
+    except TaskloomError:
+        pass
+    try:
+        learner: Any = read_learner(config["learners"][0], "learners:")
+        values = json.loads(json.dumps(dataclasses.asdict(learner)))
+        loop = values.pop("training", {})
+        settings = {**flatten({**values, **loop}, "learner"), **settings}
+    except TaskloomError:
+        pass
+    return _with_steps_of_epochs(settings)
+
+
+def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with `steps` computed from `epochs`, which override it; removed if the number is
+    unknown.
+
+    `recipe.limit` concerns test items and so has no effect:
+
+    >>> rows = {"recipe.splits.train.n": 100, "recipe.limit": 10}
+    >>> _with_steps_of_epochs({"learner.epochs": 2.0, "learner.steps": 9, "learner.batch": 8, **rows})["learner.steps"]
+    25
+    """
+    if not settings.get(EPOCHS):
+        return settings
+    rows, batch = settings.get("recipe.splits.train.n"), settings.get("learner.batch")
+    known = {STEPS: int(settings[EPOCHS] * rows / batch)} if rows and batch else {}
+    return {key: value for key, value in settings.items() if key != STEPS} | known
+
+
+def recipe_of(runs: Runs, run: str) -> Recipe:
+    """Recipe that a run learned from; the first one of a mix. Code that is named only by a store is
+    never run.
+    """
+    text = runs.config(run)
+    if ".py" in text:
+        raise TaskloomError(
+            f"the run {run} uses a recipe or learner in a Python file, which is not run"
+        )
+    return _recipe(parse(text))
+
+
+def _recipe(config: Mapping[str, Any]) -> Recipe:
+    return next(iter(read_data(config["recipes"][0], {}))).parts[0].recipe
+
+
+def differences(number: PublishedNumber, ours: Conditions) -> tuple[str, ...]:
+    """One sentence for each condition that differs from the paper's. Conditions that are unknown
+    for our run are omitted.
+    """
+    return tuple(_differing(number, ours).values())
+
+
+def comparable(number: PublishedNumber, ours: Conditions) -> bool:
+    """True if no essential condition differs from the paper's."""
+    return not set(_differing(number, ours)) & set(number.essential)
+
+
+def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
+    differing = {}
+    for key, theirs in number.conditions.items():
+        if key not in ours or ours[key] == theirs:
+            continue
+        their_value = MODEL_NAMES.get(str(theirs), shown_setting(theirs))
+        if key == EPOCHS and not ours[key] and STEPS in ours:
+            # With 0 epochs, training takes the given number of steps.
+            differing[key] = f"steps {shown_setting(ours[STEPS])} (paper: {their_value} epochs)"
+            continue
+        our_value = MODEL_NAMES.get(str(ours[key]), shown_setting(ours[key]))
+        name = SETTING_NAMES.get(key) or key.partition(".")[2]
+        differing[key] = f"{name} {our_value} (paper: {their_value})"
+    return differing
+
+
+def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
+    """Nested values under dotted names.
+
+    >>> flatten({"splits": {"train": {"n": 5}}}, "recipe")
+    {'recipe.splits.train.n': 5}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{head}.{key}"
+        flat.update(flatten(value, name) if isinstance(value, Mapping) else {name: value})
+    return flat

@@ -18,9 +18,9 @@ from importlib.resources import files
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from taskloom.analysis.conditions import short_value
 from taskloom.analysis.study import joined_choices
 from taskloom.core.tables import counted
+from taskloom.experiments.accuracy import short_value
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:

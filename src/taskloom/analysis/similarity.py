@@ -40,9 +40,9 @@ from numpy.typing import NDArray
 
 from taskloom.analysis import figures
 from taskloom.analysis.any_runs import any_recipe_experiments
-from taskloom.analysis.conditions import run_labels
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.study import StudyError, check_choice, check_split, study
+from taskloom.experiments.accuracy import run_labels
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load

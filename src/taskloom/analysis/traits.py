@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from taskloom.analysis import figures
 from taskloom.analysis.any_runs import any_recipe_experiments, stored_datasets
-from taskloom.analysis.conditions import run_labels, short_value
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.paper_table import (
@@ -39,6 +38,7 @@ from taskloom.analysis.paper_table import (
 from taskloom.analysis.study import StudyError, check_choice, check_split, study
 from taskloom.core.arrow import array_of, numbers, whole_array
 from taskloom.data.dataset import Dataset
+from taskloom.experiments.accuracy import run_labels, short_value
 from taskloom.experiments.groups import known_traits, trait_lists
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import correct, over_items

@@ -328,9 +328,9 @@ def serve(
       taskloom collect serve my-demo
       taskloom collect serve my-demo --port 8000
     """
-    from taskloom.apps.collect.web import serve as web
+    from taskloom.apps.collect.web import serve
 
-    web.serve(project, host, port, token, report=_emit_line if as_json else _print_line)
+    serve(project, host, port, token, report=_emit_line if as_json else _print_line)
 
 
 def flags(

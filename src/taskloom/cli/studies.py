@@ -220,7 +220,7 @@ def print_findings(
         }
         emit({**payload, "note": note} if note else payload)
         return
-    from taskloom.analysis.finding import CONDITIONS, differing_conditions, short_judgement_table
+    from taskloom.analysis.verdict import CONDITIONS, differing_conditions, short_judgement_table
 
     if note:
         print(f"{note}\n")

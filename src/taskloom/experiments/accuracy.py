@@ -9,6 +9,7 @@ part of it.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -396,6 +397,42 @@ def varying(runs: Runs) -> list[str]:
         if len(set(zip(pair, table[name].to_pylist(), strict=True))) > len(set(pair)):
             columns.append(name)
     return columns
+
+
+def run_labels(runs: Runs) -> dict[str, str]:
+    """Name of each run in tables and figures: learner, recipe, and the fields in which runs vary.
+
+    Runs with the same label are repetitions: they differ in the seed alone.
+    """
+    columns = [column for column in varying(runs) if column not in ("recipe", "learner")]
+    labels = {}
+    for row in runs.table.to_pylist():
+        fields = [
+            f"{c.partition('.')[2]} {shown_setting(row[c])}" for c in columns if row[c] is not None
+        ]
+        labels[row["run"]] = ", ".join([str(row["learner"]), str(row["recipe"]), *fields])
+    return labels
+
+
+def shown_setting(value: Any) -> str:
+    """Format the value of a setting for tables; whole numbers have separators."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return short_value(value)
+
+
+STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")
+"""A path in a run store."""
+
+
+def short_value(value: Any) -> str:
+    """Format the value of a setting for labels. Paths in a run store are shortened to the first
+    digits of the run's name.
+
+    >>> short_value("/data/runs/36/36d76a7b23471100f4b75da084962b25/model"), short_value(0.5)
+    ('36d76a7b', '0.5')
+    """
+    return STORED.sub(r"\1", str(value))
 
 
 def without_tasks(columns: Sequence[str]) -> list[str]:

@@ -51,7 +51,6 @@ from taskloom.experiments.sources.eval_logs import (
     LoggedItem,
     LoggedRun,
     find_logs,
-    is_log,
     read_log,
 )
 from taskloom.experiments.spec.cells import Cell, EvaluatedSplit, expand
@@ -418,11 +417,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
-def logs_of(path: Path) -> list[Path]:
-    """Logs at a path: the file itself, or those in the folder."""
-    return [path] if path.is_file() and is_log(path) else find_logs(path)
-
-
 def rescore_logs(path: Path, name: str, extract: str, out: Path | None = None) -> list[Change]:
     """Score the replies of logs again.
 
@@ -437,7 +431,7 @@ def rescore_logs(path: Path, name: str, extract: str, out: Path | None = None) -
         raise DataError(f"{out} exists; name a new folder")
     changes = []
     seeds: dict[tuple[str, str], int] = {}
-    for file in logs_of(path):
+    for file in find_logs(path):
         for run in read_log(file, replies=True):
             seed = seeds.get((run.task, run.model), 0)
             seeds[run.task, run.model] = seed + 1

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from taskloom.learners.config import learner, read, register_preset
+from taskloom.learners.config import LEARNERS, Entry, find_learner, read, register_preset
 from taskloom.learners.interface import (
-    LEARNERS,
-    Entry,
     Fitted,
     Learner,
     LearnerError,
@@ -25,9 +24,11 @@ from taskloom.learners.interface import (
     Point,
     Progress,
     TrainingError,
-    find_learner,
 )
 from taskloom.learners.saved import load
+
+if TYPE_CHECKING:
+    from taskloom.learners.scratch.module_learner import learner as learner
 
 __all__ = [
     "LEARNERS",
@@ -45,6 +46,15 @@ __all__ = [
     "read",
     "register_preset",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "learner":
+        raise AttributeError(f"module 'taskloom.learners' has no attribute '{name}'")
+    # Listing learners must not import the networks.
+    from taskloom.learners.scratch.module_learner import learner
+
+    return learner
 
 
 class CallablePackage(ModuleType):

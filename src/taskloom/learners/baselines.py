@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.core.errors import InputError, MissingExtra
 from taskloom.core.example import Example
+from taskloom.learners.config import check_settings, register_learner
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -23,11 +24,9 @@ from taskloom.learners.interface import (
     Point,
     WithoutSteps,
     check_candidates,
-    check_settings,
     check_split,
     columns,
     examples,
-    register_learner,
     texts,
 )
 from taskloom.learners.saved import read_learner, saving

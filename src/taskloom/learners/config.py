@@ -1,5 +1,5 @@
-"""Learners as users write them: settings (a YAML block, a mapping or flags), presets, and
-`tl.learner` for your own learner in any Python file.
+"""Learners by name: their registry, their settings as users write them (a YAML block, a mapping or
+flags), and presets.
 
 `preset: NAME` in a learner's block stands for settings under one name, such as those of a published
 model. Settings next to it override the preset's, and runs record the settings, not the name.
@@ -14,24 +14,179 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
 from taskloom.core.errors import nearest
-from taskloom.core.registry import Registry, is_python, paper_folders
+from taskloom.core.files import LATER, later_defaults
+from taskloom.core.registry import Registry, is_python, name_in_file, paper_folders, source_of
 from taskloom.learners.interface import (
-    LEARNERS,
     Fitted,
     Learner,
     LearnerError,
-    code_digest,
-    find_learner,
-    register_learner,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A learner in the registry.
+
+    Attributes:
+        name: Name in experiments and commands.
+        describe: One line for `taskloom list learners`.
+        settings: Dataclass of its settings, whose instances are learners.
+        load: Loads a fitted learner from a folder.
+        defaults: Settings under this name that differ from the dataclass's.
+        version: Increased when the same settings and seed would learn something else; part of every
+            run's digest.
+        code: Digest of the file that defines it, which is part of every run's digest; empty for
+            learners of this package, which have versions instead.
+    """
+
+    name: str
+    describe: str
+    settings: type[Any]
+    load: Callable[[Path], Fitted]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1
+    code: str = ""
+
+    def __call__(self, **settings: Any) -> Learner:
+        """Build the learner without checking values, which `taskloom.learners.config.read` does for
+        files.
+        """
+        learner: Learner = self.settings(**{**self.defaults, **settings})
+        return learner
+
+    def identity(self, learner: Learner) -> list[Any]:
+        """Values that identify runs of this learner: name, version, settings, and the code if it
+        comes from a file.
+        """
+        identity: list[Any] = [self.name, self.version, digest_settings(learner)]
+        if self.code:
+            identity.append(self.code)
+        return identity
+
+
+LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners", indexed=True)
+
+
+def find_learner(name: str) -> Entry:
+    """Return a learner by name (`bilstm`), by file (`mine.py`), or by a name in a file
+    (`mine.py::mine/gru`).
+    """
+    return LEARNERS.get(name_in_file(name, LEARNERS.of, "learner") if is_python(name) else name)
+
+
+C = TypeVar("C", bound=type[Any])
+
+
+def register_learner(
+    name: str,
+    *,
+    describe: str,
+    load: Callable[[Path], Fitted] | None = None,
+    version: int = 1,
+    code: str | None = None,
+    **defaults: Any,
+) -> Callable[[C], C]:
+    """Register a frozen dataclass that has `fit` as a learner; keywords change its defaults under
+    this name.
+    """
+
+    def record(settings: C) -> C:
+        digest = code_digest(settings) if code is None else code
+        entry = Entry(
+            name, describe, settings, load or _not_loaded(name), defaults, version, digest
+        )
+        LEARNERS.add(name, entry, f"{settings.__module__}.{settings.__name__}")
+        return settings
+
+    return record
+
+
+def code_digest(thing: Callable[..., Any]) -> str:
+    """Digest of the file that defines a class or function. Empty for this package, whose learners
+    have versions instead.
+    """
+    if thing.__module__.startswith("taskloom."):
+        return ""
+    return blake2b(source_of(thing), digest_size=16).hexdigest()
+
+
+def _not_loaded(name: str) -> Callable[[Path], Fitted]:
+    def load(folder: Path) -> Fitted:
+        raise LearnerError(
+            f"{name} cannot be loaded from {folder}: it was registered without load="
+        )
+
+    return load
+
+
+def later_setting(default: Any) -> Any:
+    """Declare a setting that was added later, with the default that preserves the earlier
+    behaviour.
+
+    If left at its default, the setting is not part of a run's digest, so that the digests of older
+    runs and checkpoints do not change.
+    """
+    return field(default=default, metadata={LATER: True})
+
+
+ASIDE = "aside"
+"""Marks a setting that does not affect answers, such as a price: `field(metadata={ASIDE: True})`.
+It is not part of a run's digest.
+"""
+
+
+def aside_settings(settings: Any) -> set[str]:
+    """Names of the settings that are marked `ASIDE`."""
+    return {one.name for one in fields(settings) if ASIDE in one.metadata}
+
+
+def digest_settings(settings: Any) -> dict[str, Any]:
+    """The settings that are part of a run's digest, as JSON values: all except a `later_setting`
+    left at its default, and those marked `ASIDE`.
+    """
+    values = {}
+    left_out = later_defaults(settings) | aside_settings(settings)
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if one.name not in left_out:
+            values[one.name] = digest_settings(value) if is_dataclass(value) else value
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=asdict))
+    return plain
+
+
+MAY_BE_ZERO = frozenset({"shots", "filters", "layers_answering", "longest_input"})
+"""Integer settings that may be 0, which means none."""
+
+
+def check_settings(settings: Any) -> None:
+    """Raise an error for sizes below 1, dropout rates outside 0..1, and infinite or NaN values in a
+    learner's settings.
+    """
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be a number")
+        least = int(one.name not in MAY_BE_ZERO)
+        if isinstance(value, int) and not isinstance(value, bool) and value < least:
+            raise LearnerError(
+                f"{settings.name}: {one.name} is {value}; it must be at least {least}"
+            )
+        if one.name.endswith("dropout") and not 0 <= value < 1:
+            raise LearnerError(
+                f"{settings.name}: {one.name} is {value}; it must be at least 0 and below 1"
+            )
+
 
 FILE = "presets.toml"
 """File name of presets. TOML, because the standard library reads it: a GPU machine may have torch
@@ -265,61 +420,3 @@ def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
             f"{where}: {setting}: {first['msg']} (given: {first.get('input')!r})"
         ) from error
     return learner
-
-
-L = TypeVar("L", bound=Callable[..., Any])
-
-
-def learner(
-    name: str,
-    *,
-    describe: str,
-    load: Callable[[Path], Fitted] | None = None,
-    version: int = 1,
-    **defaults: Any,
-) -> Callable[[L], L]:
-    """Register a torch module, or a dataclass with `fit`, as a learner.
-
-    A module class (or a function that returns a module) is called as `build(vocabulary, answers,
-    **settings)`: its first two parameters are the numbers of different tokens and of different
-    answers, further ones need defaults and are settings. Its `forward(tokens, lengths)` gets token
-    ids [batch, time] and lengths [batch] and returns logits [batch, answers]. All settings of
-    training (`steps`, `batch`, `rate`, …), checkpoints, curves and saving come with it.
-
-    A frozen dataclass with `fit` can learn in any other way; see `taskloom.learners.Learner`.
-
-    Args:
-        name: Name in experiments and commands, e.g. `mine/gru`.
-        describe: One line for `taskloom list learners`.
-        load: For a dataclass with `fit`: function that loads the fitted learner from a folder.
-        version: Increase it when the same settings and seed would learn something else. The code of
-            the file is part of a run's digest in any case.
-        **defaults: New defaults of settings, including those of training: `steps=2000, rate=1e-3`.
-    """
-    if is_python(name) or "::" in name:
-        raise LearnerError(f"a learner's name is a word or a path such as 'mine/gru', not '{name}'")
-
-    def record(thing: L) -> L:
-        if isinstance(thing, type) and hasattr(thing, "fit"):
-            if not dataclasses.is_dataclass(thing):
-                raise LearnerError(
-                    f"{name}: {thing.__name__} has fit but is not a dataclass; add"
-                    " @dataclass(frozen=True)"
-                )
-            if not hasattr(thing, "name"):
-                thing.name = name  # type: ignore[attr-defined]
-            record_class = register_learner(
-                name, describe=describe, load=load, version=version, **defaults
-            )
-            record_class(thing)  # type: ignore[type-var]
-            return thing
-        from taskloom.learners.scratch.classifiers import load_scratch
-        from taskloom.learners.scratch.module_learner import module_settings
-
-        settings = module_settings(name, thing, defaults)
-        register_learner(
-            name, describe=describe, load=load_scratch, version=version, code=code_digest(thing)
-        )(settings)
-        return thing
-
-    return record

@@ -1,4 +1,4 @@
-"""The interfaces of learners, their registry, and how they report progress.
+"""The interfaces of learners, and how they report progress.
 
 A learner adapts a model to a training split. The result is a `Fitted`: it answers inputs, gives
 log-probabilities of candidate answers and states, and is saved and loaded without pickle. Nothing
@@ -10,21 +10,16 @@ here.
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from hashlib import blake2b
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.core.example import Example
-from taskloom.core.files import LATER, later_defaults
-from taskloom.core.registry import Registry, is_python, name_in_file, source_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,47 +192,6 @@ class Learner(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A learner in the registry.
-
-    Attributes:
-        name: Name in experiments and commands.
-        describe: One line for `taskloom list learners`.
-        settings: Dataclass of its settings, whose instances are learners.
-        load: Loads a fitted learner from a folder.
-        defaults: Settings under this name that differ from the dataclass's.
-        version: Increased when the same settings and seed would learn something else; part of every
-            run's digest.
-        code: Digest of the file that defines it, which is part of every run's digest; empty for
-            learners of this package, which have versions instead.
-    """
-
-    name: str
-    describe: str
-    settings: type[Any]
-    load: Callable[[Path], Fitted]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    version: int = 1
-    code: str = ""
-
-    def __call__(self, **settings: Any) -> Learner:
-        """Build the learner without checking values, which `taskloom.learners.config.read` does for
-        files.
-        """
-        learner: Learner = self.settings(**{**self.defaults, **settings})
-        return learner
-
-    def identity(self, learner: Learner) -> list[Any]:
-        """Values that identify runs of this learner: name, version, settings, and the code if it
-        comes from a file.
-        """
-        identity: list[Any] = [self.name, self.version, digest_settings(learner)]
-        if self.code:
-            identity.append(self.code)
-        return identity
-
-
 D = TypeVar("D")
 
 
@@ -279,119 +233,6 @@ class WithoutSteps(Generic[F]):
 def trains(learner: Learner) -> bool:
     """True if a learner has a training loop. The others only look at training examples, if at all."""
     return hasattr(learner, "training")
-
-
-LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners", indexed=True)
-
-
-def find_learner(name: str) -> Entry:
-    """Return a learner by name (`bilstm`), by file (`mine.py`), or by a name in a file
-    (`mine.py::mine/gru`).
-    """
-    return LEARNERS.get(name_in_file(name, LEARNERS.of, "learner") if is_python(name) else name)
-
-
-C = TypeVar("C", bound=type[Any])
-
-
-def register_learner(
-    name: str,
-    *,
-    describe: str,
-    load: Callable[[Path], Fitted] | None = None,
-    version: int = 1,
-    code: str | None = None,
-    **defaults: Any,
-) -> Callable[[C], C]:
-    """Register a frozen dataclass that has `fit` as a learner; keywords change its defaults under
-    this name.
-    """
-
-    def record(settings: C) -> C:
-        digest = code_digest(settings) if code is None else code
-        entry = Entry(
-            name, describe, settings, load or _not_loaded(name), defaults, version, digest
-        )
-        LEARNERS.add(name, entry, f"{settings.__module__}.{settings.__name__}")
-        return settings
-
-    return record
-
-
-def code_digest(thing: Callable[..., Any]) -> str:
-    """Digest of the file that defines a class or function. Empty for this package, whose learners
-    have versions instead.
-    """
-    if thing.__module__.startswith("taskloom."):
-        return ""
-    return blake2b(source_of(thing), digest_size=16).hexdigest()
-
-
-def _not_loaded(name: str) -> Callable[[Path], Fitted]:
-    def load(folder: Path) -> Fitted:
-        raise LearnerError(
-            f"{name} cannot be loaded from {folder}: it was registered without load="
-        )
-
-    return load
-
-
-def later_setting(default: Any) -> Any:
-    """Declare a setting that was added later, with the default that preserves the earlier
-    behaviour.
-
-    If left at its default, the setting is not part of a run's digest, so that the digests of older
-    runs and checkpoints do not change.
-    """
-    return field(default=default, metadata={LATER: True})
-
-
-ASIDE = "aside"
-"""Marks a setting that does not affect answers, such as a price: `field(metadata={ASIDE: True})`.
-It is not part of a run's digest.
-"""
-
-
-def aside_settings(settings: Any) -> set[str]:
-    """Names of the settings that are marked `ASIDE`."""
-    return {one.name for one in fields(settings) if ASIDE in one.metadata}
-
-
-def digest_settings(settings: Any) -> dict[str, Any]:
-    """The settings that are part of a run's digest, as JSON values: all except a `later_setting`
-    left at its default, and those marked `ASIDE`.
-    """
-    values = {}
-    left_out = later_defaults(settings) | aside_settings(settings)
-    for one in fields(settings):
-        value = getattr(settings, one.name)
-        if one.name not in left_out:
-            values[one.name] = digest_settings(value) if is_dataclass(value) else value
-    plain: dict[str, Any] = json.loads(json.dumps(values, default=asdict))
-    return plain
-
-
-MAY_BE_ZERO = frozenset({"shots", "filters", "layers_answering", "longest_input"})
-"""Integer settings that may be 0, which means none."""
-
-
-def check_settings(settings: Any) -> None:
-    """Raise an error for sizes below 1, dropout rates outside 0..1, and infinite or NaN values in a
-    learner's settings.
-    """
-    for one in fields(settings):
-        value = getattr(settings, one.name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be a number")
-        least = int(one.name not in MAY_BE_ZERO)
-        if isinstance(value, int) and not isinstance(value, bool) and value < least:
-            raise LearnerError(
-                f"{settings.name}: {one.name} is {value}; it must be at least {least}"
-            )
-        if one.name.endswith("dropout") and not 0 <= value < 1:
-            raise LearnerError(
-                f"{settings.name}: {one.name} is {value}; it must be at least 0 and below 1"
-            )
 
 
 def examples(data: Pairs, split: str = "train") -> list[Example]:

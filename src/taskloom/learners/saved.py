@@ -16,16 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.core.errors import nearest
 from taskloom.core.files import atomic_files, path_of
-from taskloom.learners.interface import (
-    LEARNERS,
-    Fitted,
-    LearnerError,
-    Pairs,
-    Point,
-    WithoutSteps,
-    find_learner,
-    register_learner,
-)
+from taskloom.learners.config import LEARNERS, find_learner, register_learner
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, WithoutSteps
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:

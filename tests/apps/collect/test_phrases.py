@@ -19,7 +19,7 @@ TEMPLATES = {
     p.name: p.read_text(encoding="utf-8") for p in (SOURCE / "web" / "templates").glob("*.html")
 }
 
-ON_THE_COMMAND_LINE = {"project_file.py", "demo_project.py", "serve.py"}
+ON_THE_COMMAND_LINE = {"project_file.py", "demo_project.py", "__init__.py"}
 """Modules whose errors stop the command before there is a page."""
 
 SENTENCES = {

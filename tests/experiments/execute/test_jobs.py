@@ -21,7 +21,8 @@ from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import Resources, check
 from taskloom.experiments.store import Store
 from taskloom.learners.baselines import FittedMajority, Majority
-from taskloom.learners.interface import LEARNERS, Entry, LearnerError, Pairs
+from taskloom.learners.config import LEARNERS, Entry
+from taskloom.learners.interface import LearnerError, Pairs
 from tests.experiments.made_up_runs import write
 from tests.experiments.sweeps import networks, recipe
 

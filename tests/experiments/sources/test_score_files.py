@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import taskloom as tl
-from taskloom.analysis.conditions import conditions_of
+from taskloom.analysis.published_numbers import conditions_of
 from taskloom.analysis.report.run_report import report
 from taskloom.core.errors import DataError
 from taskloom.experiments.files import StoreError

@@ -14,7 +14,7 @@ from taskloom.core.errors import TaskloomError
 from taskloom.experiments.rescore import verify_runs
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import check
-from taskloom.learners.interface import LEARNERS, register_learner
+from taskloom.learners.config import LEARNERS, register_learner
 from tests.experiments.sweeps import fill
 
 BABI = {

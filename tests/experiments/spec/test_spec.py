@@ -15,7 +15,7 @@ from taskloom.experiments import api
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check, read
 from taskloom.learners.baselines import Majority
-from taskloom.learners.interface import later_setting
+from taskloom.learners.config import later_setting
 from taskloom.recipe import Recipe
 from tests.experiments.sweeps import SMALL, baselines, recipe
 
@@ -136,7 +136,7 @@ def test_versions_of_the_code_that_matters_are_in_the_digest(
     import dataclasses
 
     from taskloom.experiments.spec import cells as module
-    from taskloom.learners.interface import LEARNERS
+    from taskloom.learners.config import LEARNERS
 
     before = cells()[0].run
     newer = dataclasses.replace(

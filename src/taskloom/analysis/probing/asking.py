@@ -28,7 +28,8 @@ from taskloom.core.scoring import Scorer
 from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.learners import config
-from taskloom.learners.interface import LEARNERS, code_digest, find_learner, trains
+from taskloom.learners.config import LEARNERS, code_digest, find_learner
+from taskloom.learners.interface import trains
 from taskloom.recipe import Recipe
 
 Answer = Callable[[Sequence[str], int], list[str]]

@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskloom.analysis.conditions import run_labels
 from taskloom.apps.view.datasets import inside
 from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.core.errors import InputError, TaskloomError
+from taskloom.experiments.accuracy import run_labels
 from taskloom.experiments.execute.driver import claimed_runs
 from taskloom.experiments.execute.jobs import unfinished_jobs
 from taskloom.experiments.files import DIGEST

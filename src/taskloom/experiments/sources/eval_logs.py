@@ -98,9 +98,11 @@ class LoggedRun:
     epoch: int = 1
 
 
-def find_logs(folder: Path) -> list[Path]:
-    """List the logs below a folder; none if it is something else."""
-    return [*sorted(folder.rglob("*.eval")), *sorted(folder.rglob("samples_*.jsonl"))]
+def find_logs(path: Path) -> list[Path]:
+    """The log itself, or the logs below a folder; none if it is something else."""
+    if is_log(path):
+        return [path]
+    return [*sorted(path.rglob("*.eval")), *sorted(path.rglob("samples_*.jsonl"))]
 
 
 def is_log(path: Path) -> bool:

@@ -58,7 +58,6 @@ from taskloom.experiments.record import (
     LoadedRuns,
     Run,
 )
-from taskloom.experiments.sources.eval_logs import LoggedRuns, find_logs, is_log
 from taskloom.experiments.sources.predicted_runs import PredictedRuns
 from taskloom.experiments.sources.scored_items import (
     AnswerFields,
@@ -401,9 +400,8 @@ def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str
     """
     # Finding a learner may import all of them, which reading a run store does not need.
     from taskloom.core.registry import SUITES, TASKS
-    from taskloom.learners.config import presets_of
+    from taskloom.learners.config import LEARNERS, presets_of
     from taskloom.learners.config import settings as settings_of
-    from taskloom.learners.interface import LEARNERS
     from taskloom.recipe import read as read_recipe
     from taskloom.recipe.recipe import RESERVED
 
@@ -475,6 +473,9 @@ def _check_answers(
 FILES = (".json", ".yaml", ".yml", *ENDINGS)
 """Endings of what is no folder of runs."""
 
+LOGS = (".eval", ".jsonl")
+"""Endings of logs of other tools."""
+
 
 def open_runs(path: str | Path) -> Runs:
     """Return the runs of a store's folder, of a file of scores (JSON, CSV, TSV, Parquet), or of
@@ -489,11 +490,12 @@ def open_runs(path: str | Path) -> Runs:
         (path / name).exists() for name in (STORE, CONFIG)
     ):  # a run has a config
         path = path / SCORES
-    logs = [path] if is_log(path) else []
-    if path.is_dir() and not (path / STORE).exists():
-        logs = find_logs(path)
-    if logs:
-        return Runs(LoggedRuns(path, logs))
+    if path.suffix in LOGS or (path.is_dir() and not (path / STORE).exists()):
+        # Reading logs imports more than reading scores.
+        from taskloom.experiments.sources.eval_logs import LoggedRuns, find_logs
+
+        if logs := find_logs(path):
+            return Runs(LoggedRuns(path, logs))
     if path.suffix in FILES and not path.exists():
         raise DataError(f"there is no file {path}; {READ}")
     if path.suffix in (".yaml", ".yml"):

@@ -448,7 +448,7 @@ def is_own_data(name: str) -> bool:
     path = path_of(name)
     return (
         (path.suffix in FILES and path.is_file())
-        or is_squad(path)
+        or (path.suffix == ".json" and is_squad(path))
         or (name.startswith(("./", "../", "/", "~")) and path.is_dir())
     )
 

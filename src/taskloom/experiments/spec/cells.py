@@ -41,8 +41,9 @@ from taskloom.experiments.spec.experiment import (
     Keep,
     Until,
 )
+from taskloom.learners.config import LEARNERS, aside_settings, find_learner
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.interface import LEARNERS, Learner, aside_settings, find_learner, trains
+from taskloom.learners.interface import Learner, trains
 
 MOST_RECIPES = 2_000
 """Maximum number of recipes of an experiment. Planning one takes a tenth of a second."""

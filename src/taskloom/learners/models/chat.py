@@ -28,14 +28,13 @@ from taskloom.core.extraction import (
     thought_marks,
 )
 from taskloom.core.files import path_of
+from taskloom.learners.config import ASIDE, later_setting
 from taskloom.learners.interface import (
-    ASIDE,
     LearnerError,
     Pairs,
     Point,
     WithoutSteps,
     columns,
-    later_setting,
     noting,
     report_answers,
     texts,

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from taskloom.core.errors import nearest
 from taskloom.core.files import path_of
-from taskloom.learners.interface import Fitted, LearnerError, later_setting, register_learner
+from taskloom.learners.config import later_setting, register_learner
+from taskloom.learners.interface import Fitted, LearnerError
 from taskloom.learners.models.chat import ChatLearner, FittedChat
 from taskloom.learners.models.client import PROTOCOLS, Limits, ModelClient, RequestForm
 from taskloom.learners.pretrained.in_context import read_prompt

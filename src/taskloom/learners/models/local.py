@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from taskloom.core.errors import nearest
-from taskloom.learners.interface import Fitted, LearnerError, register_learner
+from taskloom.learners.config import register_learner
+from taskloom.learners.interface import Fitted, LearnerError
 from taskloom.learners.models.chat import Asker, ChatLearner, FittedChat
 from taskloom.learners.models.client import ModelReply, Question, messages_of, repaired
 from taskloom.learners.pretrained.in_context import read_prompt

@@ -22,7 +22,8 @@ from pydantic import ValidationError
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import path_of
 from taskloom.core.http import Refused, Secrets, TryLater
-from taskloom.learners.interface import Fitted, LearnerError, later_setting, register_learner
+from taskloom.learners.config import later_setting, register_learner
+from taskloom.learners.interface import Fitted, LearnerError
 from taskloom.learners.models.chat import ChatLearner, FittedChat
 from taskloom.learners.models.client import (
     Limits,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.core.example import Example
-from taskloom.learners.interface import LearnerError, Point, register_learner
+from taskloom.learners.config import register_learner
+from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.language_models import Pretrained, load_language
 from taskloom.learners.scratch.answer_spans import Missing, with_spans
 from taskloom.learners.training.settings import Training

@@ -15,6 +15,7 @@ from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.registry import find_scorer
 from taskloom.core.scoring import Scorer, answer_or_none
+from taskloom.learners.config import later_setting, register_learner
 from taskloom.learners.interface import (
     LearnerError,
     Pairs,
@@ -23,8 +24,6 @@ from taskloom.learners.interface import (
     Report,
     check_seed,
     examples,
-    later_setting,
-    register_learner,
 )
 from taskloom.learners.pretrained.in_context import check_extract
 from taskloom.learners.pretrained.language_models import (

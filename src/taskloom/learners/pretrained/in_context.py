@@ -17,17 +17,15 @@ from taskloom.core.errors import ParameterError, echo, nearest
 from taskloom.core.example import Example
 from taskloom.core.extraction import KINDS, Extraction, without_thinking
 from taskloom.core.seeding import Key
+from taskloom.learners.config import check_settings, later_setting, register_learner
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     WithoutSteps,
-    check_settings,
     columns,
     examples,
-    later_setting,
-    register_learner,
     texts,
 )
 from taskloom.learners.saved import read_learner, saving

@@ -18,6 +18,12 @@ from taskloom.core.errors import MissingExtra
 from taskloom.core.example import Example
 from taskloom.core.files import path_of
 from taskloom.core.seeding import Key
+from taskloom.learners.config import (
+    check_settings,
+    digest_settings,
+    later_setting,
+    register_learner,
+)
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -25,12 +31,8 @@ from taskloom.learners.interface import (
     Point,
     Report,
     check_seed,
-    check_settings,
-    digest_settings,
     evaluation_splits,
     examples,
-    later_setting,
-    register_learner,
 )
 from taskloom.learners.saved import (
     disk_faults,

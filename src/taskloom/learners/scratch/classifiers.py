@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import path_of
+from taskloom.learners.config import check_settings, later_setting, register_learner
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -23,11 +24,8 @@ from taskloom.learners.interface import (
     Point,
     Report,
     check_candidates,
-    check_settings,
     columns,
     evaluation_splits,
-    later_setting,
-    register_learner,
     texts,
 )
 from taskloom.learners.saved import (

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from taskloom.learners.interface import register_learner
+from taskloom.learners.config import register_learner
 from taskloom.learners.scratch.classifiers import Scratch, load_scratch
 from taskloom.learners.scratch.tokens import Encoded, Stories, WordVocabulary
 from taskloom.learners.training.settings import Training

@@ -1,8 +1,8 @@
-"""Learners that users write as a torch module: `@tl.learner` on a module class, or on a function
-that builds a module.
+"""`@tl.learner`: learners that users write, as a torch module, as a function that builds one, or as
+a dataclass with `fit`.
 
-As with tasks, the parameters after the first two are settings, in addition to those of the training
-loop.
+As with tasks, the parameters of a module after the first two are settings, in addition to those of
+the training loop.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
-from taskloom.learners.interface import LearnerError, Pairs, code_digest, digest_settings
-from taskloom.learners.scratch.classifiers import Classifier, Prepared, Scratch
+from taskloom.core.errors import nearest
+from taskloom.core.registry import is_python
+from taskloom.learners.config import code_digest, digest_settings, register_learner
+from taskloom.learners.interface import Fitted, LearnerError, Pairs
+from taskloom.learners.scratch.classifiers import Classifier, Prepared, Scratch, load_scratch
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
@@ -135,8 +139,6 @@ def _setting(
 
 
 def _check_names(name: str, settings: Sequence[str], defaults: Mapping[str, Any]) -> None:
-    from taskloom.core.errors import nearest
-
     taken = {*TRAINING, *LOOP, "name", "build", "code", "file"}
     for setting in settings:
         if setting in taken:
@@ -148,3 +150,58 @@ def _check_names(name: str, settings: Sequence[str], defaults: Mapping[str, Any]
             raise LearnerError(
                 f"{name} has no setting '{setting}'; {nearest(setting, [*settings, *TRAINING])}"
             )
+
+
+L = TypeVar("L", bound=Callable[..., Any])
+
+
+def learner(
+    name: str,
+    *,
+    describe: str,
+    load: Callable[[Path], Fitted] | None = None,
+    version: int = 1,
+    **defaults: Any,
+) -> Callable[[L], L]:
+    """Register a torch module, or a dataclass with `fit`, as a learner.
+
+    A module class (or a function that returns a module) is called as `build(vocabulary, answers,
+    **settings)`: its first two parameters are the numbers of different tokens and of different
+    answers, further ones need defaults and are settings. Its `forward(tokens, lengths)` gets token
+    ids [batch, time] and lengths [batch] and returns logits [batch, answers]. All settings of
+    training (`steps`, `batch`, `rate`, …), checkpoints, curves and saving come with it.
+
+    A frozen dataclass with `fit` can learn in any other way; see `taskloom.learners.Learner`.
+
+    Args:
+        name: Name in experiments and commands, e.g. `mine/gru`.
+        describe: One line for `taskloom list learners`.
+        load: For a dataclass with `fit`: function that loads the fitted learner from a folder.
+        version: Increase it when the same settings and seed would learn something else. The code of
+            the file is part of a run's digest in any case.
+        **defaults: New defaults of settings, including those of training: `steps=2000, rate=1e-3`.
+    """
+    if is_python(name) or "::" in name:
+        raise LearnerError(f"a learner's name is a word or a path such as 'mine/gru', not '{name}'")
+
+    def record(thing: L) -> L:
+        if isinstance(thing, type) and hasattr(thing, "fit"):
+            if not dataclasses.is_dataclass(thing):
+                raise LearnerError(
+                    f"{name}: {thing.__name__} has fit but is not a dataclass; add"
+                    " @dataclass(frozen=True)"
+                )
+            if not hasattr(thing, "name"):
+                thing.name = name  # type: ignore[attr-defined]
+            record_class = register_learner(
+                name, describe=describe, load=load, version=version, **defaults
+            )
+            record_class(thing)  # type: ignore[type-var]
+            return thing
+        settings = module_settings(name, thing, defaults)
+        register_learner(
+            name, describe=describe, load=load_scratch, version=version, code=code_digest(thing)
+        )(settings)
+        return thing
+
+    return record

@@ -19,16 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from taskloom.core.errors import nearest
 from taskloom.core.files import path_of
-from taskloom.learners.interface import (
-    Fitted,
-    LearnerError,
-    Pairs,
-    Point,
-    digest_settings,
-    examples,
-    register_learner,
-    texts,
-)
+from taskloom.learners.config import digest_settings, register_learner
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, examples, texts
 from taskloom.learners.saved import read_curve, read_learner, saving, write_tensors
 from taskloom.learners.scratch.answer_spans import (
     Missing,

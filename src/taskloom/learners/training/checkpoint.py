@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from taskloom.core.files import atomic, locked
-from taskloom.learners.interface import LearnerError, TrainingError, digest_settings
+from taskloom.learners.config import digest_settings
+from taskloom.learners.interface import LearnerError, TrainingError
 from taskloom.learners.training.settings import Training
 
 NAME = "checkpoint.safetensors"

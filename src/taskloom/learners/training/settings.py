@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from taskloom.learners.interface import LearnerError, later_setting
+from taskloom.learners.config import later_setting
+from taskloom.learners.interface import LearnerError
 
 MOST_THREADS = 1_024
 """Maximum number of threads, more than any machine has cores. With more, torch would crash."""

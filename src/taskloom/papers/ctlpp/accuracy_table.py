@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any, Literal
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.paper_table import PaperTable, TableCell, count_of, mean_and_sd, seed_point
-from taskloom.analysis.published_numbers import published
+from taskloom.analysis.published_numbers import comparable, differences, published
 from taskloom.analysis.study import CountSetting, ShareSetting, StudyError, check_split, study
 from taskloom.analysis.verdict import Judgement, judge_number, judge_share
 from taskloom.experiments.result_table import ResultTable

@@ -19,10 +19,15 @@ from typing import Any
 import numpy as np
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import comparable, differences, recipe_of
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import mean_and_sd, table_of
-from taskloom.analysis.published_numbers import PublishedNumber, published
+from taskloom.analysis.published_numbers import (
+    PublishedNumber,
+    comparable,
+    differences,
+    published,
+    recipe_of,
+)
 from taskloom.analysis.study import StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_mean, judge_share
 from taskloom.experiments.result_table import ResultTable

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from taskloom.analysis.conditions import Conditions, conditions_of
 from taskloom.analysis.paper_table import repeated_runs
+from taskloom.analysis.published_numbers import Conditions, conditions_of
 from taskloom.analysis.study import StudyError, check_choice
 from taskloom.experiments.table import Runs
 from taskloom.suites.ctl.fields import CtlFields

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.analysis.conditions import recipe_of
+from taskloom.analysis.published_numbers import recipe_of
 from taskloom.analysis.study import StudyError, check_choice
 from taskloom.core.files import path_of
 from taskloom.experiments.table import Runs

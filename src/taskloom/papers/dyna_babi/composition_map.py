@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.analysis.conditions import recipe_of
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.paper_table import count_of
+from taskloom.analysis.published_numbers import recipe_of
 from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.sources.score_files import USED

@@ -16,10 +16,9 @@ from math import hypot, isnan, nan
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import random_twin
 from taskloom.analysis.finding import Finding, PaperClaim, StudyFigure, claim_findings
 from taskloom.analysis.paper_table import PaperTable, TableCell, count_of, mean_and_sd, seed_point
-from taskloom.analysis.published_numbers import published
+from taskloom.analysis.published_numbers import published, random_twin
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.core.errors import DataError

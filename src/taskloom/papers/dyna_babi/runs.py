@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.analysis.conditions import (
+from taskloom.analysis.paper_table import repeated_runs
+from taskloom.analysis.published_numbers import (
     MODEL_NAMES,
     Conditions,
     conditions_of,
     model_name,
+    published,
     random_twin,
 )
-from taskloom.analysis.paper_table import repeated_runs
-from taskloom.analysis.published_numbers import published
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.statistics import (
     Comparison,

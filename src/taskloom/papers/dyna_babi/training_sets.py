@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import random_twin
 from taskloom.analysis.finding import Finding, PaperClaim, claim_findings, claim_table
 from taskloom.analysis.paper_table import QUESTIONS, PaperTable, TableCell, wide_table
-from taskloom.analysis.published_numbers import published
+from taskloom.analysis.published_numbers import published, random_twin
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.files import MODEL
 from taskloom.experiments.record import Run, SplitScores

@@ -23,10 +23,9 @@ from functools import partial
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, PaperClaim, StudyFigure, claim_findings
 from taskloom.analysis.paper_table import count_range, mean_and_se, table_of
-from taskloom.analysis.published_numbers import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, comparable, differences, published
 from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
 from taskloom.experiments.result_table import ResultTable

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from taskloom.analysis.conditions import Conditions, conditions_of, model_name
 from taskloom.analysis.paper_table import repeated_runs
+from taskloom.analysis.published_numbers import Conditions, conditions_of, model_name
 from taskloom.analysis.study import StudyError
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run

@@ -19,8 +19,8 @@ from statistics import fmean
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.analysis.conditions import Conditions, conditions_of, model_name, recipe_of
 from taskloom.analysis.paper_table import count_of
+from taskloom.analysis.published_numbers import Conditions, conditions_of, model_name, recipe_of
 from taskloom.analysis.study import StudyError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest

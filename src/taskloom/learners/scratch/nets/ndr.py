@@ -28,7 +28,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from taskloom.learners.accelerated.kernels.launch import fit
-from taskloom.learners.interface import LearnerError, later_setting
+from taskloom.learners.config import later_setting
+from taskloom.learners.interface import LearnerError
 from taskloom.learners.scratch.nets.ops import (
     DropoutKeys,
     Kernels,

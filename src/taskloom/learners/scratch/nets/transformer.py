@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.accelerated.kernels.launch import fit
-from taskloom.learners.interface import later_setting
+from taskloom.learners.config import later_setting
 from taskloom.learners.scratch.nets.ops import (
     DropoutKeys,
     Kernels,
