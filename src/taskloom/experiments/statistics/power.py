@@ -7,11 +7,12 @@ answers of two runs to the same item are correlated, by `paired_correlation` bet
 learners and by `seed_correlation` between seeds of one. For k seeds and n items the differences b -
 a then have the variances
 
-    between seeds        2 seed_sd² between items        seed_correlation (v_a + v_b) - 2
-    paired_correlation sqrt(v_a v_b),     v = accuracy (1 - accuracy) the rest             (1 -
-    seed_correlation) (v_a + v_b)
+    between seeds    2 seed_sd²
+    between items    seed_correlation (v_a + v_b) - 2 paired_correlation sqrt(v_a v_b)
+    the rest         (1 - seed_correlation) (v_a + v_b)
 
-and their mean is tested by t with Satterthwaite's degrees of freedom at the expected mean squares.
+with v = accuracy (1 - accuracy). Their mean is tested by t with Satterthwaite's degrees of freedom
+at the expected mean squares.
 More examples do not help against the variance between seeds: where that alone hides the gap, no
 number of examples is enough, and we say so. Against simulated experiments the formula is right
 within 0.06 from three seeds on; with two it can be off by 0.2.

@@ -95,8 +95,8 @@ class Prepared(Generic[F]):
         net: The network.
         train: Training data.
         held_out: Splits of its learning curve.
-        fitted: Builds the fitted learner from the result of a seed. begin: Initial weights. None
-        draws them from the seed.
+        fitted: Builds the fitted learner from the result of a seed.
+        begin: Initial weights. None draws them from the seed.
     """
 
     net: Net
@@ -466,8 +466,8 @@ class TransformerLearner(Scratch):
         layers: Number of applications of the shared layer.
         feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
         dropout: Dropout rate of attention's output, and inside and after the feed-forward map.
-        attention_dropout: Dropout rate of keys, as in the reference. layers_answering: Number of
-        applications when answering. 0 means as in training.
+        attention_dropout: Dropout rate of keys, as in the reference.
+        layers_answering: Number of applications when answering. 0 means as in training.
     """
 
     training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
@@ -511,8 +511,9 @@ class NDRLearner(Scratch):
         layers: Number of applications of the shared layer in training.
         layers_answering: Number of applications when answering.
         feed_forward: Inner size of the feed-forward map; 1024 is the paper's text.
-        dropout: Dropout rate of attention's output. attention_dropout: Dropout rate of keys, as in
-        the reference. gate_dropout: Share of positions whose copy gate is closed in a step.
+        dropout: Dropout rate of attention's output.
+        attention_dropout: Dropout rate of keys, as in the reference.
+        gate_dropout: Share of positions whose copy gate is closed in a step.
         begin: Initial weights: `zero-biases`, or `reference` (the public code's: biases of queries,
             keys, values and inner maps uniform over +-1/sqrt(fan in), and the bounds for keys and
             values given to halves of the heads).

@@ -150,8 +150,8 @@ class BiDAFLearner(Stacked["Pointer"]):
     Attributes:
         words: Size of word vectors.
         state: Size of each direction of the LSTMs.
-        filters: Number of filters of the CNN over letters. 0 omits the CNN. dropout: Dropout rate
-        before LSTMs and output maps.
+        filters: Number of filters of the CNN over letters. 0 omits the CNN.
+        dropout: Dropout rate before LSTMs and output maps.
         without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
 
@@ -327,8 +327,8 @@ class Reader(Stacked[Pointer]):
     Attributes:
         words: Size of word vectors.
         state: Size of each direction of the LSTMs; of QANet's blocks.
-        dropout: Dropout rate before every LSTM and in every block. vectors: Text file of initial
-        word vectors, with a word and `words` numbers on each line.
+        dropout: Dropout rate before every LSTM and in every block.
+        vectors: Text file of initial word vectors, with a word and `words` numbers on each line.
         without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
 
@@ -485,8 +485,8 @@ class QANetLearner(Reader):
     """Yu et al. 2018.
 
     Attributes:
-        heads: Number of attention heads. blocks: Number of blocks of the model encoder, which is
-        applied three times.
+        heads: Number of attention heads.
+        blocks: Number of blocks of the model encoder, which is applied three times.
     """
 
     heads: int = 4

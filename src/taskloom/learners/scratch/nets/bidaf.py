@@ -49,12 +49,12 @@ class BiDAF:
     """See the module.
 
     Attributes:
-        spellings: The letters of each word as numbers from 1. If empty, there is no CNN. asked:
-        Number of question positions.
+        spellings: The letters of each word as numbers from 1. If empty, there is no CNN.
+        asked: Number of question positions.
         words: Size of word vectors.
         state: Size d of each direction of the LSTMs.
-        filters: Number of filters of the CNN over letters. width: Number of letters that a filter
-        covers.
+        filters: Number of filters of the CNN over letters.
+        width: Number of letters that a filter covers.
         letters: Size of a letter's vector.
         dropout: Dropout rate of letters, and before every LSTM and both output maps.
     """

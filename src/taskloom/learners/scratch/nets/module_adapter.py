@@ -47,7 +47,8 @@ class ModuleNet:
     """A module with `forward(tokens, lengths)` as a pure function of its weights.
 
     Attributes:
-        name: Name of the learner, for error messages. build: Builds the module.
+        name: Name of the learner, for error messages.
+        build: Builds the module.
         classes: Required number of logits.
         described: Identity of the network, for checkpoints: settings, sizes, and the digest of the
             code.

@@ -362,8 +362,9 @@ def bags(
     Args:
         table: [S, V, d] vectors of words.
         tokens: [B, (1 + n) * sentence].
-        sentence: Number of positions of a sentence. asking: [S, sentence, d] weights of the
-        question's positions. telling: [S, sentence, d] weights of a sentence's positions.
+        sentence: Number of positions of a sentence.
+        asking: [S, sentence, d] weights of the question's positions.
+        telling: [S, sentence, d] weights of a sentence's positions.
     """
     cut = tokens.view(len(tokens), -1, sentence)
     # Embedded before it is cut into sentences, because tokens of three dimensions would be taken

@@ -23,8 +23,9 @@ class Lexicon:
     """The words that a reader knows.
 
     Attributes:
-        folded: For each word, from id 1 on, the id of the same word in lower case. asked: Number of
-        question positions. vectors: Initial vectors [words + 1, size]. None draws them.
+        folded: For each word, from id 1 on, the id of the same word in lower case.
+        asked: Number of question positions.
+        vectors: Initial vectors [words + 1, size]. None draws them.
     """
 
     folded: tuple[int, ...]

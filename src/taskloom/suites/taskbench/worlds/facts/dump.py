@@ -74,8 +74,9 @@ def build_world(
     Args:
         source: A file `.nt`, `.nt.gz`, `.nt.bz2` or `.nt.zst`, a folder of them, or `-` for
             N-Triples on standard input.
-        folder: The world's folder, which must not exist. It is either complete or absent. language:
-        Language tag of the labels. chunk: Bytes parsed at once.
+        folder: The world's folder, which must not exist. It is either complete or absent.
+        language: Language tag of the labels.
+        chunk: Bytes parsed at once.
     """
     target = Path(folder)
     if target.exists():

@@ -372,8 +372,10 @@ def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[s
     takes any entity that has another value, and the majority answer solves its predicate tasks.
 
     Args:
-        world: World that gives the types. predicate: The predicate. n: Number of entities, true and
-        false together. key: Key of the draw.
+        world: World that gives the types.
+        predicate: The predicate.
+        n: Number of entities, true and false together.
+        key: Key of the draw.
     """
     true = _shuffled(predicate.positives, key.child("true"))[: n // 2]
     false = same_type_negatives(world, predicate, true, len(true) + n % 2, key.child("false"))

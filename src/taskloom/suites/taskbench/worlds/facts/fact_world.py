@@ -50,8 +50,8 @@ class ClassPaths:
         this is unknown are omitted.
 
         Args:
-            rows: Map from an input to its values, which are classes or occupations. classes: The
-            requested classes.
+            rows: Map from an input to its values, which are classes or occupations.
+            classes: The requested classes.
         """
         self._learn({y for ys in rows.values() for y in ys})
         kinds, placed = self._kinds_of(classes), self._kinds_of((ROOT,))
@@ -209,10 +209,11 @@ class TableWorld(CatalogueWorld):
         """Take the readers.
 
         Args:
-            read: Reads all pairs of a property id. read_labels: Reads all pairs of entity and
-            label. If an entity has several labels, the first in code-point order counts, so that
-            the order of the file does not matter. Blank labels are ignored. sources: Sources of the
-            tables.
+            read: Reads all pairs of a property id.
+            read_labels: Reads all pairs of entity and label. If an entity has several labels, the
+                first in code-point order counts, so that the order of the file does not matter.
+                Blank labels are ignored.
+            sources: Sources of the tables.
         """
         super().__init__()
         self._read = read

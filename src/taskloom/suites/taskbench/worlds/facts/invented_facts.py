@@ -175,10 +175,13 @@ class Fact:
     """A relation of the catalogue from one kind to others.
 
     Attributes:
-        relation: Its name. domain: The kind of its inputs. ranges: The kinds of its outputs, or
-        `man` or `woman`. A kind that is listed twice is drawn twice as often. share: Share of the
-        inputs that have the relation, before the density is applied. many: True if it may have
-        several values. mutual: True if it holds in both directions.
+        relation: Its name.
+        domain: The kind of its inputs.
+        ranges: The kinds of its outputs, or `man` or `woman`. A kind that is listed twice is drawn
+            twice as often.
+        share: Share of the inputs that have the relation, before the density is applied.
+        many: True if it may have several values.
+        mutual: True if it holds in both directions.
     """
 
     relation: str
@@ -272,12 +275,15 @@ class WorldKnobs:
     """Settings of an invented world.
 
     Attributes:
-        people: Number of people. The numbers of other entities are proportional to it. generations:
-        Number of generations of each family. density: Share of the possible facts that are known.
-        ambiguity: Share of entities that have the name of another entity of their kind. values:
-        Mean number of values of relations that may have several (languages, occupations, genres
-        ...). seed: Seed of the world. surnames: Share of children with their father's family name.
-        Others have their mother's or one of their own.
+        people: Number of people. The numbers of other entities are proportional to it.
+        generations: Number of generations of each family.
+        density: Share of the possible facts that are known.
+        ambiguity: Share of entities that have the name of another entity of their kind.
+        values: Mean number of values of relations that may have several (languages, occupations,
+            genres ...).
+        seed: Seed of the world.
+        surnames: Share of children with their father's family name. Others have their mother's or
+            one of their own.
     """
 
     people: int = 6_000
@@ -335,8 +341,9 @@ def roomy_world(
     For a predicate, half of these are true and half false.
 
     Args:
-        tasks: Expressions of the tasks. examples: Minimum examples of each task. knobs: Initial
-        knobs, of which only `people` is changed.
+        tasks: Expressions of the tasks.
+        examples: Minimum examples of each task.
+        knobs: Initial knobs, of which only `people` is changed.
 
     Returns:
         The world and its knobs.

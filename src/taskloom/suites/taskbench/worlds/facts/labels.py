@@ -24,9 +24,10 @@ class Counted:
     """Counts of entities that were merged or lost on the way to text.
 
     Attributes:
-        unlabelled: Inputs omitted because they, or all of their answers, have no label. ambiguous:
-        Input labels that belong to several entities. merged: Inputs whose row was merged with a
-        namesake's. answers: Answers that have the same label as another answer to the same input.
+        unlabelled: Inputs omitted because they, or all of their answers, have no label.
+        ambiguous: Input labels that belong to several entities.
+        merged: Inputs whose row was merged with a namesake's.
+        answers: Answers that have the same label as another answer to the same input.
     """
 
     unlabelled: int
@@ -158,10 +159,12 @@ class TaskSize:
     Attributes:
         task: The task's expression.
         examples: Number of inputs with an answer. For a sequence task, of the words that sequences
-        consist of. true: Number of inputs for which a predicate is true. None for a relation.
-        answers: Mean number of acceptable answers. 1 for a predicate. enough: True if the task
-        reaches the minimum. balanced: Maximum number of examples with half of them true and half
-        false. None for a relation.
+            consist of.
+        true: Number of inputs for which a predicate is true. None for a relation.
+        answers: Mean number of acceptable answers. 1 for a predicate.
+        enough: True if the task reaches the minimum.
+        balanced: Maximum number of examples with half of them true and half false. None for a
+            relation.
     """
 
     task: str

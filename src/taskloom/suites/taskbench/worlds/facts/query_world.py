@@ -82,9 +82,11 @@ class QueryWorld(CatalogueWorld):
         """Take whom to ask; nothing is asked yet.
 
         Args:
-            client: Source that answers queries. inputs: Number of inputs sampled from each
-            relation. None fetches whole relations. language: Language of the labels. page: Rows
-            requested at once. batch: Entities in one query.
+            client: Source that answers queries.
+            inputs: Number of inputs sampled from each relation. None fetches whole relations.
+            language: Language of the labels.
+            page: Rows requested at once.
+            batch: Entities in one query.
         """
         if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
             raise InputError(
@@ -276,11 +278,14 @@ class EndpointWorld(QueryWorld):
         Args:
             url: Where queries are posted.
             inputs: Number of inputs sampled from each relation. None fetches whole relations, which
-            suits your own server. The server decides which inputs it returns first. Cached answers
-            and `sources` make that reproducible. language: Language of the labels. manners: Rate,
-            tries, time limits, contact. page: Rows requested at once. batch: Entities in one query.
-            cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`. refresh:
-            Send queries again whose answers are cached.
+                suits your own server. The server decides which inputs it returns first. Cached
+                answers and `sources` make that reproducible.
+            language: Language of the labels.
+            manners: Rate, tries, time limits, contact.
+            page: Rows requested at once.
+            batch: Entities in one query.
+            cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
+            refresh: Send queries again whose answers are cached.
         """
         self._client = SparqlClient(url, manners)
         client = CachedClient(self._client, cache or cache_folder("facts"), refresh)

@@ -145,9 +145,11 @@ def disk_store(
     exist.
 
     Args:
-        files: Files with the triples. digest: Digest of the files and of the selection, which is
-        the store's name. cache: Folder of the stores. chunk: Bytes loaded at once. only: Pattern of
-        the lines to load.
+        files: Files with the triples.
+        digest: Digest of the files and of the selection, which is the store's name.
+        cache: Folder of the stores.
+        chunk: Bytes loaded at once.
+        only: Pattern of the lines to load.
     """
     whole = cache / "stores" / digest[:32]
     if not whole.is_dir():
@@ -290,10 +292,12 @@ class RdfWorld(TableWorld):
         Args:
             path: A file `.nt`, `.nt.gz` or `.nt.bz2`, or a folder of them.
             keep: `memory` loads the files every time, `disk` loads them once into the cache. `auto`
-            means `memory` for files up to 64 MB. language: Language of the labels. Entities without
-            one get Wikidata's label for all languages. only: `catalogue` loads only the catalogue's
-            relations, the classes and these labels, and skips the rest of a large dump. cache:
-            Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
+                means `memory` for files up to 64 MB.
+            language: Language of the labels. Entities without one get Wikidata's label for all
+                languages.
+            only: `catalogue` loads only the catalogue's relations, the classes and these labels,
+                and skips the rest of a large dump.
+            cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
             chunk: Bytes loaded at once.
         """
         if keep not in ("auto", "memory", "disk"):

@@ -38,8 +38,9 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
         Args:
             rows: Map from input to outputs. Empty rows are omitted, because an input without an
-            answer is outside the domain. ask: Gets the rows of further ids, if only a sample of the
-            relation is known. flip: Gets the inverse, if it cannot be computed from the known rows.
+                answer is outside the domain.
+            ask: Gets the rows of further ids, if only a sample of the relation is known.
+            flip: Gets the inverse, if it cannot be computed from the known rows.
         """
         # Most rows are a single value, which is in order already. Checking this first makes all
         # compositions a third faster.
@@ -146,9 +147,10 @@ class Predicate(Mapping[str, bool]):
         """Take truth values in any order.
 
         Args:
-            truth: Map from entity to True or False. ask: Gets the truth for further ids, if the
-            domain is a sample. classes: Classes that it asks about, if it is made of "is an
-            instance of". Negatives come from nearby classes.
+            truth: Map from entity to True or False.
+            ask: Gets the truth for further ids, if the domain is a sample.
+            classes: Classes that it asks about, if it is made of "is an instance of". Negatives
+                come from nearby classes.
         """
         self._truth = dict(sorted(truth.items()))
         self._ask = ask
@@ -177,9 +179,9 @@ class Predicate(Mapping[str, bool]):
         """Predicate whose truth follows from the outputs of a relation.
 
         Args:
-            relation: Relation whose inputs are the domain, if their truth is known. truth: Maps
-            rows of the relation to True or False. Omitted inputs are unknown. classes: Classes that
-            it asks about, if it is made of "is an instance of".
+            relation: Relation whose inputs are the domain, if their truth is known.
+            truth: Maps rows of the relation to True or False. Omitted inputs are unknown.
+            classes: Classes that it asks about, if it is made of "is an instance of".
         """
 
         def ask(ids: list[str]) -> Mapping[str, bool]:

@@ -51,8 +51,9 @@ def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relat
     would be too many paths.
 
     Args:
-        outer: Relation that is applied to the outputs. inner: Relation whose inputs are those of
-        the chain. text: Name of the chain in error messages.
+        outer: Relation that is applied to the outputs.
+        inner: Relation whose inputs are those of the chain.
+        text: Name of the chain in error messages.
 
     >>> father = Relation({"c": ["b"], "b": ["a"]})
     >>> dict(chain(father, father))

@@ -191,8 +191,9 @@ class CachedClient:
         """Keep the answers of this client's server.
 
         Args:
-            client: Client that sends queries. cache: Folder with one file for each server. refresh:
-            Send each query once more even if its answer is cached.
+            client: Client that sends queries.
+            cache: Folder with one file for each server.
+            refresh: Send each query once more even if its answer is cached.
         """
         self.client = client
         self.name = f"the endpoint {client.url}"

@@ -77,8 +77,9 @@ def task_query(
     Args:
         expression: The function.
         kind: Its type. The query of a map gives the values of one entity, that of a filter whether
-        one is kept. union_domain: The inputs of unions. language: Language of the labels by which
-        `is{...}` may name a value.
+            one is kept.
+        union_domain: The inputs of unions.
+        language: Language of the labels by which `is{...}` may name a value.
     """
     if not is_factual(expression):
         raise InputError(
