@@ -545,15 +545,19 @@ def samples(runs: Runs, splits: Sequence[str] = (), level: float = 0.95) -> Resu
     return ResultTable([*columns, *passes], [{**empty, **row} for row in rows])
 
 
-def _sampled_row(runs: Runs, own: Sequence[Run], split: str, level: float) -> dict[str, Any] | None:
-    """Measures of the samples of one model on a split; None unless all runs kept their answers."""
+def _answers_by_item(runs: Runs, own: Sequence[Run], split: str) -> list[dict[int, dict[str, Any]]]:
+    """Prediction and score of each item of a split, for each run; empty if a run kept none."""
     tables = []
     for run in own:
         answers = runs.answers(run.name, ["split", "index", "prediction", "score"])
-        if answers is None:
-            return None
-        of_split = [row for row in answers.to_pylist() if row["split"] == split]
-        tables.append({row["index"]: row for row in of_split})
+        rows = [] if answers is None else answers.to_pylist()
+        tables.append({row["index"]: row for row in rows if row["split"] == split})
+    return tables
+
+
+def _sampled_row(runs: Runs, own: Sequence[Run], split: str, level: float) -> dict[str, Any] | None:
+    """Measures of the samples of one model on a split; None unless all runs kept their answers."""
+    tables = _answers_by_item(runs, own, split)
     items = [index for index in tables[0] if all(index in table for table in tables)]
     if not items:
         return None

@@ -137,6 +137,16 @@ def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
     return ViewedFolders(paths)
 
 
+def _listed(folder: Path) -> tuple[set[str], list[Path]]:
+    """Names in a folder, and its subfolders in order; nothing if it cannot be read."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        inner = [Path(e.path) for e in entries if e.is_dir() and not e.name.startswith(".")]
+    except OSError:
+        return set(), []  # not ours to read, or gone since
+    return {entry.name for entry in entries}, inner
+
+
 def _walk(
     folder: Path, root: Path, depth: int, left: list[int], logs: list[Path]
 ) -> Iterator[ViewedFolder]:
@@ -153,18 +163,9 @@ def _walk(
     resolved = folder.resolve()
     if left[0] < 0 or not resolved.is_relative_to(root):
         return
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        inner = [
-            Path(entry.path)
-            for entry in entries
-            if entry.is_dir() and not entry.name.startswith(".")
-        ]
-    except OSError:
-        return  # not ours to read, or gone since
-    names = {entry.name for entry in entries}
+    names, inner = _listed(folder)
     if not names & {MANIFEST, STORE}:
-        found = [Path(entry.path) for entry in entries if is_log(Path(entry.name))]
+        found = [folder / name for name in sorted(names) if is_log(Path(name))]
         logs += [path for path in found if path.resolve().is_relative_to(root)]
         names -= {path.name for path in found}
     if MANIFEST in names:

@@ -295,23 +295,12 @@ class PredictionRows:
         diagonal. Of the two the coarser one stays if it explains nearly as much: groups of a recipe
         explain everything that question and depth do, and are harder to read.
         """
-        rows: list[tuple[dict[str, str], float]] = []
-        for low, batch in self._batches(["split", "task", "traits", "score"]):
-            for row in batch.to_pylist():
-                if row["split"] == split and row["score"] is not None:
-                    rows.append(
-                        ({**dict(row["traits"] or ()), TASK: str(row["task"])}, row["score"])
-                    )
-            if low + batch.num_rows >= SAMPLE:
-                break
-        columns = {
-            name: [str(values.get(name)) for values, _ in rows]
-            for name in {n for v, _ in rows for n in v}
-        }
-        few = {
-            name: column for name, column in columns.items() if 1 < len(set(column)) <= MOST_PLACES
-        }
-        scores = np.array([score for _, score in rows])
+        traits, scores = self._sampled_traits(split)
+        few = {}
+        for name in {name for values in traits for name in values}:
+            column = [str(values.get(name)) for values in traits]
+            if 1 < len(set(column)) <= MOST_PLACES:
+                few[name] = column
         explained = {name: _explained(column, scores) for name, column in few.items()}
         places = {name: place for place, name in enumerate(known)}
 
@@ -331,6 +320,18 @@ class PredictionRows:
             if not any(_same_groups(few[name], few[other]) for other in telling):
                 telling.append(name)
         return telling
+
+    def _sampled_traits(self, split: str) -> tuple[list[dict[str, str]], NDArray[np.float64]]:
+        """Traits and scores of the first items of a split that have a score."""
+        traits, scores = [], []
+        for low, batch in self._batches(["split", "task", "traits", "score"]):
+            for row in batch.to_pylist():
+                if row["split"] == split and row["score"] is not None:
+                    traits.append({**dict(row["traits"] or ()), TASK: str(row["task"])})
+                    scores.append(row["score"])
+            if low + batch.num_rows >= SAMPLE:
+                break
+        return traits, np.array(scores)
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         low = 0

@@ -480,6 +480,20 @@ def is_group(info: FieldInfo) -> bool:
     return len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
 
 
+def _list_control(
+    info: FieldInfo, inner: Sequence[Any]
+) -> tuple[Control, tuple[tuple[str, str], ...]] | None:
+    """The control of a list of `inner`, and its options; None if only YAML fits."""
+    if not inner:
+        return None
+    if get_origin(inner[0]) is Literal:
+        return "choices", _options(inner[0])
+    if inner[0] is str and not info.is_required() and _few_words(info):
+        words = info.get_default(call_default_factory=True)
+        return "words", tuple((word, "") for word in words)
+    return None
+
+
 def _control(info: FieldInfo) -> tuple[Control, tuple[tuple[str, str], ...]]:
     """The control that a field is entered with, and its options; YAML unless something simpler
     fits.
@@ -498,13 +512,9 @@ def _control(info: FieldInfo) -> tuple[Control, tuple[tuple[str, str], ...]]:
     if kinds and all(map(_is_listed, kinds)):
         return "choice", tuple(option for kind in kinds for option in _options(kind))
     if len(kinds) == 1 and get_origin(kinds[0]) in (list, tuple):
-        inner = get_args(kinds[0])
-        if inner and get_origin(inner[0]) is Literal:
-            return "choices", _options(inner[0])
-        if inner and inner[0] is str and not info.is_required() and _few_words(info):
-            return "words", tuple(
-                (word, "") for word in info.get_default(call_default_factory=True)
-            )
+        listed = _list_control(info, get_args(kinds[0]))
+        if listed is not None:
+            return listed
     if _member_model(info)[0] is not None:
         return "members", ()
     return "yaml", ()

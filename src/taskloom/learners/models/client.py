@@ -368,24 +368,22 @@ class ModelClient:
             self.cache.flush()
         if failed:
             worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
-            answered = len(open_) - len(failed)
-            # Without this, a budget that was spent on failures would hide them.
-            why = (
-                f"; the last failure: it {self._fault}"
-                if self._fault and isinstance(worst, BudgetSpent)
-                else ""
-            )
-            where = ""
-            if answered and self.cache.path:
-                where = f" and are in the cache {self.cache.path}"
-            elif answered:
-                where = " and are kept in memory; cache: FILE keeps them"
-            raise type(worst)(
-                f"{worst}{why} ({answered} of {len(open_)} open questions were answered{where})"
-            )
+            raise type(worst)(self._failure(worst, len(open_) - len(failed), len(open_)))
         if answers and all(reply.finish == TOO_LONG for reply in answers.values()):
             raise EndpointError(f"the endpoint {self._too_long[0]}; {SHORTER}")
         return [answers[d] for d in digests]
+
+    def _failure(self, worst: BaseException, answered: int, asked: int) -> str:
+        """Why asking ended, how many open questions were answered, and where the replies are."""
+        why = where = ""
+        if self._fault and isinstance(worst, BudgetSpent):
+            # Without this, a budget that was spent on failures would hide them.
+            why = f"; the last failure: it {self._fault}"
+        if answered and self.cache.path:
+            where = f" and are in the cache {self.cache.path}"
+        elif answered:
+            where = " and are kept in memory; cache: FILE keeps them"
+        return f"{worst}{why} ({answered} of {asked} open questions were answered{where})"
 
     def _digest(self, question: Question, most_tokens: int, sample: int = 0) -> str:
         settings = self.form.settings(most_tokens)
