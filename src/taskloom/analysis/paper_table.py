@@ -1,9 +1,13 @@
 """A paper's table or figure as data: what runs are grouped by, what is measured, the unit of
 analysis, the published numbers and the margin of agreement.
 
-TABLE1 = PaperTable( name="table1", title="My Table 1", text="Mean ± standard deviation over
-seeds.", paper="ctlpp", group_by={"model": "learner", "variant": "recipe.variant", "split":
-"split"}, )
+    TABLE1 = PaperTable(
+        paper="ctlpp",
+        name="table1",
+        title="My Table 1",
+        text="Mean ± standard deviation over seeds.",
+        group_by={"model": "learner", "variant": "recipe.variant", "split": "split"},
+    )
 
     @study("mine/table1", describe="Accuracy by model, variant and split")
     def table1(runs: Runs) -> Finding:

@@ -4,8 +4,9 @@ A truthy dump has billions of triples; the 500 tasks need 34 properties between 
 labels of these entities in one language. `build_world` reads the dump once, in chunks of whole
 lines, and writes a folder:
 
-    world.json sources, counts, and a digest of everything that was kept facts/P22.parquet the pairs
-    of one property: x, y labels.parquet id, label
+    world.json         sources, counts, and a digest of everything that was kept
+    facts/P22.parquet  the pairs of one property: x, y
+    labels.parquet     id, label
 
 Memory is bounded by the chunk, the rows waiting to be written, and two bits for every number up to
 the highest Q-id (33 MB for Wikidata's 130 million). Labels may come before or after the facts that
