@@ -255,6 +255,34 @@ HEADS = {"missing": "not planned", "stated": "conditions and assumptions"}
 """Headings of the parts of a dry run, if they differ from their keys in JSON."""
 
 
+def _dry_run_parts(
+    study: Study,
+    plan: DryRun | None,
+    scale: str,
+    missing: Sequence[tuple[Experiment, str]],
+) -> dict[str, list[str]]:
+    """Lines of a dry run by heading: settings and data of the runs, what is missing, and costs."""
+    from taskloom.analysis import scales
+
+    cells = [] if plan is None else list(plan.cells)
+    here = [scales.planned(cell) for cell in cells]
+    absent = [run for experiment, _ in missing for run in scales.planned_without_data(experiment)]
+    names = {name for run in (*here, *absent) for name in (run.learner, run.model, run.data)}
+    reasons = list(dict.fromkeys(reason for _, reason in missing))
+    parts = {"missing": reasons}
+    if scale != "quick":
+        parts = {
+            "settings": scales.settings_lines(here),
+            "data": scales.data_lines(cells),
+            "missing": reasons,
+            "settings with the missing data": scales.settings_lines(absent),
+            "stated": scales.scale_statements(study.name, scale, names),
+        }
+    if scale == "paper":
+        parts["GPU hours"] = list(scales.gpu_hours(study.name, [*here, *absent]))
+    return parts
+
+
 def print_dry_run(
     study: Study,
     plan: DryRun | None,
@@ -274,25 +302,9 @@ def print_dry_run(
         own_cost: True if the models are the study's own, whose cost at quick scale was measured.
         as_json: True to print JSON.
     """
-    from taskloom.analysis import scales
     from taskloom.analysis.study import quick_costs
 
-    cells = [] if plan is None else list(plan.cells)
-    here = [scales.planned(cell) for cell in cells]
-    absent = [run for experiment, _ in missing for run in scales.planned_without_data(experiment)]
-    names = {name for run in (*here, *absent) for name in (run.learner, run.model, run.data)}
-    reasons = list(dict.fromkeys(reason for _, reason in missing))
-    parts = {"missing": reasons}
-    if scale != "quick":
-        parts = {
-            "settings": scales.settings_lines(here),
-            "data": scales.data_lines(cells),
-            "missing": reasons,
-            "settings with the missing data": scales.settings_lines(absent),
-            "stated": scales.scale_statements(study.name, scale, names),
-        }
-    if scale == "paper":
-        parts["GPU hours"] = list(scales.gpu_hours(study.name, [*here, *absent]))
+    parts = _dry_run_parts(study, plan, scale, missing)
     if as_json:
         if plan is None:
             emit({"cells": [], **parts})
