@@ -4,6 +4,7 @@ their absence is not.
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from pathlib import Path
@@ -31,6 +32,7 @@ from taskloom.papers.dyna_babi.concat_tables import (
     table3,
     table8,
 )
+from taskloom.papers.dyna_babi.experiments import learner, table3_experiments
 from taskloom.papers.dyna_babi.probe_tables import (
     figure4,
     figure8,
@@ -764,3 +766,30 @@ def test_two_seeds_that_fall_by_the_same_do_not_prove_a_fall() -> None:
     )
     gap, low, high = drop([0.9, 0.9], [0.2, 0.2], (100, 100))
     assert 0.5 < low < gap < high < 0.85
+
+
+@pytest.mark.parametrize(
+    ("architecture", "expected"),
+    [
+        ("BertForMaskedLM", "extractive"),
+        ("BertModel", "extractive"),
+        ("T5ForConditionalGeneration", "fine-tune"),
+        ("GPT2LMHeadModel", "fine-tune"),
+        ("LlamaForCausalLM", "fine-tune"),
+    ],
+)
+def test_a_folder_of_weights_is_trained_as_its_architecture_asks(
+    architecture: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    for scale in ("quick", "gpu", "paper"):
+        block = learner(scale, str(tmp_path))
+        assert (block["learner"], block["model"]) == (expected, str(tmp_path))
+        recipes = str([one["recipes"] for one in table3_experiments(scale, str(tmp_path))])
+        # The answers of T12 are not always words of the story.
+        assert ("T12" in recipes) == (expected == "fine-tune" and scale != "quick")
+
+
+def test_packaged_models_take_the_place_of_the_papers() -> None:
+    assert learner("paper", "minilm")["learner"] == "extractive"
+    assert learner("paper", "gemma3-270m")["learner"] == "fine-tune"

@@ -4,6 +4,7 @@ and small stories that can be learned in minutes on two cores.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,9 +131,6 @@ GPU_SEEDS = {"entnet": 5, "stm": 3, "bidaf": 3, "smollm2": 3}
 GPU_TESTS = {"T2": (1_000, None), "T7": (3_000, 1_050), "T12": (2_000, 1_800)}
 """Maximum questions of a split on the GPU, and questions of concat's test; None: all of them."""
 
-EXTRACTIVE = ("bidaf", *READERS, *PRETRAINED)
-"""Models that extract answers from the text, which do not always occur there in T12."""
-
 BEST_OF = {"entnet": 10, "stm": 10}
 """Number of trainings from which the paper takes the best on dev."""
 
@@ -146,13 +144,15 @@ EACH = 60
 
 
 def learner(scale: str, name: str) -> Block:
-    """Learner block for a scale. A hub id or a folder of weights is fine-tuned with the settings of
-    SmolLM2.
+    """Learner block for a scale. A hub id, a folder of weights or a packaged model is fine-tuned with
+    the settings of SmolLM2, or of the pretrained readers if it is an encoder.
     """
     known = LEARNERS[scale]
     if name in known:
         return dict(known[name])
-    if "/" in name or Path(name).is_dir():
+    if name == "minilm" or is_encoder(Path(name)):
+        return {**ENCODER, **(QUICK_ENCODER if scale == "quick" else {}), "model": name}
+    if "/" in name or Path(name).is_dir() or name == "gemma3-270m":
         return {
             **known["smollm2"],
             "model": name,
@@ -163,6 +163,28 @@ def learner(scale: str, name: str) -> Block:
         f"must be a model of this scale, a hub id or a folder of weights, not '{name}';"
         f" {nearest(name, known)}",
     )
+
+
+ENCODER: Block = {"learner": "extractive", "preset": "dyna-babi"}
+QUICK_ENCODER: Block = {"epochs": 0, "steps": 6, "batch": 4, "evaluate_every": 0}
+
+WRITERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+"""Endings of the architectures, in config.json, that write text. All others are encoders."""
+
+
+def is_encoder(folder: Path) -> bool:
+    """True if the model in a folder is an encoder, according to its config.json."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        architectures = [str(name) for name in config["architectures"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(architectures) and not any(name.endswith(WRITERS) for name in architectures)
+
+
+def extracts(scale: str, name: str) -> bool:
+    """True if a model extracts answers from the text, which do not always occur there in T12."""
+    return learner(scale, name)["learner"] in ("bidaf", *READERS, "extractive")
 
 
 HALVED = 25 * 9_000 // 32
@@ -265,7 +287,7 @@ def table3_experiments(scale: str, model: str) -> list[Block]:
     blocks = []
     for name in models(scale, model, own):
         for part in parts:
-            if name not in EXTRACTIVE or part != "T12":
+            if part != "T12" or not extracts(scale, name):
                 blocks.append(block(scale, name, "concat", part))
     return blocks
 
@@ -310,7 +332,7 @@ def concurrence_experiments(scale: str, model: str) -> list[Block]:
     own: dict[str, tuple[str, ...]] = {
         "quick": ("entnet", "stm", "bidaf", *READERS),
         "gpu": ("entnet", "stm", "bidaf", "smollm2"),
-        "paper": ("entnet", "stm", "t5", *EXTRACTIVE),
+        "paper": ("entnet", "stm", "t5", "bidaf", *READERS, *PRETRAINED),
     }
     names = models(scale, model, own[scale])
     blocks = [block(scale, name, "concat", "T7") for name in names]
@@ -319,7 +341,7 @@ def concurrence_experiments(scale: str, model: str) -> list[Block]:
         blocks += [
             {"recipes": [str(squad)], "learners": [learner(scale, name)], "evaluate": ["dev"]}
             for name in names
-            if name in EXTRACTIVE
+            if extracts(scale, name)
         ]
     return blocks
 
