@@ -201,8 +201,7 @@ def test_every_learner_and_bridge_has_these_defaults() -> None:
 
     from taskloom.interop import reasoning_gym, trl
     from taskloom.interop.graded import open_split
-    from taskloom.learners.models.learner import Endpoint
-    from taskloom.learners.models.providers import ProviderModel
+    from taskloom.learners.models.providers import Endpoint, ProviderModel
 
     asked: list[Any] = [Endpoint, ProviderModel, reasoning_gym.GymConfig, trl.recipe_rewards]
     for one in [*asked, open_split]:

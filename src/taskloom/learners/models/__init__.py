@@ -2,6 +2,5 @@
 this process.
 """
 
-from taskloom.learners.models import learner as learner
 from taskloom.learners.models import local as local
 from taskloom.learners.models import providers as providers
