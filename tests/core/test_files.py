@@ -131,6 +131,21 @@ def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([theirs, alive])
 
 
+def test_sweeping_removes_what_a_zombie_left(tmp_path: Path) -> None:
+    import platform
+
+    killed = subprocess.Popen(["sleep", "60"])
+    left = tmp_path / f".x.7.{platform.node()}-{killed.pid}.tmp"
+    left.write_text("")
+    sweep(tmp_path)
+    assert left.exists()
+    killed.kill()
+    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+    sweep(tmp_path)
+    assert not left.exists()
+    killed.wait()
+
+
 def test_sweeping_knows_hosts_with_dots_in_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from hypothesis import strategies as st
 
@@ -26,9 +27,13 @@ from taskloom.suites.babi.reasoner import second_solver
 from taskloom.suites.babi.solve_file import places_of, solve_story, solve_text
 from taskloom.suites.babi.story import text_format
 from taskloom.suites.babi.story.grammar import understand
+from taskloom.suites.taskbench.evaluation import evaluator
+from taskloom.suites.taskbench.evaluation.derivations import Deriver
+from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import name as normal_name
-from taskloom.suites.taskbench.language import read_typed
+from taskloom.suites.taskbench.language import normal, read_typed
 from taskloom.suites.taskbench.language import show as printed
+from taskloom.suites.taskbench.language.types import language_of
 from taskloom.suites.zest.synthetic.domain_files import domain_names, load_domain
 from taskloom.suites.zest.task_files import read_tasks, write_tasks
 from taskloom.verbs import answerer
@@ -41,6 +46,8 @@ from tests.fuzz.strategies import (
     odd_values,
     reworded_json,
 )
+from tests.suites.taskbench.strategies import WORD_KINDS, small_words
+from tests.suites.taskbench.strategies import expressions as suite_expressions
 
 ROWS = 2
 """Rows of each split that a second solver looks at."""
@@ -326,18 +333,77 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
+@cache
+def _small_solver() -> PlainSolver:
+    return PlainSolver(small_words())
+
+
+@target(
+    "evaluators",
+    suite_expressions(WORD_KINDS).map(printed),
+    weight=24,
+    cost=5,
+    warm=_small_solver,
+)
+def evaluators(text: str, folder: Path) -> Verdict:
+    """Evaluate a function at every word of a small world in three ways: by arrays, by steps and by
+    plain sets.
+    """
+    words, plain = small_words(), _small_solver()
+    expression, kind = read_typed(text)
+    if kind.source not in WORD_KINDS or kind.target not in (*WORD_KINDS, ""):
+        return "accepted"
+    tree = normal(expression)
+    rows = np.unique(words.lexicon.lemmas[language_of(kind.source)].values).astype(np.int32)
+    texts = [words.texts[row] for row in rows]
+    arrays: list[Any]
+    meant: list[Any]
+    steps: list[Any]
+    if kind.form == "relation":
+        table = evaluator.values(tree, rows, words)
+        arrays = [{words.texts[i] for i in table.row(number)} for number in range(len(rows))]
+        meant = [plain.relation(expression, text) for text in texts]
+        steps = [set(Deriver.values(tree, text, words)) for text in texts]
+    elif kind.form == "predicate":
+        arrays = [bool(true) for true in evaluator.holds(tree, rows, words)]
+        meant = [plain.predicate(expression, text) for text in texts]
+        steps = [Deriver(tree, kind, words)(text).targets == ("true",) for text in texts]
+    else:
+        texts = [text for text in texts if "_" not in text]
+        meant = [{y.replace("_", " ") for y in ys} for ys in plain.sequence(expression, texts)]
+        steps = [set(ys) for ys in Deriver(tree, kind, words).positions(" ".join(texts))]
+        arrays = meant
+    if not arrays == meant == steps:
+        raise Refuted(f"{text!r}: {arrays}, {steps} and {meant}")
+    return "checked"
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {"few_shot": None},
+    {"few_shot": {"k": 2, "draws": 1}, "sequences": {"n": 8, "length": 3, "kept": 1}},
+    {"few_shot": None, "pairs": "published", "rules": {"senses": "first"}},
+    {"few_shot": None, "rules": {"outputs": "vocabulary", "inflections": False}, "case": "lower"},
+    {"few_shot": None, "pairing": "one-to-one", "described": {"level": "explicit"}},
+]
+
+
 @target(
     "functions",
-    typed_expressions,
-    weight=6,
-    cost=90,
+    st.tuples(
+        st.integers(0, len(LAYOUTS) - 1),
+        st.one_of(typed_expressions, suite_expressions(WORD_KINDS).map(printed)),
+    ),
+    weight=8,
+    cost=110,
     warm=lambda: _warm_lexicons("synthetic"),
-    siblings=0,
+    siblings=1,
 )
-def functions(text: str, folder: Path) -> Verdict:
+def functions(given: tuple[int, str], folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
-    few = {"minimum": 1, "few_shot": None, "answers": False, "shares": {"train": 0.8, "test": 0.2}}
-    changes = {"lexicon": "synthetic", **few, "sequences": {"n": 20, "length": 4, "kept": 2}}
+    layout, text = given
+    few = {"minimum": 1, "answers": False, "shares": {"train": 0.8, "test": 0.2}}
+    sequences = {"n": 20, "length": 4, "kept": 2}
+    changes = {"lexicon": "synthetic", **few, "sequences": sequences, **LAYOUTS[layout]}
     return check_plan(read(f"taskbench/{text}", changes).plan(0))
 
 

@@ -105,14 +105,6 @@ def run(
     if dry_run:
         print_plan(api.dry_run(experiment, store), as_json)
         return
-    if engine == "ray" and address:
-        # Printed at the start, because Ray ends the program without warning if the head of its
-        # cluster dies.
-        typer.echo(
-            f"On the Ray cluster at {address}. If its head dies, Ray ends this program. Finished "
-            f"runs are kept: start a cluster again and rerun the command to resume.",
-            err=True,
-        )
     with progress.display() as watch:
         outcome = api.fill(
             experiment,

@@ -1,5 +1,5 @@
-"""Run a Taskloom module in a separate interpreter: experiment workers, and the processes that the
-viewer starts.
+"""Run a Taskloom module in a separate interpreter: experiment workers, the driver of a Ray cluster,
+and the processes that the viewer starts.
 
 The child is a fresh interpreter. Forking is unsafe with the threads of Arrow and torch, and
 multiprocessing's spawn would run the caller's script again. A child that calls `end_with_parent`
@@ -10,16 +10,24 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from typing import Any
 
+from taskloom.core.errors import TaskloomError
+
 WATCH = 0.5
 """Seconds between checks that the parent is still alive."""
+
+ENDING = 10.0
+"""Seconds for a child to exit after its connection broke."""
 
 
 class ChildProcess:
@@ -73,6 +81,85 @@ class ChildProcess:
         return self.process.returncode
 
 
+class ChildObject:
+    """An object in a child process. Its methods are called here and run there.
+
+    For libraries that end the whole process when something goes wrong, which would end a notebook
+    or a command without a word.
+
+    Args:
+        name: Name of the child in the error that is raised if it ends.
+        remedy: Why it may have ended, and what to do.
+        make: Class of the object, or another function that returns it. The child imports it.
+        *arguments: Arguments of `make`.
+    """
+
+    def __init__(self, name: str, remedy: str, make: Callable[..., Any], *arguments: Any) -> None:
+        ours, theirs = socket.socketpair()
+        self.name, self.remedy = name, remedy
+        self.process = ChildProcess(
+            __name__,
+            str(theirs.fileno()),
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        theirs.close()
+        self.connection = Connection(ours.detach())
+        try:
+            self.connection.send((make, arguments))
+            self._answer()
+        except BaseException:
+            self.close(ENDING)
+            raise
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the object. Its errors are raised here."""
+        with suppress(OSError):  # the child has ended, which the missing answer shows
+            self.connection.send((method, arguments))
+        return self._answer()
+
+    def close(self, patience: float) -> None:
+        """Let the child call the object's `close`, if it has one, and end.
+
+        Args:
+            patience: Seconds to wait before the child is killed.
+        """
+        self.connection.close()
+        self.process.end(patience)
+
+    def _answer(self) -> Any:
+        try:
+            error, value = self.connection.recv()
+        except (EOFError, OSError):
+            status = self.process.end(ENDING)
+            raise TaskloomError(f"{self.name} {exit_reason(status)}: {self.remedy}") from None
+        if error is not None:
+            raise error
+        return value
+
+
+def _serve_object(connection: Connection) -> None:
+    """Main loop of the child of a `ChildObject`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    end_with_parent()
+    made: Any = None
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            asked, arguments = connection.recv()
+            function = asked if made is None else getattr(made, asked)
+            try:
+                value = function(*arguments)
+            except Exception as error:
+                connection.send((error, None))
+                continue
+            if made is None:
+                made, value = value, None
+            connection.send((None, value))
+    if hasattr(made, "close"):
+        made.close()
+
+
 def exit_reason(status: int) -> str:
     """Describe how a child process ended.
 
@@ -96,7 +183,10 @@ def end_with_parent(stop: Connection | None = None) -> None:
         stop: Also end once this file is readable. Its content is never consumed, so that every
             waiting process sees it.
     """
-    threading.Thread(target=_watch, args=(os.getppid(), stop), daemon=True).start()
+    known = parent_process()
+    # The parent may have been killed already, and this process belong to another one.
+    parent = os.getppid() if known is None else known.pid
+    threading.Thread(target=_watch, args=(parent, stop), daemon=True).start()
 
 
 def _watch(parent: int, stop: Connection | None) -> None:
@@ -106,3 +196,7 @@ def _watch(parent: int, stop: Connection | None) -> None:
         elif stop.poll(WATCH):
             break
     os._exit(1)
+
+
+if __name__ == "__main__":
+    _serve_object(Connection(int(sys.argv[1])))

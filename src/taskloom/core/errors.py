@@ -37,6 +37,20 @@ class TaskloomError(Exception):
         text = super().__str__()
         return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python would call the class with the message, but some classes take other arguments.
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(
+    kind: type[TaskloomError], arguments: tuple[Any, ...], attributes: dict[str, Any]
+) -> TaskloomError:
+    """Return an error that another process has raised."""
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(attributes)
+    return error
+
 
 class RecipeError(TaskloomError):
     """A recipe that cannot be read, contains a misspelt name, or asks for the impossible."""

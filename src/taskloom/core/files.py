@@ -366,7 +366,19 @@ def _alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """True for a killed process whose parent has not collected it, which a container without an
+    init process never does.
+    """
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    state = status.rpartition(")")[2].split()[0]
+    return state in ("Z", "X")
 
 
 @contextmanager

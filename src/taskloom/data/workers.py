@@ -37,7 +37,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from taskloom.core import shards
-from taskloom.core.child_process import end_with_parent
+from taskloom.core.child_process import ChildObject, end_with_parent
 from taskloom.core.errors import DataError, MissingExtra, ParameterError, TaskloomError
 from taskloom.core.files import sweep
 from taskloom.core.plan import Plan, Split
@@ -331,19 +331,15 @@ def _make_by_ray(
     """
     if not pieces:
         return {}
-    from taskloom.data.workers import Ray
-
-    recipe_json, name, there = json.dumps(recipe.to_dict()), recipe.name, str(folder.resolve())
-    files = json.dumps(dict(recipe.files))
-
-    def work(piece: Piece) -> shards.Stamp:
-        rebuilt, plan = planned(recipe_json, name, files, seed)
-        return _make_one(rebuilt, seed, plan, Path(there), piece)
-
-    cluster = Ray(where.address, where.workers if where.workers > 1 else None)
+    written = (json.dumps(recipe.to_dict()), recipe.name, json.dumps(dict(recipe.files)))
+    cpus = where.workers if where.workers > 1 else None
+    address = cluster_address(where.address)
+    arguments = (written, seed, str(folder.resolve()), pieces, address, cpus)
+    maker = ChildObject(RAY_DRIVER, RAY_REMEDY, _RayShards, *arguments)
     stamps = {}
     try:
-        for piece, stamp in cluster.spread(work, pieces):
+        for _ in pieces:
+            piece, stamp = maker.call("next")
             if not (folder / piece.file).is_file():
                 raise DataError(
                     f"a Ray node wrote {piece.file} where {folder} is another folder; put it where"
@@ -352,8 +348,45 @@ def _make_by_ray(
             stamps[piece.file] = stamp
             report.add(piece.split, piece.rows)
     finally:
-        cluster.leave()
+        maker.close(RAY_ENDING)
     return stamps
+
+
+class _RayShards:
+    """Shards that are made on a Ray cluster.
+
+    Args:
+        written: JSON of the recipe, its name, and JSON of its files.
+        seed: Seed of the dataset.
+        folder: Folder of the dataset.
+        pieces: Shards to make.
+        address: Address of the cluster. None starts one on this machine.
+        cpus: Cores of a cluster that is started.
+    """
+
+    def __init__(
+        self,
+        written: tuple[str, str, str],
+        seed: int,
+        folder: str,
+        pieces: list[Piece],
+        address: str | None,
+        cpus: int | None,
+    ) -> None:
+        def work(piece: Piece) -> shards.Stamp:
+            rebuilt, plan = planned(*written, seed)
+            return _make_one(rebuilt, seed, plan, Path(folder), piece)
+
+        self.cluster = Ray(address, cpus)
+        self.made = self.cluster.spread(work, pieces)
+
+    def next(self) -> tuple[Piece, shards.Stamp]:
+        """Next shard that is ready."""
+        return next(self.made)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self.cluster.leave()
 
 
 T = TypeVar("T")
@@ -372,8 +405,33 @@ REFRESH = 5.0
 """Seconds between queries of the cluster's size, which the head node answers slowly."""
 
 
+RAY_DRIVER = "the driver of Ray"
+"""Name of the process that is connected to a Ray cluster."""
+
+RAY_REMEDY = (
+    "Ray ends it if the cluster's head or this machine's raylet dies; finished work is kept: rerun"
+    " the command to resume, after starting the cluster again if you started it yourself"
+)
+"""What to do when that process has ended."""
+
+RAY_ENDING = 15.0
+"""Seconds for a process that is connected to Ray to stop its cluster and end."""
+
+
+def cluster_address(address: str | None) -> str | None:
+    """Address of the cluster that this process is connected to, or else the one that was given."""
+    ray: Any = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return address
+    found: str = ray.get_runtime_context().gcs_address
+    return found
+
+
 class Ray:
     """A connection to a Ray cluster. Closing it stops the cluster only if it was started here.
+
+    Use it in a child process (`ChildObject`): Ray ends the whole process if a part of the cluster
+    dies.
 
     Args:
         address: `HOST:PORT` of a cluster's head, or `auto` for the one on this machine; None starts

@@ -17,9 +17,22 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-from taskloom.core.child_process import ChildProcess, end_with_parent, exit_reason
+from taskloom.core.child_process import (
+    ChildObject,
+    ChildProcess,
+    end_with_parent,
+    exit_reason,
+)
 from taskloom.core.errors import TaskloomError, nearest, whole
-from taskloom.data.workers import ATTEMPTS, MOST_WORKERS, Ray
+from taskloom.data.workers import (
+    ATTEMPTS,
+    MOST_WORKERS,
+    RAY_DRIVER,
+    RAY_ENDING,
+    RAY_REMEDY,
+    Ray,
+    cluster_address,
+)
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
 from taskloom.experiments.store import Store
@@ -282,7 +295,43 @@ def visible_gpus() -> list[str]:
 
 
 class RayEngine:
-    """Tasks on a Ray cluster.
+    """Tasks on a Ray cluster, from a child process, because Ray ends its driver's process if a part
+    of the cluster dies.
+
+    Args:
+        address: Address of the cluster. Default: start one on this machine.
+        workers: Maximum concurrent jobs. Default: number of cores of the cluster.
+    """
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        arguments = (cluster_address(address), workers)
+        self._tasks = ChildObject(RAY_DRIVER, RAY_REMEDY, RayTasks, *arguments)
+
+    @property
+    def slots(self) -> int:
+        """Number of jobs that can run at one time; a cluster may grow and shrink."""
+        return int(self._tasks.call("slots"))
+
+    def room(self, job: Job) -> bool:
+        """True if one more job should be submitted."""
+        return bool(self._tasks.call("room"))
+
+    def submit(self, job: Job) -> None:
+        """Submit the job as a Ray task with its resources."""
+        self._tasks.call("submit", job)
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait for results. Losing a node is not a result."""
+        results: list[JobResult] = self._tasks.call("wait", seconds)
+        return results
+
+    def close(self) -> None:
+        """Stop what still runs and leave the cluster."""
+        self._tasks.close(RAY_ENDING)
+
+
+class RayTasks:
+    """What `RayEngine` does in its child process.
 
     All nodes must see the store under the same path (a shared file system). If a node dies, its
     jobs go to others. A job whose worker process dies repeatedly has failed, like one that kills
@@ -301,26 +350,25 @@ class RayEngine:
         self.running: dict[Any, tuple[Job, int]] = {}
         self.seen: set[str] = set()
 
-    @property
     def slots(self) -> int:
-        """Number of jobs that can run at one time; a cluster may grow and shrink."""
+        """Cores of the cluster, or fewer if so few jobs may run at one time."""
         cores = self.cluster.cores
         return min(cores, self.workers) if self.workers else cores
 
-    def room(self, job: Job) -> bool:
+    def room(self) -> bool:
         """True if one more job should be submitted. Ray has a queue of its own, and a few jobs more
         than cores keep all nodes busy.
         """
-        return len(self.running) < (self.workers or self.slots + 2)
+        return len(self.running) < (self.workers or self.slots() + 2)
 
     def submit(self, job: Job) -> None:
-        """Submit the job as a Ray task with its resources."""
+        """Submit the job with its resources."""
         if job.store not in self.seen:
             self._check(job)
         self._send(job, 1)
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Wait for results. Losing a node is not a result."""
+        """Results that are ready within some seconds."""
         if not self.running:
             time.sleep(seconds)
             return []
