@@ -183,21 +183,34 @@ def test_a_sample_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd",
+    ("odd", "prompt_and_reply"),
     [
-        {"messages": "text", "output": {"completion": 3, "usage": [], "choices": {}}},
-        {"messages": [1, {"role": 2, "content": {"a": SCRIPT}}], "output": None},
-        {"output": {"completion": "\ud800" + SCRIPT, "usage": {"input_tokens": 2**70}}},
-        {
-            "messages": [{"content": [SCRIPT, {"text": 3}]}],
-            "output": {"choices": [[]], "time": "x"},
-        },
+        ({"messages": "text", "output": {"completion": 3, "usage": [], "choices": {}}}, "Reply3 "),
+        (
+            {"messages": [1, {"role": 2, "content": {"a": SCRIPT}}], "output": None},
+            f'2{{"a": "{SCRIPT}"}}Reply(nothing) ',
+        ),
+        (
+            {"output": {"completion": "\ud800" + SCRIPT, "usage": {"input_tokens": 2**70}}},
+            f"Reply?{SCRIPT} ",
+        ),
+        (
+            {
+                "messages": [{"content": [SCRIPT, {"text": 3}]}],
+                "output": {"choices": [[]], "time": "x"},
+            },
+            "(part) 3Reply(nothing) ",
+        ),
     ],
 )
-def test_odd_samples_are_shown_as_text(tmp_path: Path, odd: dict[str, Any]) -> None:
+def test_odd_samples_are_shown_as_text(
+    tmp_path: Path, odd: dict[str, Any], prompt_and_reply: str
+) -> None:
     write_log(tmp_path / "a.eval", [sample(0, value="I")], files={"samples/q0_epoch_1.json": odd})
     pages = Pages(tmp_path)
-    pages.get("/predictions", run=pages.run("gpt"), split="test")
+    shown = pages.get("/predictions", run=pages.run("gpt"), split="test")
+    assert "0 of 1 right" in shown
+    assert prompt_and_reply in shown
 
 
 def test_logs_beside_data_do_not_hide_it(
