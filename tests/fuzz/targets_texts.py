@@ -393,7 +393,7 @@ LAYOUTS: list[dict[str, Any]] = [
         st.integers(0, len(LAYOUTS) - 1),
         st.one_of(typed_expressions, suite_expressions(WORD_KINDS).map(printed)),
     ),
-    weight=8,
+    weight=4,
     cost=110,
     warm=lambda: _warm_lexicons("synthetic"),
     siblings=1,
