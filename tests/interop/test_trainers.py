@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
+import shutil
 import sys
+import tomllib
 import types
 from pathlib import Path
 from typing import Any
@@ -138,3 +141,35 @@ def test_the_form_and_the_length_of_replies_are_judged_alone() -> None:
     for other in ("kitchen", "Answer:", "<think>Answer: kitchen", "Answer: a\nor b", None):
         assert not keeps_form(other)
     assert brevity(None, 10) == 0
+
+
+@pytest.mark.parametrize("format", ["verl", "openrlhf", "nemo-gym", "verifiers", "lm-eval"])
+@pytest.mark.parametrize(
+    "name",
+    ['"""\nimport os\nos.abort()\n"""', '"]\nx\0', "a\r\nb: ${oc.env:HOME} \\N{DIGIT ONE} {{1}}"],
+)
+def test_a_name_in_a_manifest_becomes_no_code(
+    stories: Path, tmp_path: Path, format: str, name: str
+) -> None:
+    """A manifest may come from a stranger. What is exported is imported by a trainer."""
+    hostile = tmp_path / "stories"
+    shutil.copytree(stories, hostile)
+    manifest = json.loads((hostile / "manifest.json").read_text())
+    manifest["recipe"]["name"] = name
+    (hostile / "manifest.json").write_text(json.dumps(manifest))
+    out = exported(hostile, tmp_path / "out", format)
+    plain = exported(stories, tmp_path / "plain" / "out", format)
+    for file in plain.rglob("*.py"):
+        written = next(out.rglob(file.name)).read_text()
+        assert nodes(written) == nodes(file.read_text())
+    for file in out.rglob("*.toml"):
+        tomllib.loads(file.read_text())
+    for file in out.rglob("configs/*.yaml"):
+        server = yaml.safe_load(file.read_text())["taskloom_recipe"]["resources_servers"]
+        assert server["taskloom_recipe"].keys() >= {"description", "domain", "value"}
+        assert "$" not in file.read_text()
+
+
+def nodes(code: str) -> list[type[ast.AST]]:
+    """Kinds of what a program consists of."""
+    return [type(node) for node in ast.walk(ast.parse(code))]

@@ -5,6 +5,7 @@ exports of all tools share.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from taskloom.core.errors import DataError
 from taskloom.core.extraction import Extraction
 from taskloom.core.files import atomic_folder, path_of
 from taskloom.data.dataset import MANIFEST, Dataset, load
+
+LONGEST_NAME = 300
+"""Maximum characters of a recipe's name in an export."""
 
 
 def fill(template: str, values: Mapping[str, Any]) -> str:
@@ -42,13 +46,23 @@ def dataset_values(data: Dataset, extract: str) -> dict[str, str]:
     Extraction.read(extract)
     manifest = data.manifest
     return {
-        "recipe": str(manifest["recipe"]["name"]),
+        "recipe": plain_name(str(manifest["recipe"]["name"])),
         "describe": str(manifest["recipe"].get("describe", "")),
         "digest": data.digest,
         "seed": str(manifest["seed"]),
         "scorer": str(manifest.get("scorer", "")),
         "extract": json.dumps(extract),
     }
+
+
+def plain_name(name: str) -> str:
+    """A recipe's name for code and configurations. Someone else's manifest may hold any text, even
+    some that ends a string of Python, YAML or Hydra; such characters become question marks.
+
+    >>> plain_name("taskbench/union(synonyms[eng], antonyms[eng])"), plain_name('a"b$')
+    ('taskbench/union(synonyms[eng], antonyms[eng])', 'a?b?')
+    """
+    return re.sub(r"[^\w .,:;/|&()\[\]<>=+*-]", "?", name)[:LONGEST_NAME]
 
 
 @contextmanager
