@@ -19,6 +19,9 @@ from tests.experiments.sweeps import contents
 LEFT = {"answers": 10**9}
 """Answers after which a learner is interrupted."""
 
+ASKED: list[str] = []
+"""All inputs that were asked."""
+
 
 def double(rng: tl.Random, size: int = tl.knob(100_000, low=1, high=10**6)) -> tl.Example:
     number = rng.randint(1, 10**6)
@@ -40,6 +43,8 @@ class Fitted:
             if not LEFT["answers"]:
                 raise KeyboardInterrupt
             LEFT["answers"] -= 1
+            ASKED.append(text)
+            text = text.split()[-1]
             right = Key("until", self.learner.salt).unit(text) < self.learner.share
             answers.append(str(2 * int(text)) if right else "0")
         reply: dict[str, Any] = dict.fromkeys(("reply", "thinking", "answer", "rule"), "")
@@ -63,6 +68,7 @@ class Doubling:
     share: float = 1.0
     salt: str = ""
     tokens: bool = False
+    described: bool = False
 
     name: ClassVar[str] = "until/doubling"
 
@@ -74,6 +80,7 @@ class Doubling:
 def registered() -> None:
     """Registries are emptied after each test."""
     LEFT["answers"] = 10**9
+    ASKED.clear()
     tl.task("until/double", describe="Double the number.", scorer=tl.exact)(double)
     tl.learner("until/doubling", describe="doubles in a share of cases")(Doubling)
 
@@ -115,9 +122,47 @@ def test_one_model_is_compared_with_chance(tmp_path: Path) -> None:
     assert asked["low"] > asked["chance"]
 
 
-def test_equal_models_are_asked_everything(tmp_path: Path) -> None:
+def test_equal_models_are_asked_until_they_are_certainly_close(tmp_path: Path) -> None:
     asked = ask(tmp_path, [learner(0.7, salt="a"), learner(0.7, salt="b")], "decided", n=300)
-    assert [one["stopped"] for one in asked] == ["all items asked"] * 2
+    for one in asked:
+        assert one["stopped"] == "equal within 0.02"
+        [difference] = one["differences"]
+        assert -0.02 <= difference["low"] <= difference["high"] <= 0.02
+        assert one["items"] > 300
+
+
+def test_items_beyond_a_split_are_those_of_a_larger_one(tmp_path: Path) -> None:
+    [asked] = ask(tmp_path, [learner(0.9)], 0.05, n=60)
+    assert asked["stopped"] == "certain"
+    assert asked["items"] > 60
+    runs = tl.runs(tmp_path)
+    [run] = runs.names
+    kept = Store(tmp_path).answers(run, ["index", "input", "targets", "score"])
+    assert kept is not None
+    assert kept.num_rows == asked["items"]
+    larger = {"splits": {"train": {"n": 10}, "test": {"n": asked["items"] + 60}}}
+    rows = list(tl.make("until/double", changes=larger)["test"])
+    for row in kept.to_pylist():
+        assert row["input"] == rows[row["index"]].input
+        assert row["targets"] == list(rows[row["index"]].targets)
+    # The rows of the split itself come first.
+    assert sorted(kept["index"].to_pylist())[:60] == list(range(60))
+
+
+def test_a_model_that_is_told_the_task_is_told_it_before_each_item(tmp_path: Path) -> None:
+    ask(tmp_path, [learner(1.0, described=True)], 0.05)
+    assert ASKED
+    assert all(text.startswith("Double the number.") for text in ASKED)
+
+
+def test_a_split_with_an_end_is_asked_to_it(tmp_path: Path) -> None:
+    splits = {"train": {"n": 5_000}, "iid": {"n": 0}, "all": {"n": 0}, "ood": {"n": 40}}
+    recipe = {"recipe": "ctl/A", "set": {"splits": splits}}
+    runs = tl.run(
+        recipes=[recipe], learners=["majority"], evaluate=["ood"], store=tmp_path, until=0.01
+    )
+    asked = runs[runs.names[0]].splits["ood"].asked
+    assert (asked["stopped"], asked["items"], asked["of"]) == ("all items asked", 40, 40)
 
 
 def test_a_budget_of_items_goes_to_the_most_uncertain(tmp_path: Path) -> None:
@@ -177,10 +222,10 @@ def test_a_learner_that_trains_answers_everything(tmp_path: Path) -> None:
 
 
 def test_the_report_states_items_and_why_asking_stopped(tmp_path: Path) -> None:
-    ask(tmp_path / "runs", [learner(0.9)], 0.05)
+    [asked] = ask(tmp_path / "runs", [learner(0.9)], 0.05)
     page = tl.report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
     assert "certain" in page
-    assert "of 2,000" in page
+    assert f"{asked['items']:,}" in page
 
 
 @pytest.mark.parametrize(

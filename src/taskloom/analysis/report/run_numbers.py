@@ -89,13 +89,18 @@ ASKED = (
     *CELL,
     Column("split", itemgetter("split")),
     Column("seed", itemgetter("seed"), number=True),
-    Column("items asked", lambda row: f"{row['items']:,} of {row['of']:,}"),
+    Column("items asked", lambda row: _of(row["items"], row["of"])),
     Column("accuracy, at all times", lambda row: f"{row['low']:.3f} to {row['high']:.3f}"),
     Column("stopped", itemgetter("stopped")),
     Column("tokens", lambda row: _tokens(row), number=True),
     Column("US dollars", lambda row: f"{row['cost']:.4f}" if "cost" in row else "", number=True),
 )
 """Columns for splits that were asked until their accuracy was certain."""
+
+
+def _of(items: int, most: int | None) -> str:
+    """Number of items that were asked; `most` is None for a split without end."""
+    return f"{items:,}" if most is None else f"{items:,} of {most:,}"
 
 
 def _tokens(row: Row) -> str:

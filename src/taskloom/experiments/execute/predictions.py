@@ -24,6 +24,7 @@ from taskloom.core.descriptions import Describer, task_column
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
+from taskloom.core.plan import Split
 from taskloom.core.scoring import answer_or_none, any_of, form_of
 from taskloom.core.seeding import Key
 from taskloom.data import Dataset, Examples, dataset
@@ -84,6 +85,9 @@ class SplitPart:
         task: The only task that is used; empty: all.
         limit: Maximum rows, spread over the split; 0: all.
         rows: Positions of the rows that are used, among those that the limit allows; empty: all.
+            Positions beyond the split's size are rows that a larger split would have.
+        drawn: The split of the plan, if it can be drawn beyond its size and all its rows are used.
+        traits: The plan's traits.
     """
 
     folder: Path
@@ -92,13 +96,18 @@ class SplitPart:
     task: str = ""
     limit: int = 0
     rows: tuple[int, ...] = ()
+    drawn: Split | None = field(default=None, compare=False)
+    traits: Mapping[str, type] = field(default_factory=dict, compare=False)
 
 
 def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0) -> SplitPart:
     """Part of a split that a cell learns from or answers."""
     folder = data_folder(store, data.key)
     by = data.plan.tasks.by if cell.task else "task"
-    return SplitPart(folder, split, by, cell.task, limit)
+    planned = data.plan.split(split)
+    whole = planned.endless and not cell.task and not limit
+    drawn = planned if whole else None
+    return SplitPart(folder, split, by, cell.task, limit, drawn=drawn, traits=data.plan.traits)
 
 
 def read_part(part: SplitPart) -> Examples:
@@ -109,7 +118,16 @@ def read_part(part: SplitPart) -> Examples:
         rows = Examples(rows.table.filter(own), rows.manifest, part.split)
     if part.limit and len(rows) > part.limit:
         rows = _chosen(rows, spread(len(rows), part.limit), part.split)
+    if part.drawn is not None and part.rows and max(part.rows) >= len(rows):
+        more = drawn_table(part, len(rows), max(part.rows) + 1).cast(rows.table.schema)
+        rows = Examples(pa.concat_tables([rows.table, more]), rows.manifest, part.split)
     return _chosen(rows, part.rows, part.split) if part.rows else rows
+
+
+def drawn_table(part: SplitPart, start: int, stop: int) -> pa.Table:
+    """Rows start..stop of a split, generated and not read."""
+    assert part.drawn is not None
+    return shards.to_table(part.drawn.rows(start, stop), start, part.traits)
 
 
 def spread(n: int, limit: int) -> list[int]:
@@ -332,10 +350,10 @@ def items_digest(data: CellData, part: SplitPart) -> str:
     plain = data.plainly()
     if plain is data:
         return json_digest([world, [e.key or e.input for e in read_examples(part)]])
-    items = _items(WholeSplit(plain.key, part.split, plain))
-    return json_digest(
-        [world, [items[index] for index in read_part(part).table["index"].to_pylist()]]
-    )
+    used = read_part(part).table["index"].to_pylist()
+    size = max([plain.plan.split(part.split).n, *(index + 1 for index in used)])
+    items = _items(WholeSplit(plain.key, part.split, size, plain))
+    return json_digest([world, [items[index] for index in used]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,12 +373,13 @@ def _items_digest(whole: PartOfData) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WholeSplit:
-    """A split of some data, identified by the key of the data and its name. It has no folder,
-    because all layouts of the data share it.
+    """A split of some data, identified by the key of the data, its name and the number of rows. It
+    has no folder, because all layouts of the data share it.
     """
 
     key: str
     split: str
+    size: int
     data: CellData = field(compare=False)
 
 
@@ -369,7 +388,7 @@ def _items(whole: WholeSplit) -> list[str]:
     """Keys or inputs of a split, which is generated for this."""
     plan = whole.data.plan
     split = plan.split(whole.split)
-    table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
+    table = shards.to_table(split.rows(0, whole.size), 0, plan.traits)
     return [
         key or text
         for key, text in zip(table["key"].to_pylist(), table["input"].to_pylist(), strict=True)

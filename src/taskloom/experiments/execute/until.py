@@ -6,7 +6,8 @@ stop as soon as the interval is narrow enough, or a paired difference excludes z
 shared budget goes to the most uncertain cell.
 
 Items come in a keyed random order that depends on data and split alone: all learners are asked the
-same items, and the same seeds give the same ones. Answers are written to a journal. An interrupted
+same items, and the same seeds give the same ones. A split that can be drawn without end goes on
+after its `n` rows with those that a larger split would have. Answers are written to a journal. An interrupted
 experiment reads it, comes to the same decisions and asks only what is open.
 """
 
@@ -19,9 +20,13 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from taskloom.core import shards
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
@@ -35,7 +40,15 @@ from taskloom.experiments.execute.driver import (
     record_failure,
 )
 from taskloom.experiments.execute.jobs import data_job
-from taskloom.experiments.execute.predictions import data_folder, part_of, read_examples
+from taskloom.experiments.execute.predictions import (
+    SplitPart,
+    asked_as,
+    data_folder,
+    drawn_table,
+    part_of,
+    read_examples,
+    to_score,
+)
 from taskloom.experiments.execute.worker import (
     AskedRecord,
     Chosen,
@@ -56,6 +69,11 @@ BATCH = 20
 and an endpoint are busy.
 """
 
+EQUAL = 0.02
+"""Two learners whose accuracies certainly differ by at most this are not asked further: a split
+without end would otherwise be asked forever.
+"""
+
 FOLDER = "asking"
 """Folder of the journals in a store's `work`."""
 
@@ -70,24 +88,27 @@ class AskedSplit:
     Attributes:
         cell: The cell.
         test: The split.
-        order: Positions of its examples, in the order in which they are asked.
+        part: The rows that the split has.
         examples: Its examples, by position.
         journal: File of the answers so far.
         scores: Scores so far, in the order of asking.
         stopped: Why asking stopped; empty while it goes on.
+        order: Positions of its examples, in the order in which they are asked.
     """
 
     cell: Cell
     test: EvaluatedSplit
-    order: list[int]
+    part: SplitPart
     examples: list[Example]
     journal: Path
     scores: list[float] = field(default_factory=list)
     stopped: str = ""
     sequence: ConfidenceSequence = field(default_factory=lambda: ConfidenceSequence(level=LEVEL))
     known: dict[int, tuple[str, dict[str, Any] | None]] = field(default_factory=dict)
+    order: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.order = list(self._shuffled)
         if not self.journal.is_file():
             return
         for line in self.journal.read_text(encoding="utf-8").splitlines():
@@ -97,6 +118,30 @@ class AskedSplit:
                 continue
             if split == self.test.name:
                 self.known[position] = (answer, reply)
+
+    @cached_property
+    def _shuffled(self) -> list[int]:
+        """Order of the rows of the split, and of each further block of as many."""
+        test, n = self.test, len(self.examples)
+        key = Key(json_digest([test.data.key, test.split, test.limit, self.cell.task]))
+        order = key.permutation(n, "until")
+        return [int(order(place)) for place in range(n)]
+
+    @cached_property
+    def chance(self) -> float:
+        """Score of guessing uniformly among all answers of the split."""
+        return chance_of([self.examples[i].targets for i in self._shuffled])
+
+    @property
+    def bounded(self) -> bool:
+        """True if it has no rows beyond its size."""
+        return self.part.drawn is None
+
+    def _draw_more(self) -> None:
+        """Draw as many further rows as the split has."""
+        first, n = len(self.examples), len(self._shuffled)
+        self.examples += shards.to_examples(drawn_table(self.part, first, first + n))
+        self.order += [first + place for place in self._shuffled]
 
     @property
     def until(self) -> Until:
@@ -147,14 +192,18 @@ class AskedSplit:
             most: Maximum number of items.
         """
         begin = len(self.scores)
+        if begin + BATCH > len(self.order) and not self.bounded:
+            self._draw_more()
         batch = self.order[begin : begin + int(min(BATCH, most))]
         new = [i for i in batch if i not in self.known]
         if new:
-            answers = model.answer([self.examples[i].input for i in new])
+            asked = asked_as(model, self.test.data, [self.examples[i] for i in new])
+            answers = model.answer([example.input for example in asked])
             replies = list(getattr(model, "replies", ())) or [None] * len(new)
             self._write(zip(new, answers, replies, strict=True))
         scorer = self.test.data.plan.scorer
-        scores = [scorer.score(self.known[i][0], self.examples[i]) for i in batch]
+        answers = to_score(model, [self.known[i][0] for i in batch])
+        scores = [scorer.score(a, self.examples[i]) for a, i in zip(answers, batch, strict=True)]
         self.scores += scores
         self.sequence.add(scores)
 
@@ -182,14 +231,24 @@ class Difference:
 
     def update(self) -> None:
         """Take the items that both have answered by now."""
-        both = min(len(self.first.scores), len(self.second.scores))
-        for i in range(self.sequence.n, both):
-            self.sequence.add(self.first.scores[i] - self.second.scores[i])
+        both = slice(self.sequence.n, min(len(self.first.scores), len(self.second.scores)))
+        if both.start < both.stop:
+            self.sequence.add(np.subtract(self.first.scores[both], self.second.scores[both]))
 
     @property
-    def decided(self) -> bool:
-        """True if one learner is better."""
-        return self.sequence.n > 0 and self.sequence.excludes(0.0)
+    def verdict(self) -> str:
+        """Verdict on the two learners; empty while it is open."""
+        return verdict(self.sequence, 0.0)
+
+
+def verdict(sequence: ConfidenceSequence, border: float) -> str:
+    """`decided` if the mean is on one side of a border, `equal within …` if it is certainly close
+    to it; empty if neither is known.
+    """
+    if sequence.excludes(border):
+        return "decided"
+    low, high = sequence.interval
+    return f"equal within {EQUAL}" if max(border - low, high - border) <= EQUAL else ""
 
 
 class Asking:
@@ -232,7 +291,7 @@ class Asking:
         widths = [
             difference.sequence.interval[1] - difference.sequence.interval[0]
             for difference in self._of(one)
-            if not difference.decided
+            if not difference.verdict
         ]
         return max(widths, default=2 * one.half_width) / 2
 
@@ -247,23 +306,24 @@ class Asking:
         for one in self.splits:
             if one.stopped or not one.scores:
                 continue
-            if self._certain(one):
-                one.stopped = "decided" if self.until.goal == "decided" else "certain"
-            elif len(one.scores) == len(one.order):
+            one.stopped = self._verdict(one)
+            if not one.stopped and one.bounded and len(one.scores) == len(one.order):
                 one.stopped = "all items asked"
         for one in self.splits:
             if spent and not one.stopped:
                 one.stopped = "budget spent"
 
-    def _certain(self, one: AskedSplit) -> bool:
+    def _verdict(self, one: AskedSplit) -> str:
+        """Why no more items of a split are needed; empty if they are."""
         if self.until.goal is None:
-            return False
+            return ""
         if self.until.goal != "decided":
-            return one.half_width <= float(self.until.goal)
+            return "certain" if one.half_width <= float(self.until.goal) else ""
         differences = self._of(one)
-        if differences:
-            return all(difference.decided for difference in differences)
-        return one.sequence.excludes(chance(one))
+        if not differences:
+            return verdict(one.sequence, one.chance)
+        verdicts = [difference.verdict for difference in differences]
+        return min(verdicts)  # empty if one is open; "decided" if any is
 
     def record(self, one: AskedSplit) -> AskedRecord:
         """Record of how a split was asked, for the run."""
@@ -271,7 +331,7 @@ class Asking:
         summary: dict[str, Any] = {
             "stopped": one.stopped,
             "items": len(one.scores),
-            "of": len(one.order),
+            "of": len(one.order) if one.bounded else None,
             "low": low,
             "high": high,
         }
@@ -281,14 +341,9 @@ class Asking:
                 summary[name] = total
         if self.until.goal == "decided":
             differences = [_difference_record(d, one) for d in self._of(one)]
-            summary |= {"differences": differences} if differences else {"chance": chance(one)}
+            summary |= {"differences": differences} if differences else {"chance": one.chance}
         replies = [one.known[i][1] for i in sorted(one.asked)]
         return AskedRecord(summary, [reply for reply in replies if reply is not None])
-
-
-def chance(one: AskedSplit) -> float:
-    """Score of guessing uniformly among all answers of a split."""
-    return chance_of([example.targets for example in one.examples])
 
 
 def _difference_record(difference: Difference, one: AskedSplit) -> dict[str, Any]:
@@ -397,13 +452,11 @@ class Questioner:
                 failed = perform(data_job(self.store, cell, data)).failed
                 if failed:
                     raise TaskloomError(f"its data could not be made: {failed[data.key]}")
-        examples = read_examples(part_of(self.store, cell, test.data, test.split, test.limit))
+        part = part_of(self.store, cell, test.data, test.split, test.limit)
+        examples = list(read_examples(part))
         if not examples:
             raise TaskloomError(f"{cell.data.name} has no item in the split '{test.name}'")
-        key = Key(json_digest([test.data.key, test.split, test.limit, cell.task]))
-        shuffled = key.permutation(len(examples), "until")
-        order = [int(shuffled(place)) for place in range(len(examples))]
-        return AskedSplit(cell, test, order, examples, self._journal(cell))
+        return AskedSplit(cell, test, part, examples, self._journal(cell))
 
     def _journal(self, cell: Cell) -> Path:
         return self.store.path / "work" / FOLDER / f"{cell.run}.jsonl"

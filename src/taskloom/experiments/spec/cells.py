@@ -155,6 +155,9 @@ class Cell:
         }
         if self.until is not None and self.until.unit == "usd":
             determined_by["prices"] = self.settings.get("prices")
+        if self.until is not None and any(test.endless for test in self.tests):
+            # Asking used to end with the split; this keeps such runs apart from today's.
+            determined_by["asked"] = "beyond the split"
         return json_digest(determined_by)
 
     @property
@@ -496,6 +499,11 @@ class EvaluatedSplit:
     split: str
     limit: int = 0
     rows: tuple[int, ...] = ()
+
+    @property
+    def endless(self) -> bool:
+        """True if it can be drawn beyond its size."""
+        return not self.limit and self.data.plan.split(self.split).endless
 
     @property
     def identity(self) -> list[str]:

@@ -58,16 +58,20 @@ class ConfidenceSequence:
     n: int = field(default=0, init=False)
     _total: float = field(default=0.0, init=False)
     _squares: float = field(default=0.0, init=False)
+    refuted: NDArray[np.bool_] = field(init=False)
     _candidates: Floats = field(init=False)
     _up: Floats = field(init=False)
     _down: Floats = field(init=False)
-    _refuted: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._candidates = np.linspace(0.0, 1.0, STEPS + 1)
-        self._up = np.zeros(STEPS + 1)
-        self._down = np.zeros(STEPS + 1)
-        self._refuted = np.zeros(STEPS + 1, dtype=bool)
+        self.follow(np.linspace(0.0, 1.0, STEPS + 1))
+
+    def follow(self, candidates: Floats) -> None:
+        """Start with these candidate means, as shares of the range. `refuted` has one entry each."""
+        self._candidates = candidates
+        self._up = np.zeros(len(candidates))
+        self._down = np.zeros(len(candidates))
+        self.refuted = np.zeros(len(candidates), dtype=bool)
 
     @property
     def mean(self) -> float:
@@ -79,7 +83,7 @@ class ConfidenceSequence:
     @property
     def interval(self) -> tuple[float, float]:
         """Smallest and largest mean that the observations leave possible."""
-        left = np.flatnonzero(~self._refuted)
+        left = np.flatnonzero(~self.refuted)
         # Refuting every candidate has probability below 1 - level. The mean is then the best guess.
         first, last = (left[0], left[-1]) if len(left) else (self._nearest, self._nearest)
         step = 1.0 / STEPS
@@ -120,7 +124,7 @@ class ConfidenceSequence:
         down = self._down + np.cumsum(np.log1p(-np.minimum(bets, lower) * gap), axis=0)
         # Capital of the two gamblers together, each of whom began with one half.
         both = np.logaddexp(up, down) - math.log(2.0)
-        self._refuted |= (both >= -math.log(1.0 - self.level)).any(axis=0)
+        self.refuted |= (both >= -math.log(1.0 - self.level)).any(axis=0)
         self._up, self._down = up[-1], down[-1]
 
     def _bets(self, x: Floats) -> Floats:
