@@ -40,6 +40,33 @@ def test_a_monotone_field_needs_fewer_questions() -> None:
     assert monotone < free
 
 
+def holds_eight(text: str) -> str:
+    """Right on stories of up to eight sentences, and on none that is longer."""
+    return stories.solve(text) if text.count("\n") <= 8 else "maybe"
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_border_is_found_along_a_field(seed: int, monotone: bool) -> None:
+    along = "splits.test.sentences=2..30"
+    result = tl.frontier(
+        holds_eight, RECIPE, along=along, seed=seed, monotone=monotone, questions=4_000
+    )
+    for crossing in result.crossings:
+        assert (crossing.after, crossing.level, crossing.before) == (8, 9, 9)
+    # Bisection: a third of the 29 levels are asked.
+    asked = [one.level for one in result.levels if one.n]
+    assert len(asked) <= 12 if monotone else len(asked) == 29
+
+
+def test_levels_without_an_order_are_never_assumed_to_fall() -> None:
+    """Stories of two sentences and more, written as ranges: the second is easier."""
+    along = "splits.test.sentences=9|2..2|3..8"
+    result = tl.frontier(holds_eight, RECIPE, along=along, monotone=True, questions=300)
+    accuracy = {one.level: (one.mean, one.high) for one in result.levels}
+    assert accuracy["3..8"] == (1.0, 1.0)
+
+
 def test_a_perfect_solver_has_no_border() -> None:
     result = tl.frontier(stories.solve, RECIPE, along="distance,sentences")
     assert [crossing.level for crossing in result.crossings] == [None] * 4
@@ -94,6 +121,7 @@ def test_an_interrupted_search_ends_with_the_same_result(tmp_path: Path) -> None
         (["--along", "support_lines"], "support_lines"),
         (["--along", "splits.mix.n"], "splits.mix.n=1|2|3"),
         (["--along", "splits.mix.size=1|2"], "splits.mix.size"),
+        (["--along", "splits.mix.n=1..99"], "99"),
     ],
 )
 def test_bad_input_is_one_sentence(

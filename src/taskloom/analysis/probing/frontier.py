@@ -4,13 +4,15 @@ Level-set estimation. A *level* is a value of a trait, whose items are those of 
 it, or a value of a field, whose items are drawn from the recipe with that value. Each level has a
 confidence sequence for its accuracy. The next batch goes to the level whose interval reaches
 farthest over both sides of a threshold, so that few questions are spent on levels that are clearly
-above or below. If accuracy is declared to fall along the trait, an interval also holds for its
-neighbours: a level is at most as good as every level before it.
+above or below. If accuracy is declared to fall along levels with an order, an interval also holds
+for its neighbours: a level is at most as good as every level before it. The search then bisects:
+of the levels about which as little is known, it asks the middle one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -170,9 +172,9 @@ def frontier(
         models: A model, or several that are drawn in one picture; see `falsify`.
         recipe: In any form that `make` takes.
         along: Traits (`support`, `support,sentences`), and fields of the recipe with the values to
-            try (`splits.test.sentences=5|10|20`), in a list if there are several.
+            try (`splits.test.sentences=5|10|20` or `2..40`), in a list if there are several.
         changes: Changes of the recipe's fields; they decide which levels of a trait there are.
-        monotone: True if accuracy can only fall along each field.
+        monotone: True if accuracy can only fall along each trait or field that has an order.
         split: The split to draw from; `test` or the first test split by default.
         seed: Seed of the items; the recipe's own by default.
         questions: Maximum number of questions for each model and field.
@@ -219,7 +221,7 @@ def _dimensions(along: str | Sequence[str], recipe: Recipe, plan: Plan) -> dict[
     for part in [along] if isinstance(along, str) else along:
         name, equals, given = part.partition("=")
         if equals:
-            dimensions[name.strip()] = [value.strip() for value in given.split("|")]
+            dimensions[name.strip()] = _values(given)
         else:
             dimensions.update({one.strip(): [] for one in part.split(",")})
     for name, values in dimensions.items():
@@ -230,6 +232,17 @@ def _dimensions(along: str | Sequence[str], recipe: Recipe, plan: Plan) -> dict[
                 f" recipe needs values: {name}=1|2|3",
             )
     return dimensions
+
+
+def _values(given: str) -> list[str]:
+    """The values that `5|10|20` or `2..40` names."""
+    span = re.fullmatch(r"\s*(\d+)\.\.(\d+)\s*", given)
+    if span is None:
+        return [value.strip() for value in given.split("|")]
+    values = range(int(span[1]), int(span[2]) + 1)
+    if not 0 < len(values) <= MOST_LEVELS:
+        raise ParameterError("along", f"names {len(values):,} values; write 1 to {MOST_LEVELS}")
+    return [str(value) for value in values]
 
 
 Levels = dict[Trait, Iterator[Example]]
@@ -296,6 +309,7 @@ class LevelSearch:
     exhausted: set[Trait] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
+        self.monotone &= self.ordered
         share = 1.0 - (1.0 - LEVEL) / len(self.items)
         self.sequences = {level: ConfidenceSequence(level=share) for level in self.items}
 
@@ -310,16 +324,27 @@ class LevelSearch:
             asked += len(batch)
             show(f"{self.answers.model.name} along {self.name}", asked, most)
 
+    @property
+    def ordered(self) -> bool:
+        """True if levels are numbers."""
+        return not any(isinstance(level, str | bool) for level in self.items)
+
     def _most_ambiguous(self) -> Trait | None:
-        """The level whose interval reaches farthest over both sides of a threshold."""
-        best, reach = None, 0.0
-        for level, (low, high) in self.intervals().items():
-            if level in self.exhausted:
-                continue
-            own = max(min(high - t, t - low) for t in THRESHOLDS)
-            if own > reach:
-                best, reach = level, own
-        return best
+        """The level whose interval reaches farthest over both sides of a threshold; of several, the
+        middle one.
+        """
+        reach = {
+            level: max(min(high - t, t - low) for t in THRESHOLDS)
+            for level, (low, high) in self.intervals().items()
+            if level not in self.exhausted
+        }
+        farthest = max(reach.values(), default=-1.0)
+        if (
+            farthest < 0.0
+        ):  # 0: an end of the interval is the threshold itself, which is not certain
+            return None
+        widest = [level for level, own in reach.items() if own == farthest]
+        return widest[len(widest) // 2]
 
     def intervals(self) -> dict[Trait, tuple[float, float]]:
         """Interval of each level."""
@@ -361,7 +386,7 @@ class LevelSearch:
 
     def crossings(self) -> list[Crossing]:
         """Where the accuracy crosses each threshold; empty for a trait without an order."""
-        if any(isinstance(level, str | bool) for level in self.items):
+        if not self.ordered:
             return []
         means, intervals = self._means(), self.intervals()
         found = []
