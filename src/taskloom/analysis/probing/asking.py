@@ -44,12 +44,12 @@ TRAINING_ROWS = 1_000
 SURE = 0.99
 """Level of the confidence sequence that decides if an item is answered right. Many items are
 asked, so it is higher than the 95 % of a single claim. An item that is always answered wrong is
-asked 14 times.
+asked 12 times.
 """
 
-MOST_REPEATS = 40
+MOST_REPEATS = 60
 """Maximum number of times that one question is asked. An item that is answered right in a quarter of
-all cases is decided after 39 answers (median of 100 simulations).
+all cases is decided after 55 answers (median of 100 simulations).
 """
 
 BORDER = 0.5

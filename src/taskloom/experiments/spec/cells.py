@@ -86,6 +86,9 @@ VERSION = 1
 """Increased when the code here would give the same cell different predictions or scores."""
 
 
+ASKING = 2
+"""Increased when the same cell would be asked other items before it is certain."""
+
 ONE_TRY = BestOf()
 """A single try, so that there is nothing to choose."""
 
@@ -151,13 +154,10 @@ class Cell:
             **({"task": self.task} if self.task else {}),
             **({"zero-shot": True} if self.zero_shot else {}),
             **({"best of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
-            **({"until": self.until.model_dump()} if self.until is not None else {}),
+            **({"until": self.until.model_dump(), "asking": ASKING} if self.until else {}),
         }
         if self.until is not None and self.until.unit == "usd":
             determined_by["prices"] = self.settings.get("prices")
-        if self.until is not None and any(test.endless for test in self.tests):
-            # Asking used to end with the split; this keeps such runs apart from today's.
-            determined_by["asked"] = "beyond the split"
         return json_digest(determined_by)
 
     @property
@@ -499,11 +499,6 @@ class EvaluatedSplit:
     split: str
     limit: int = 0
     rows: tuple[int, ...] = ()
-
-    @property
-    def endless(self) -> bool:
-        """True if it can be drawn beyond its size."""
-        return not self.limit and self.data.plan.split(self.split).endless
 
     @property
     def identity(self) -> list[str]:
