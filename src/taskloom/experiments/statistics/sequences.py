@@ -54,7 +54,8 @@ def log_returns(observations: Floats, candidates: Floats) -> Floats:
     gap = observations[:, None, None] - candidates
     larger = SHARES[:, None] / np.maximum(candidates, TINY)
     smaller = SHARES[:, None] / np.maximum(1.0 - candidates, TINY)
-    return np.log1p(np.concatenate([larger * gap, -smaller * gap], axis=1))
+    bets = np.concatenate([larger * gap, -smaller * gap], axis=1)
+    return np.asarray(np.log1p(bets))
 
 
 @dataclass(slots=True)

@@ -67,10 +67,14 @@ class ReadEntity:
 
 @dataclass(slots=True)
 class Reading:
-    """Contents of a passage. The first entity is its topic."""
+    """Contents of a passage. The first entity is its topic.
+
+    `about` has the sentence of each clause, and the name of what the clause is about.
+    """
 
     entities: dict[str, ReadEntity] = field(default_factory=dict)
     rules: list[tuple[str, str, str, str]] = field(default_factory=list)
+    about: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def subject(self) -> ReadEntity:
@@ -244,11 +248,13 @@ class _PassageReader:
         self.reading = Reading()
         self.focus: ReadEntity | None = None
         self.last: dict[str, ReadEntity] = {}
+        self.sentence = ""
 
     def read(self, text: str) -> Reading:
         for sentence in sentences(text):
             if self.frame.fillers.fullmatch(sentence):
                 continue
+            self.sentence = sentence
             if not self._sentence(self.frame.asides.sub("", sentence.removesuffix("."))):
                 raise InputError(
                     f"the reader does not understand this sentence about {self.domain.name}:"
@@ -335,9 +341,11 @@ class _PassageReader:
             record = self._record(groups["N"], names[0], entity)
             if kind == "field":
                 record.stated[names[1]] = groups.get("V") or names[2]
+            self.reading.about.append((self.sentence, record.name))
             self.focus = self.last[names[0]] = record
             return
         assert entity is not None
+        self.reading.about.append((self.sentence, entity.name))
         self.focus = entity
         if kind == "value":
             entity.stated[names[0]] = groups["V"]

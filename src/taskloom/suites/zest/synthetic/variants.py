@@ -57,7 +57,8 @@ class PassageVariants:
         number = int(example.traits.get("instance", 0))
         text = context(example.input)
         domain = task.domain
-        told = _statements(read(domain, text))
+        original = read(domain, text)
+        told = _statements(original)
         rng = Key("zest/variants", example.input).random()
         parts = sentences(text)
         # On the border of a comparison "more than" and "at least" would differ.
@@ -71,6 +72,8 @@ class PassageVariants:
             except (InputError, KeyError):  # a sentence names what another one introduced
                 continue
             if not _differs_by(kind, edit, told, _statements(reading)):
+                continue
+            if _refers_anew(original, reading):
                 continue
             varied = self._example(task, number, new, reading)
             if varied is not None:
@@ -121,6 +124,20 @@ def _differs_by(
     if edit == "irrelevant sentence":
         return told == now
     return not now - told
+
+
+def _refers_anew(original: Reading, reading: Reading) -> bool:
+    """True if a sentence that was not edited is about something else than before: its pronoun has
+    got another antecedent.
+
+    What is stated may be the same nevertheless, if that is stated of both.
+    """
+    before = Counter(original.about)
+    kept = {sentence for sentence, _ in original.about}
+    return any(
+        before[clause] < count and clause[0] in kept
+        for clause, count in Counter(reading.about).items()
+    )
 
 
 def _other_values(
