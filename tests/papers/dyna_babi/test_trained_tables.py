@@ -32,7 +32,11 @@ from taskloom.papers.dyna_babi.concat_tables import (
     table3,
     table8,
 )
-from taskloom.papers.dyna_babi.experiments import learner, table3_experiments
+from taskloom.papers.dyna_babi.experiments import (
+    concurrence_experiments,
+    learner,
+    table3_experiments,
+)
 from taskloom.papers.dyna_babi.probe_tables import (
     figure4,
     figure8,
@@ -793,3 +797,19 @@ def test_a_folder_of_weights_is_trained_as_its_architecture_asks(
 def test_packaged_models_take_the_place_of_the_papers() -> None:
     assert learner("paper", "minilm")["learner"] == "extractive"
     assert learner("paper", "gemma3-270m")["learner"] == "fine-tune"
+
+
+def test_concurrence_has_all_models_of_table_8_but_one() -> None:
+    blocks = [one["learners"][0] for one in concurrence_experiments("paper", "")]
+    others = ("entnet", "stm", "fine-tune")
+    assert len({str(block) for block in blocks if block["learner"] not in others}) == 19
+
+
+def test_a_reader_without_features_is_a_model_of_its_own(tmp_path: Path) -> None:
+    splits = {"mix": mixed(20)}
+    trainings = [
+        trained("babi/concat-T7", "fusionnet", splits, right_if(lambda item: 0.5), fields=fields)
+        for fields in ({}, {"learner.features": False})
+    ]
+    models = [one.model for one in story_trainings(story_file(tmp_path, *trainings))]
+    assert models == ["FusionNet", "FusionNet (no features)"]

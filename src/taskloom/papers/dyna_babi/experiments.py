@@ -79,10 +79,17 @@ PRETRAINED = {
 }
 """The pretrained readers of Table 8, with their ids on the hub."""
 
+WITHOUT_FEATURES = {
+    f"{name}-no-features": {"learner": name, "preset": "dyna-babi", "features": False}
+    for name in ("document-reader", "mnemonic-reader", "fusionnet")
+}
+"""Readers that Table 8 also has without exact match and term frequency."""
+
 PAPER_LEARNERS: dict[str, Block] = {
     "entnet": {"learner": "entnet", "preset": "dyna-babi"},
     "stm": {"learner": "stm", "preset": "dyna-babi"},
     **{name: {"learner": name, "preset": "dyna-babi"} for name in ("bidaf", *READERS)},
+    **WITHOUT_FEATURES,
     "t5": {"learner": "fine-tune", "preset": "dyna-babi"},
     "smollm2": {"learner": "fine-tune", "preset": "dyna-babi", "model": "smollm2"},
     **{
@@ -332,7 +339,7 @@ def concurrence_experiments(scale: str, model: str) -> list[Block]:
     own: dict[str, tuple[str, ...]] = {
         "quick": ("entnet", "stm", "bidaf", *READERS),
         "gpu": ("entnet", "stm", "bidaf", "smollm2"),
-        "paper": ("entnet", "stm", "t5", "bidaf", *READERS, *PRETRAINED),
+        "paper": ("entnet", "stm", "t5", "bidaf", *READERS, *WITHOUT_FEATURES, *PRETRAINED),
     }
     names = models(scale, model, own[scale])
     blocks = [block(scale, name, "concat", "T7") for name in names]

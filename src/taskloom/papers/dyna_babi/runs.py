@@ -252,12 +252,18 @@ def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
         return
     conditions = conditions_of(runs, names[0])
     learner = first.learner.rpartition("/")[2]
-    label = LABELS.get(learner) or model_name(conditions) or learner
+    label = _label(learner, conditions)
     by_seed = {runs[run].seed: run for run in names}
     paper_model = "" if random_twin(conditions) else PAPER_MODELS.get(learner, "")
     yield StoryTrainings(
         label, paper_model, match["data"], match["part"], conditions, by_seed, runs
     )
+
+
+def _label(learner: str, conditions: Conditions) -> str:
+    """Name of a learner in tables. A reader without its features is a model of its own."""
+    name = LABELS.get(learner) or model_name(conditions) or learner
+    return f"{name} (no features)" if conditions.get("learner.features") is False else name
 
 
 SQUAD = "squad"
@@ -271,7 +277,7 @@ def squad_scores(runs: Runs) -> dict[str, list[float]]:
         if runs[names[0]].recipe != SQUAD:
             continue
         learner = runs[names[0]].learner.rpartition("/")[2]
-        label = LABELS.get(learner) or model_name(conditions_of(runs, names[0])) or learner
+        label = _label(learner, conditions_of(runs, names[0]))
         for run in names:
             score = runs[run].score("dev")
             if score is not None:
