@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import taskloom as tl
-from taskloom.analysis import STUDIES, reproduction
+from taskloom.analysis import STUDIES, published_numbers
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import markdown
 from taskloom.analysis.published_numbers import (
@@ -158,7 +158,7 @@ def test_a_place_of_a_paper_without_a_study_is_called_that(
         places = (PaperPlace("ctlpp/table99", "CTL++", "Table 99", "nothing", "no training"),)
         return PaperData(name, "CTL++", places if name == "ctlpp" else (), ())
 
-    monkeypatch.setattr(reproduction, "paper", planted)
+    monkeypatch.setattr(published_numbers, "paper", planted)
     for command in (["reproduce"], ["reproduce", "--dry-run"], ["study"]):
         assert run([command[0], "ctlpp/table99", *command[1:]]) == 2
         assert "Table 99 of CTL++, which has no study yet" in capsys.readouterr().err
@@ -491,3 +491,10 @@ def test_the_terminal_lists_conditions_once_below_the_judgements(
     out = capsys.readouterr().out
     assert out.count("1,000 (paper: 80,000)") == 1
     assert "Conditions that differ from the paper's:\n- all: steps 1,000 (paper: 80,000)\n" in out
+
+
+def test_a_table_of_long_texts_is_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "dyna-babi/figure5"]) == 0
+    assert run(["reproduce", "dyna-babi/figure6"]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("babi/")]
+    assert max(map(len, table)) <= 150

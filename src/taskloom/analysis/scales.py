@@ -244,7 +244,8 @@ def data_lines(cells: Sequence[Cell]) -> list[str]:
         for data, split, limit in used:
             rows = {one.name: one.n for one in data.plan.splits}.get(split)
             if rows is not None:
-                own = sizes.setdefault(data.name, {}).setdefault(split, set())
+                name = f"{data.name}, all tasks together" if cell.task else data.name
+                own = sizes.setdefault(name, {}).setdefault(split, set())
                 own.add(min(rows, limit or rows))
     return [
         f"{name}: {', '.join(f'{split} {_range(own)}' for split, own in splits.items())}"

@@ -13,7 +13,7 @@ import typer
 from taskloom.cli.experiments import print_plan
 from taskloom.cli.options import Engine, Json, OnlyPlan, RunStore, Where, Workers
 from taskloom.core.errors import ParameterError, TaskloomError
-from taskloom.core.tables import console, emit, printable, table
+from taskloom.core.tables import Table, console, emit, printable, table
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
@@ -229,7 +229,7 @@ def print_findings(
         if finding.text:
             print(f"{finding.text}\n")
         if finding.table is not None:
-            print(printable(f"{finding.table}\n"))
+            _print_table(finding.table.shown())
         if finding.judgements:
             judged = short_judgement_table(finding.judgements).shown()
             console().print(replace(judged, title="beside the published numbers"), "")
@@ -245,6 +245,15 @@ def print_findings(
         print(f"the page is {page}; figures and data are next to it")
     elif drawn:
         print(f"not written: {_figures(drawn)}; -o DIR writes a page, figures and data")
+
+
+def _print_table(shown: Table) -> None:
+    """Print a table of a finding. Its cells are wrapped only if it is wider than the terminal."""
+    text = printable(str(shown))
+    if max(map(len, text.splitlines())) > console().width:
+        console().print(shown, "")
+    else:
+        print(f"{text}\n")
 
 
 def _figures(names: Sequence[str]) -> str:
