@@ -24,7 +24,7 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, PaperClaim, StudyFigure, claim_findings
-from taskloom.analysis.paper_table import count_range, mean_and_se, table_of
+from taskloom.analysis.paper_table import count_of, count_range, mean_and_se, table_of
 from taskloom.analysis.published_numbers import PublishedNumber, comparable, differences, published
 from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
@@ -269,11 +269,10 @@ def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
         f"{name} {n} tasks of {parts[name]} atomic parts" for name, n in sizes.items()
     )
     trained = {len(t.one.runs) for group in shown for t in group.tasks}
-    seeds = "one seed" if trained == {1} else f"{min(trained)} to {max(trained)} seeds"
     caption = (
         "Share of the variance of composed scores (r²) that is explained by the best constant"
         " answer alone, by the atomic parts alone, and by the parts beside the constant (partial"
-        f" r²). Unit of analysis: composed tasks ({counted}), {seeds} each; 95 % intervals by the"
+        f" r²). Unit of analysis: composed tasks ({counted}), {count_of(trained, 'seed')} each; 95 % intervals by the"
         " jackknife over atomic parts."
     )
     plot = partial(
