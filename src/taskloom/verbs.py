@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
 """Keys of an experiment's file that a recipe never has."""
 
-TOOLS = ("hf", "lm-eval", "verifiers", "verl", "openrlhf", "nemo-gym")
+TOOLS = ("hf", "inspect", "lm-eval", "verifiers", "verl", "openrlhf", "nemo-gym")
 """Formats of `export` for other tools. They hold a whole dataset."""
 
 
@@ -356,8 +356,8 @@ def export(
 
     Args:
         data: The dataset's folder.
-        format: `hf`, `lm-eval`, `verifiers`, `verl`, `openrlhf`, `nemo-gym`, or a format of the
-            dataset's suite.
+        format: `hf`, `inspect`, `lm-eval`, `verifiers`, `verl`, `openrlhf`, `nemo-gym`, or a format
+            of the dataset's suite.
         out: The file to write; a folder for the formats of other tools.
         split: Split to export, for formats of suites.
         extract: For other tools except `hf`: how answers are extracted from replies.
@@ -385,6 +385,13 @@ def export(
         return Exported(path, format, text, {})
     if format == "lm-eval":
         return _export_lm_eval(folder, path, extract, variants)
+    if format == "inspect":
+        from taskloom.interop.inspect import export_inspect
+
+        name = export_inspect(folder, path, extract=extract)
+        module = name.replace("-", "_")
+        text = f"{path}: pip install -e {path}; inspect eval {module}/{module} --model MODEL"
+        return Exported(path, format, text, {"package": name})
     if format == "verifiers":
         from taskloom.interop.verifiers import export_verifiers
 

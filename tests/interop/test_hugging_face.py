@@ -134,7 +134,7 @@ def test_split_and_format_go_together(capsys: pytest.CaptureFixture[str], export
     assert run(["export", folder, "--format", "hf", "-o", "x", "--split", "train"]) == 2
     assert "--split is for the formats of suites; hf takes all splits" in capsys.readouterr().err
     assert run(["export", folder, "--format", "hff", "-o", "x"]) == 2
-    assert "there is no format 'hff' but hf, lm-eval" in capsys.readouterr().err
+    assert "there is no format 'hff' but hf, inspect" in capsys.readouterr().err
 
 
 def test_an_unknown_format_is_named_before_a_missing_split(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import taskloom as tl
 from tests.interop.cases import HOSTILE, MANY, RECIPES, expected, replies
 from tests.interop.models import tiny_model
 
@@ -166,8 +167,6 @@ def test_the_command_of_the_docs_runs_with_a_tiny_model(tmp_path: Path) -> None:
         "eval",
         "taskloom/ctl-A",
         "-T",
-        "recipe=ctl/A",
-        "-T",
         "n=4",
     ]
     command += [
@@ -189,3 +188,24 @@ def test_the_command_of_the_docs_runs_with_a_tiny_model(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert "length=" in done.stdout
+
+
+def test_an_exported_package_has_a_task_that_the_tools_command_runs(tmp_path: Path) -> None:
+    """Inspect's register runs tasks by their file, in an environment with the package's own
+    dependencies."""
+    sizes = {"splits": {"train": {"n": 10}, "test": {"n": 6}}}
+    tl.make("babi/2", tmp_path / "stories", set=sizes)
+    tl.export(tmp_path / "stories", "inspect", tmp_path / "two-facts")
+    model = tiny_model(tmp_path / "tiny")
+    bin_folder = Path(sys.executable).parent
+    command = [str(bin_folder / "inspect"), "eval", "two-facts/two_facts/tasks.py@two_facts"]
+    command += ["-T", "fewshot=2", "-T", "reasoning=true", "--max-tokens", "4"]
+    command += ["--model", "hf/local", "-M", f"model_path={model}", "--display", "plain"]
+    subprocess.run(command, cwd=tmp_path, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    (path,) = tmp_path.glob("logs/*.eval")
+    log = inspect_ai.log.read_eval_log(str(path))
+    assert log.status == "success"
+    assert [sample.target for sample in log.samples] == [
+        list(example.targets) for example in tl.load(tmp_path / "stories")["test"]
+    ]
+    assert [len(sample.input) for sample in log.samples] == [5] * 6

@@ -96,8 +96,8 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="hf, lm-eval, verifiers, verl, openrlhf, nemo-gym, or a format of the dataset's"
-            " suite (one split).",
+            help="hf, inspect, lm-eval, verifiers, verl, openrlhf, nemo-gym, or a format of the"
+            " dataset's suite (one split).",
         ),
     ],
     out: Annotated[
@@ -135,6 +135,7 @@ def export(
       $ taskloom export stories --split train --format babi -o qa1.txt
       $ taskloom export stories --split train --format squad -o qa1.json --json
       $ taskloom export stories --format lm-eval -o tasks
+      $ taskloom export stories --format inspect -o one-fact
       $ taskloom export stories --format verifiers -o babi-stories
       $ taskloom export stories --format verl -o verl-stories
     """

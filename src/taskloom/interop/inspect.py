@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from os import PathLike
 from typing import Any
 
 from taskloom.core.errors import ParameterError
@@ -24,6 +25,7 @@ from taskloom.core.extraction import (
 )
 from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
+from taskloom.interop.templates import export_package
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 from taskloom.recipe.recipe import names as recipe_names
 
@@ -169,6 +171,19 @@ def recipe_to_task(
             "scorer": graded.plan.scorer.name,
         },
     )
+
+
+def export_inspect(
+    folder: str | PathLike[str], out: str | PathLike[str], *, extract: str = EXTRACT
+) -> str:
+    """Write a dataset as a package with a `@task` function and the rows, and return its name.
+
+    Args:
+        folder: A dataset that Taskloom made.
+        out: The folder of the package; it must not exist. Its name is that of the package.
+        extract: How answers are cut out of replies.
+    """
+    return export_package("inspect", folder, out, extract)
 
 
 def _shown_examples(where: Mapping[str, Any], number: int) -> list[Example]:

@@ -11,23 +11,13 @@ a package of its own, which can be pushed to a hub.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-from taskloom import __version__
-from taskloom.core.errors import DataError
 from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT
-from taskloom.core.files import path_of
 from taskloom.interop import need
-from taskloom.interop.templates import (
-    copy_dataset,
-    dataset_values,
-    export_folder,
-    fill,
-    made_dataset,
-)
+from taskloom.interop.templates import export_package
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 TASKSET = "taskloom-recipes"
@@ -109,27 +99,7 @@ def export_verifiers(
         out: The folder of the package; it must not exist. Its name is that of the environment.
         extract: How answers are cut out of replies.
     """
-    place = path_of(out)
-    name = re.sub(r"[^a-z0-9]+", "-", place.name.lower()).strip("-")
-    if not name[:1].isalpha():
-        raise DataError(f"{place.name} is the environment's name, so it must begin with a letter")
-    module = name.replace("-", "_")
-    data = made_dataset(folder)
-    values = {
-        **dataset_values(data, extract),
-        "name": name,
-        "module": module,
-        "taskset": "".join(word.capitalize() for word in name.split("-")),
-        "version": __version__,
-    }
-    with export_folder(place) as beside:
-        copy_dataset(folder, beside / module / "data")
-        for file in ("pyproject.toml", "README.md"):
-            (beside / file).write_text(fill(f"verifiers/{file}.txt", values), encoding="utf-8")
-        for file in ("__init__.py", "taskset.py"):
-            text = fill(f"verifiers/{file}.txt", values)
-            (beside / module / file).write_text(text, encoding="utf-8")
-    return name
+    return export_package("verifiers", folder, out, extract)
 
 
 def _check() -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from taskloom import __version__
 from taskloom.core.errors import DataError
 from taskloom.core.extraction import Extraction
 from taskloom.core.files import atomic_folder, path_of
@@ -79,3 +80,36 @@ def copy_dataset(folder: str | PathLike[str], place: Path) -> None:
     """Copy a dataset without what tools do not read."""
     ignored = shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp")
     shutil.copytree(path_of(folder), place, ignore=ignored)
+
+
+def export_package(
+    tool: str, folder: str | PathLike[str], out: str | PathLike[str], extract: str
+) -> str:
+    """Write a dataset as an installable package with the rows in it, and return its name.
+
+    Args:
+        tool: The folder of the package's templates.
+        folder: A dataset that Taskloom made.
+        out: The folder of the package; it must not exist. Its name is that of the package.
+        extract: How answers are cut out of replies.
+    """
+    place = path_of(out)
+    name = re.sub(r"[^a-z0-9]+", "-", place.name.lower()).strip("-")
+    if not name[:1].isalpha():
+        raise DataError(f"{place.name} is the package's name, so it must begin with a letter")
+    module = name.replace("-", "_")
+    values = {
+        **dataset_values(made_dataset(folder), extract),
+        "name": name,
+        "module": module,
+        "class": "".join(word.capitalize() for word in name.split("-")),
+        "version": __version__,
+    }
+    with export_folder(place) as beside:
+        copy_dataset(folder, beside / module / "data")
+        for template in files(__name__).joinpath(tool).iterdir():
+            file = template.name.removesuffix(".txt")
+            parent = beside / module if file.endswith(".py") else beside
+            text = fill(f"{tool}/{template.name}", values)
+            (parent / file).write_text(text, encoding="utf-8")
+    return name
