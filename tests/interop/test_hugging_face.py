@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -15,6 +17,7 @@ from taskloom.cli import run
 from taskloom.core import tables
 from taskloom.core.errors import DataError
 from taskloom.data.audit import audit
+from taskloom.interop import hugging_face
 from taskloom.interop.hugging_face import BLANK, card, export_hf
 
 SIZES = {"splits": {"train": {"n": 300}, "iid": {"n": 50}, "all": {"n": 20}}}
@@ -62,7 +65,9 @@ def test_the_exported_folder_loads_by_its_path_alone(
     made = tl.load(exported / "made").to_hf()
     assert set(loaded) == {"train", "iid", "any"}
     for split in loaded:
-        assert loaded[split][:] == made[split][:]
+        targets = [targets[0] for targets in made[split]["targets"]]
+        assert loaded[split]["target"] == targets
+        assert loaded[split].remove_columns(["target", "description"])[:] == made[split][:]
 
 
 def test_the_card_says_what_it_is_and_how_it_was_made(exported: Path) -> None:
@@ -80,6 +85,55 @@ def test_the_card_says_what_it_is_and_how_it_was_made(exported: Path) -> None:
         assert part in card
     assert json.loads((exported / "out" / "audit.json").read_text())["leaks"] == []
     assert json.loads((exported / "out" / "taskloom-manifest.json").read_text()) == manifest
+
+
+def test_every_task_is_a_configuration(datasets: Any, tmp_path: Path) -> None:
+    data = tl.make("ctl/A-independent", set=SIZES)
+    tables = {}
+    for split in data.splits:
+        table = data.table(split)
+        tasks = [["ctl/A", "ctl/B"][row % 2] for row in range(len(table))]
+        place = table.column_names.index("task")
+        tables[split] = table.set_column(place, "task", pa.array(tasks))
+    export_hf(tl.Dataset(data.manifest, tables), tmp_path / "out")
+    names = datasets.get_dataset_config_names(str(tmp_path / "out"))
+    assert set(names) == {"default", "ctl_A", "ctl_B"}
+    cache = str(tmp_path / "cache")
+    part = datasets.load_dataset(str(tmp_path / "out"), "ctl_B", cache_dir=cache)["train"]
+    assert (len(part), set(part["task"])) == (150, {"ctl/B"})
+    whole = datasets.load_dataset(str(tmp_path / "out"), cache_dir=cache)["train"]
+    assert sorted(whole["index"]) == list(range(300))
+
+
+def test_a_large_dataset_is_copied_file_by_file_without_an_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"splits": {"train": {"n": 3000}, "test": {"n": 50}}}
+    tl.make("babi/1", tmp_path / "made", set=sizes, shard_rows=1000)
+    monkeypatch.setattr(hugging_face, "MOST_AUDITED", 3000)
+    monkeypatch.setattr(tl.Dataset, "table", None)  # it reads a whole split
+    export_hf(tmp_path / "made", tmp_path / "out")
+    files = sorted(path.name for path in (tmp_path / "out" / "data").iterdir())
+    assert files == ["test-00000.parquet", *(f"train-0000{i}.parquet" for i in range(3))]
+    rows = [pq.read_metadata(tmp_path / "out" / "data" / file).num_rows for file in files]
+    assert rows == [50, 1000, 1000, 1000]
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "Not audited" in text
+    assert not (tmp_path / "out" / "audit.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "is_written"), [("babi/1", True), ("ctl/A-independent", True), ("babi/8", False)]
+)
+def test_an_evaluation_is_written_if_inspects_scorers_can_judge_the_answers(
+    recipe: str, is_written: bool, tmp_path: Path
+) -> None:
+    """Answers of babi/8 are sets."""
+    sizes = {"splits": {"train": {"n": 50}, "test": {"n": 20}}}
+    if recipe.startswith("ctl"):
+        sizes = SIZES
+    export_hf(tl.make(recipe, set=sizes), tmp_path / "out")
+    assert (tmp_path / "out" / "eval.yaml").exists() == is_written
 
 
 def test_a_folder_that_exists_is_left_alone(exported: Path) -> None:

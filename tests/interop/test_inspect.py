@@ -209,3 +209,39 @@ def test_an_exported_package_has_a_task_that_the_tools_command_runs(tmp_path: Pa
         list(example.targets) for example in tl.load(tmp_path / "stories")["test"]
     ]
     assert [len(sample.input) for sample in log.samples] == [5] * 6
+
+
+@pytest.mark.parametrize("recipe", ["babi/1", "ctl/A-independent"])
+def test_the_evaluation_of_a_hub_scores_replies_in_the_asked_form(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inspect's own scorer knows fewer forms than ours, and never more."""
+    import huggingface_hub
+
+    from taskloom.interop.graded import open_split
+    from tests.interop.test_equal_scores import FORMS
+
+    sizes = {"train": {"n": 300}, "iid" if recipe.startswith("ctl") else "test": {"n": 150}}
+    tl.make(recipe, tmp_path / "made", set={"splits": sizes})
+    tl.export(tmp_path / "made", "hf", tmp_path / "owner" / "name")
+    # The hub is the working folder: the library prefers a folder of that name.
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "owner" / "name" / "eval.yaml"
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda **_: str(place))
+    graded = open_split(tmp_path / "made", described=True)
+    texts = {}
+    wanted = {}
+    for index, example in enumerate(graded):
+        wrong = next(e.target for e in graded if e.target != example.target)
+        form = FORMS[index % len(FORMS)]
+        reply = form.format(right=example.target, wrong=wrong)
+        texts[graded.prompt(example)] = reply
+        wanted[graded.prompt(example)] = (form, graded.grade(reply, example).score)
+    log = evaluate("hf/owner/name", texts, tmp_path / "logs")
+    assert len(log.samples) == 150
+    for sample in log.samples:
+        form, score = wanted[sample.messages[0].text]
+        is_right = float(sample.scores["pattern"].value == "C")
+        assert is_right <= score
+        if "nswer:" in form:
+            assert is_right == score

@@ -159,14 +159,16 @@ class Describer:
             return split.tasks
         return tuple(name for name in names if not self.withheld(name))
 
+    def descriptions(self, table: pa.Table) -> pa.Array:
+        """Return the description of every row's task; empty if the input states it."""
+        names = task_column(table, self.plan.tasks.by).fill_null("").dictionary_encode()
+        told = [self.tell(name) for name in names.dictionary.to_pylist()]
+        return pa.array(told, pa.string()).take(names.indices)
+
     def rows(self, split: Split, start: int, stop: int) -> pa.Table:
         """Return rows start..stop of a split, with descriptions."""
         table = shards.to_table(split.rows(start, stop), start, self.plan.traits)
-        names = task_column(table, self.plan.tasks.by).fill_null("").dictionary_encode()
-        different = names.dictionary.to_pylist()
-        descriptions = pa.array([self.tell(name) for name in different], pa.string()).take(
-            names.indices
-        )
+        descriptions = self.descriptions(table)
         bare = table.column("input")
         if self.alone and pc.any(pc.equal(descriptions, "")).as_py():
             raise RecipeError(
@@ -188,6 +190,8 @@ class Describer:
             table = table.set_column(table.column_names.index(name), name, column)
         if self.withheld is None:
             return table
+        names = task_column(table, self.plan.tasks.by).fill_null("").dictionary_encode()
+        different = names.dictionary.to_pylist()
         marks = pa.array([self.withheld(name) for name in different], pa.bool_()).take(
             names.indices
         )

@@ -72,34 +72,42 @@ class Dataset:
             )
         if split not in self.manifest["splits"]:
             raise DataError(f"the dataset has no split '{split}'; {nearest(split, self.splits)}")
+        if split in self._read:
+            return self._read[split].table
         place = self.tables[split]
         if isinstance(place, pa.Table):
             return place
-        if split in self._read:
-            return self._read[split].table
+        parts = list(self.parts(split))
+        return pa.concat_tables(parts) if parts else shards.schema({}).empty_table()
+
+    def parts(self, split: str) -> Iterator[pa.Table]:
+        """Yield the files of a split as tables, so that only one must fit into memory."""
+        place = self.tables[split]
+        if isinstance(place, pa.Table):
+            yield place
+            return
         entry = self.manifest["splits"][split]
-        parts = [shards.read_stamped(place / shard["file"]) for shard in entry["shards"]]
-        for shard, (part, _) in zip(entry["shards"], parts, strict=True):
-            shards.check_form(part, place / shard["file"])
-            if part.schema != parts[0][0].schema:
+        stamps = []
+        rows = 0
+        first: pa.Schema | None = None
+        for shard in entry["shards"]:
+            path = place / shard["file"]
+            part, stamp = shards.read_stamped(path)
+            shards.check_form(part, path)
+            first = first or part.schema
+            if part.schema != first:
                 raise DataError(
-                    f"{place / shard['file']} has other columns than the first file of split"
-                    f" '{split}'; make it again"
+                    f"{path} has other columns than the first file of split '{split}'; make it again"
                 )
-        table = (
-            pa.concat_tables([part for part, _ in parts])
-            if parts
-            else shards.schema({}).empty_table()
-        )
-        if table.num_rows != entry["n"]:
+            stamps.append(stamp)
+            rows += part.num_rows
+            yield part
+        if rows != entry["n"]:
             raise DataError(
-                f"{place}: split '{split}' has {table.num_rows} rows, its manifest says"
-                f" {entry['n']}; make it again"
+                f"{place}: split '{split}' has {rows} rows, its manifest says {entry['n']}; make it"
+                " again"
             )
-        _check_stamps(
-            [stamp for _, stamp in parts], entry["digest"], f"{place}: the files of split '{split}'"
-        )
-        return table
+        _check_stamps(stamps, entry["digest"], f"{place}: the files of split '{split}'")
 
     def __repr__(self) -> str:
         sizes = ", ".join(

@@ -1,5 +1,8 @@
 """A dataset as a folder that `datasets.load_dataset` reads and a hub shows: Parquet files, a card,
-the audit's certificate.
+the audit's certificate, and `eval.yaml`, by which Inspect evaluates models from a hub.
+
+Rows are copied file by file, so a dataset need not fit into memory. Every task of a dataset with
+several is a configuration of its own.
 
 The card answers the questions of a datasheet, as appendix B of Dyna-bAbI asks them, from the
 manifest and the audit where a program can know the answer. The rest is marked for the author.
@@ -9,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from taskloom.core.errors import DataError
+from taskloom.core.descriptions import Describer
+from taskloom.core.errors import DataError, TaskloomError
+from taskloom.core.extraction import chat_prompt
 from taskloom.core.files import atomic_folder, path_of
 from taskloom.core.registry import SUITES
 from taskloom.core.tables import slur_pattern
@@ -27,6 +32,7 @@ from taskloom.data.audit import Audit, audit
 from taskloom.data.dataset import Dataset, load, split_names
 
 AUDIT, MANIFEST, RECIPE = "audit.json", "taskloom-manifest.json", "recipe.yaml"
+EVALUATION = "eval.yaml"
 SMALL = (
     (1_000, "n<1K"),
     (10_000, "1K<n<10K"),
@@ -35,6 +41,16 @@ SMALL = (
     (10_000_000, "1M<n<10M"),
 )
 """The hub's names of sizes."""
+
+
+MOST_AUDITED = 2_000_000
+"""Maximum number of rows that are audited, because the audit keeps all texts in memory."""
+
+MOST_CONFIGS = 500
+"""Maximum number of tasks that have configurations of their own."""
+
+LONGEST_CONFIG = 100
+"""Maximum number of characters of a configuration's name, which names a folder."""
 
 
 def export_hf(
@@ -53,28 +69,150 @@ def export_hf(
     folder = path_of(out)
     if folder.exists():
         raise DataError(f"{folder} exists already; name a folder that does not")
-    certificate = audit(data)
+    rows = sum(entry["n"] for entry in data.manifest["splits"].values())
+    certificate = audit(data) if rows <= MOST_AUDITED else None
     names = split_names(data.splits)
+    describer = _describer(data)
+    configs = config_names(data)
+    splits: dict[str, list[str]] = {config: [] for config in ("default", *configs.values())}
     with atomic_folder(folder) as beside:
-        (beside / "data").mkdir(parents=True)
         for split in data.splits:
-            if data.manifest["splits"][split]["n"]:
-                table = data.table(split).replace_schema_metadata(None)
-                pq.write_table(
-                    table,
-                    beside / "data" / f"{names[split]}-00000-of-00001.parquet",
-                    compression="zstd",
-                )
+            parts = (_with_columns(part, describer) for part in data.parts(split) if len(part))
+            for config in _write_split(parts, names[split], beside / "data", configs):
+                splits[config].append(names[split])
         if "seed" in data.manifest:
             (beside / RECIPE).write_text(recipe_text(data.manifest["recipe"]), encoding="utf-8")
-        (beside / MANIFEST).write_text(
-            json.dumps(dict(data.manifest), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        (beside / AUDIT).write_text(
-            json.dumps(certificate.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        (beside / "README.md").write_text(card(data, certificate, licence), encoding="utf-8")
+        _write_json(beside / MANIFEST, dict(data.manifest))
+        if certificate is not None:
+            _write_json(beside / AUDIT, certificate.to_dict())
+        evaluation = hub_evaluation(data, describer, splits)
+        if evaluation is not None:
+            text = yaml.safe_dump(evaluation, sort_keys=False, allow_unicode=True)
+            (beside / EVALUATION).write_text(text, encoding="utf-8")
+        text = card(data, certificate, licence, splits)
+        (beside / "README.md").write_text(text, encoding="utf-8")
     return folder
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def config_names(data: Dataset) -> dict[str, str]:
+    """The configuration of each task; empty if there is one task, or if there are too many."""
+    tasks: set[str] = set()
+    for split in data.splits:
+        for part in data.parts(split):
+            if "task" in part.column_names:
+                tasks.update(pc.unique(part["task"]).drop_null().to_pylist())
+            if len(tasks) > MOST_CONFIGS:
+                return {}
+    names = {task: re.sub(r"[^A-Za-z0-9.-]+", "_", task).strip("_.-") for task in sorted(tasks)}
+    distinct = {name.lower() for name in names.values()} - {"", "default"}
+    usable = len(distinct) == len(names) and all(len(n) <= LONGEST_CONFIG for n in distinct)
+    return names if usable and len(names) > 1 else {}
+
+
+def _write_split(
+    parts: Iterable[pa.Table], name: str, folder: Path, configs: Mapping[str, str]
+) -> list[str]:
+    """Write the files of a split, and return the configurations that have rows of it."""
+    found: dict[str, None] = {}
+    for number, part in enumerate(parts):
+        file = f"{name}-{number:05}.parquet"
+        found["default"] = None
+        if not configs:
+            _write_rows(part, folder / file)
+            continue
+        for task in pc.unique(part["task"]).to_pylist():
+            rows = part.filter(pc.equal(part["task"], task))
+            _write_rows(rows, folder / configs[task] / file)
+            found[configs[task]] = None
+    return list(found)
+
+
+def _describer(data: Dataset) -> Describer | None:
+    """Descriptions of the tasks; None if the code of the recipe is not known."""
+    if "seed" not in data.manifest:
+        return None
+    try:
+        return Describer(data.recipe.plan(data.manifest["seed"]), "instruction")
+    except TaskloomError:
+        return None
+
+
+def _write_rows(table: pa.Table, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), path, compression="zstd")
+
+
+def _with_columns(table: pa.Table, describer: Describer | None) -> pa.Table:
+    """Add the official answer as a text, because many tools take no list, and the description."""
+    after = table.column_names.index("targets") + 1
+    added = {"target": pc.list_element(table["targets"], 0)}
+    if describer is not None:
+        added["description"] = describer.descriptions(table)
+    for name, column in added.items():
+        if name not in table.column_names:
+            table = table.add_column(after, name, column)
+            after += 1
+    return table
+
+
+INSPECT_SCORERS = {"exact": False, "any-of": True}
+"""Scorers that Inspect's `pattern` can replace if every example has one answer, by whether they
+ignore case.
+"""
+
+ANSWER_LINE = r"(?s:.*)(?i:answer)[*_]*\s*:[*_\s]*(?:- )?([^\n]*?)[*_.\s]*\Z"
+"""The answer at the end of a reply in the form that prompts ask for."""
+
+
+def hub_evaluation(
+    data: Dataset, describer: Describer | None, splits: Mapping[str, Sequence[str]]
+) -> dict[str, Any] | None:
+    """The content of `eval.yaml`, which `inspect eval hf/OWNER/NAME` reads.
+
+    A hub runs only Inspect's own scorers. None if none of them can judge the answers.
+
+    Args:
+        data: The dataset.
+        describer: Descriptions of its tasks.
+        splits: The splits of every configuration.
+    """
+    names = split_names(data.splits)
+    tested = {names[name]: name for name in data.splits if data.role(name) == "test"}
+    scorer = str(data.manifest.get("scorer", ""))
+    has_one_answer = all(
+        pc.all(pc.equal(pc.list_value_length(part["targets"]), 1)).as_py()
+        for split in tested.values()
+        for part in data.parts(split)
+    )
+    if describer is None or scorer not in INSPECT_SCORERS or not has_one_answer:
+        return None
+    fields = {"input": "input", "target": "target", "metadata": ["description"]}
+    template = chat_prompt("{prompt}" if data.recipe.described else "{description}\n{prompt}")
+    arguments = {"pattern": ANSWER_LINE, "ignore_case": INSPECT_SCORERS[scorer]}
+    tasks = [
+        {
+            "id": f"{config}-{split}",
+            "config": config,
+            "split": split,
+            "field_spec": fields,
+            "solvers": [
+                {"name": "prompt_template", "args": {"template": template}},
+                {"name": "generate"},
+            ],
+            "scorers": [{"name": "pattern", "args": arguments}],
+        }
+        for config, filled in splits.items()
+        for split in filled
+        if split in tested
+    ]
+    recipe = data.manifest["recipe"]
+    about = {"name": str(recipe.get("name", "")), "description": str(recipe.get("describe", ""))}
+    return {**about, "evaluation_framework": "inspect-ai", "tasks": tasks} if tasks else None
 
 
 def recipe_text(recipe: Mapping[str, Any]) -> str:
@@ -87,7 +225,12 @@ def recipe_text(recipe: Mapping[str, Any]) -> str:
     return yaml.safe_dump(keys, sort_keys=False, allow_unicode=True)
 
 
-def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
+def card(
+    data: Dataset,
+    certificate: Audit | None,
+    licence: str | None = None,
+    splits: Mapping[str, Sequence[str]] | None = None,
+) -> str:
     """Return the dataset card: a head for the hub, and a text for people on what the data are and
     how they were made.
     """
@@ -96,6 +239,7 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
     rows = sum(manifest["splits"][name]["n"] for name in full)
     sources = manifest.get("sources", {})
     recipe = manifest["recipe"]
+    splits = splits or {"default": [names[name] for name in full]}
     licence = licence or _licence(manifest)
     head = {
         **({"license": licence} if licence else {}),
@@ -110,12 +254,8 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
         "size_categories": [next((size for most, size in SMALL if rows < most), "n>10M")],
         "tags": ["synthetic", "taskloom", "compositional-generalization"],
         "configs": [
-            {
-                "config_name": "default",
-                "data_files": [
-                    {"split": names[n], "path": f"data/{names[n]}-*.parquet"} for n in full
-                ],
-            }
+            {"config_name": config, "data_files": _data_files(config, filled, len(splits) > 1)}
+            for config, filled in splits.items()
         ],
     }
     parts = [
@@ -123,12 +263,20 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
         f"# {head['pretty_name']}",
         str(manifest["recipe"].get("describe") or manifest.get("describe", "")),
         _splits(manifest, names),
-        _columns(data.table(full[0])) if full else "",
+        _columns(next(data.parts(full[0]))) if full else "",
         _making(manifest, sources),
         _certificate(certificate),
         datasheet(data, certificate, licence),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _data_files(config: str, splits: Sequence[str], by_task: bool) -> list[dict[str, str]]:
+    """The files of a configuration, as a card lists them."""
+    folder = "data/"
+    if by_task:
+        folder += "*/" if config == "default" else f"{config}/"
+    return [{"split": split, "path": f"{folder}{split}-*.parquet"} for split in splits]
 
 
 def _licence(manifest: Mapping[str, Any]) -> str:
@@ -178,7 +326,7 @@ def _columns(table: pa.Table) -> str:
             "",
             (
                 "- `input`: what a model sees; `targets`: every acceptable answer, the official one"
-                " first."
+                " first; `target`: the official one."
             ),
             (
                 "- `question`: the part of the input that asks; `key`: what decides the split; null"
@@ -186,7 +334,7 @@ def _columns(table: pa.Table) -> str:
             ),
             (
                 "- `derivation`: how the answer comes about, step by step. `task`: the name of the"
-                " task."
+                " task; `description`: an instruction for models that were not trained on it."
             ),
             f"- `traits`: what analyses group by: {', '.join(f'`{t}`' for t in traits) or 'none'}.",
         ]
@@ -225,7 +373,9 @@ def _code(recipe: Mapping[str, Any]) -> str:
     return f", and needs the Python code that defines `{recipe.get('task') or recipe.get('suite')}`"
 
 
-def _certificate(certificate: Audit) -> str:
+def _certificate(certificate: Audit | None) -> str:
+    if certificate is None:
+        return f"## Audit\n\nNot audited, because there are more than {MOST_AUDITED:,} rows."
     duplicates = sum(r.exact for r in certificate.repeats)
     shortcuts = [s for s in certificate.shortcuts if s.flagged]
     rows = f"{duplicates:,} rows repeat an earlier row of their split."
@@ -255,12 +405,12 @@ BLANK = "**[author]**"
 Answers = dict[str, str]
 
 
-def datasheet(data: Dataset, certificate: Audit, licence: str) -> str:
+def datasheet(data: Dataset, certificate: Audit | None, licence: str) -> str:
     """The datasheet of a dataset as a part of its card.
 
     Args:
         data: The dataset.
-        certificate: Its audit.
+        certificate: Its audit; None if there is none.
         licence: SPDX name of its licence; empty if it is not known.
     """
     sections = {
@@ -284,7 +434,7 @@ def datasheet(data: Dataset, certificate: Audit, licence: str) -> str:
     return "\n".join(lines)
 
 
-def _composition(data: Dataset, certificate: Audit) -> Answers:
+def _composition(data: Dataset, certificate: Audit | None) -> Answers:
     manifest = data.manifest
     splits = manifest["splits"]
     rows = sum(entry["n"] for entry in splits.values())
@@ -300,7 +450,10 @@ def _composition(data: Dataset, certificate: Audit) -> Answers:
     contained = "The rows need no other resource."
     if sources:
         contained += f" They were made from {sources}."
-    duplicates = sum(repeats.exact for repeats in certificate.repeats)
+    errors = f"Not audited. {BLANK}"
+    if certificate is not None:
+        duplicates = sum(repeats.exact for repeats in certificate.repeats)
+        errors = f"{duplicates:,} duplicates, {len(certificate.leaks)} leaks."
     warnings = " ".join(manifest.get("warnings", ()))
     return {
         "What do instances represent?": str(
@@ -312,9 +465,7 @@ def _composition(data: Dataset, certificate: Audit) -> Answers:
         "Is there a label?": "Yes: `targets`, every acceptable answer, the official one first.",
         "Is information missing?": missing,
         "Are there recommended splits?": f"{roles}.",
-        "Are there errors, noise or redundancies?": (
-            f"{duplicates:,} duplicates, {len(certificate.leaks)} leaks. {warnings}".rstrip()
-        ),
+        "Are there errors, noise or redundancies?": f"{errors} {warnings}".rstrip(),
         "Is it self-contained?": contained,
         "Might it offend?": (
             f"{_rows_with_slurs(data):,} rows have a word of Taskloom's list of slurs, which is"
@@ -327,10 +478,7 @@ def _composition(data: Dataset, certificate: Audit) -> Answers:
 def _rows_with_slurs(data: Dataset) -> int:
     """Number of rows with a slur in the input or in an answer."""
     found = 0
-    for split in data.splits:
-        if not data.manifest["splits"][split]["n"]:
-            continue
-        table = data.table(split)
+    for table in (part for split in data.splits for part in data.parts(split)):
         answers = pc.binary_join(table["targets"], "\n")
         has = [
             pc.match_substring_regex(column, slur_pattern(), ignore_case=True)
@@ -360,14 +508,15 @@ def _collection(manifest: Mapping[str, Any]) -> Answers:
     }
 
 
-def _uses(certificate: Audit) -> Answers:
+def _uses(certificate: Audit | None) -> Answers:
+    affects = BLANK
+    if certificate is not None:
+        affects = f"The audit found {certificate.shortcut_count}. Otherwise: {BLANK}"
     return {
         "Has it been used already?": BLANK,
         "Is there a list of papers that use it?": BLANK,
         "What else could it be used for?": BLANK,
-        "Does its composition affect future uses?": (
-            f"The audit found {certificate.shortcut_count}. Otherwise: {BLANK}"
-        ),
+        "Does its composition affect future uses?": affects,
         "What should it not be used for?": BLANK,
     }
 
