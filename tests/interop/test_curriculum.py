@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from taskloom.core.errors import DataError, ParameterError, RecipeError
-from taskloom.interop.graded import open_split
-from taskloom.interop.trl import Curriculum, Levels, levels_of
+from taskloom.interop.graded import open_split, to_record
+from taskloom.interop.trl import RECORD, Curriculum, Levels, RecipeReward, levels_of
 from taskloom.recipe import read
 
 SPLIT = open_split("ctl/A", "iid", 300)
@@ -38,6 +38,29 @@ def test_it_rises_when_the_last_answers_are_right_and_not_before() -> None:
     assert curriculum.bound == 5
 
 
+def test_most_examples_are_at_the_frontier_and_only_their_scores_count() -> None:
+    levels = Levels("length", (3, 4, 5), threshold=0.75, window=4, frontier=0.8)
+    curriculum = Curriculum(SPLIT, levels)
+    stream = iter(curriculum)
+    first = [next(stream) for _ in range(7)]
+    assert {example.traits["length"] for example in first} == {3}
+    assert curriculum.record([1, 1, 1, 1])
+    drawn = [next(stream) for _ in range(100)]
+    assert sum(example.traits["length"] == 4 for example in drawn) == 80
+    assert len({example.input for example in drawn}) > 50
+    counted = [example.traits["length"] for example in drawn if curriculum.counts(example)]
+    assert counted == [4] * 80
+    reward = RecipeReward(SPLIT, curriculum)
+    easy = [example for example in drawn if example.traits["length"] == 3][:10]
+    columns = {RECORD: [json.dumps(to_record(example)) for example in easy]}
+    reward(completions=[f"Answer: {example.target}" for example in easy], **columns)
+    assert curriculum.level == 1
+    hard = [example for example in drawn if example.traits["length"] == 4][:4]
+    columns = {RECORD: [json.dumps(to_record(example)) for example in hard]}
+    reward(completions=[f"Answer: {example.target}" for example in hard], **columns)
+    assert curriculum.level == 2
+
+
 def test_what_was_drawn_stays_when_the_level_rises() -> None:
     curriculum = Curriculum(SPLIT, Levels("length", window=2))
     drawn = list(islice(curriculum, 20))
@@ -46,8 +69,9 @@ def test_what_was_drawn_stays_when_the_level_rises() -> None:
     assert curriculum.began == [20]
 
 
-def test_a_resumed_run_draws_the_same_examples(tmp_path: Path) -> None:
-    levels = Levels("length", (3, 4, 5, 6), window=3)
+@pytest.mark.parametrize("frontier", [None, 0.7])
+def test_a_resumed_run_draws_the_same_examples(frontier: float | None, tmp_path: Path) -> None:
+    levels = Levels("length", (3, 4, 5, 6), window=3, frontier=frontier)
     first = Curriculum(SPLIT, levels, seed=7)
     stream = iter(first)
     drawn = []
@@ -132,3 +156,7 @@ def test_wrong_levels_are_named() -> None:
         Levels("length", threshold=0)
     with pytest.raises(ParameterError, match="window must be at least 1"):
         Levels("length", window=0)
+    with pytest.raises(ParameterError, match="frontier must be above 0"):
+        Levels("length", frontier=0)
+    with pytest.raises(ParameterError, match=r"bounds has 3\.5, which adds no example"):
+        Curriculum(SPLIT, Levels("length", (3, 3.5, 4), frontier=0.8))

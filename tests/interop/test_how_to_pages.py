@@ -16,6 +16,7 @@ from tests.interop.models import tiny_model
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "how-to"
 TOOLS = {
+    "use-hugging-face": "datasets",
     "use-lm-evaluation-harness": "lm_eval",
     "use-inspect": "inspect_ai",
     "use-verifiers": "verifiers",

@@ -10,7 +10,8 @@ A curriculum has examples of a training split that grow harder as they are solve
 of a trait (`length`, `support`, `sentences`), from easy to hard. At a level, examples are drawn from
 those whose trait does not exceed its bound; when the mean score of the last `window` answers reaches
 `threshold`, the next level begins. All of them are rows of one split of one recipe, so what its test
-splits hold out stays unseen at every level.
+splits hold out stays unseen at every level. With `frontier`, that share of examples is above the
+previous level's bound, and only their scores count.
 
 Which example has which position depends on the seed and on where levels began, and on nothing else.
 That is the whole state: a run that is resumed with it draws the same examples.
@@ -22,6 +23,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from taskloom.core.errors import DataError, InputError, ParameterError, echo, ne
 from taskloom.core.example import Example, Trait
 from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT, shown_answer
 from taskloom.core.files import atomic
-from taskloom.core.seeding import Key
+from taskloom.core.seeding import Key, Permutation
 from taskloom.core.twins import TwinKind, choose_twin
 from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
@@ -59,11 +61,14 @@ class RecipeReward:
 
     def __call__(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
         """Return one score per completion: a text, or messages of which the last one counts."""
-        records = columns[RECORD]
-        pairs = zip(completions, records, strict=True)
-        scores = [self.graded.grade(text_of(c), from_record(json.loads(r))).score for c, r in pairs]
+        examples = [from_record(json.loads(record)) for record in columns[RECORD]]
+        pairs = zip(completions, examples, strict=True)
+        scores = [self.graded.grade(text_of(c), example).score for c, example in pairs]
         if self.curriculum is not None:
-            self.curriculum.record(scores)
+            counting = map(self.curriculum.counts, examples)
+            self.curriculum.record(
+                [s for s, counts in zip(scores, counting, strict=True) if counts]
+            )
             if (log := columns.get("log_metric")) is not None:
                 log("curriculum_bound", self.curriculum.bound)
         return scores
@@ -397,12 +402,15 @@ class Levels:
         bounds: The largest value at each level, rising; empty: every value that the split has.
         threshold: The mean score from which the next level begins.
         window: Over how many answers the mean is taken.
+        frontier: Share of examples above the previous level's bound. Only their scores count. By
+            default as many as there are, and all scores count.
     """
 
     trait: str
     bounds: tuple[float, ...] = ()
     threshold: float = 0.8
     window: int = 64
+    frontier: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
@@ -411,6 +419,8 @@ class Levels:
             )
         if self.window < 1:
             raise ParameterError("window", f"must be at least 1, not {self.window}")
+        if self.frontier is not None and not 0 < self.frontier <= 1:
+            raise ParameterError("frontier", f"must be above 0 and at most 1, not {self.frontier}")
         if list(self.bounds) != sorted(set(self.bounds)):
             raise ParameterError(
                 "bounds", f"must rise from level to level, not {echo(self.bounds)}"
@@ -426,7 +436,12 @@ def levels_of(examples: GradedSplit) -> Levels:
             f"is missing, and {examples.name} declares none: curriculum: {{trait: length, bounds:"
             " [3, 4, 5]}",
         )
-    return Levels(declared.trait, declared.bounds, declared.threshold, declared.window)
+    return Levels(**declared.model_dump())
+
+
+def _orders(pools: Sequence[Sequence[int]], *key: str | int) -> list[Permutation]:
+    """A random order of each pool."""
+    return [Key(*key, level).permutation(len(pool)) for level, pool in enumerate(pools)]
 
 
 class Curriculum:
@@ -450,10 +465,14 @@ class Curriculum:
                 "bounds",
                 f"begins with {self.bounds[0]}; no example has a {levels.trait} of at most that",
             )
-        self._orders = [
-            Key("curriculum", seed, level).permutation(len(p))
-            for level, p in enumerate(self._pools)
-        ]
+        self._new = [sorted({*p} - {*before}) for before, p in pairwise([[], *self._pools])]
+        if levels.frontier is not None and not all(self._new):
+            empty = self.bounds[[len(pool) for pool in self._new].index(0)]
+            raise ParameterError(
+                "bounds", f"has {empty}, which adds no example to the level before"
+            )
+        self._orders = _orders(self._pools, "curriculum", seed)
+        self._new_orders = _orders(self._new, "frontier", seed)
         self.began: list[int] = []
         self.drawn = 0
         self._window: deque[float] = deque(maxlen=levels.window)
@@ -485,8 +504,22 @@ class Curriculum:
     def at(self, position: int) -> Example:
         """Return the example at a position: one of the level that held when it was drawn."""
         level = sum(begin <= position for begin in self.began)
-        pool, order = self._pools[level], self._orders[level]
-        return self.examples[pool[int(order(position % len(pool)))]]
+        share = self.levels.frontier
+        pool, order, turn = self._pools[level], self._orders[level], position
+        if share is not None and level:
+            # Turns are spread evenly, so every stretch of examples has the share.
+            new = int(position * share)
+            if int((position + 1) * share) > new:
+                pool, order, turn = self._new[level], self._new_orders[level], new
+            else:
+                pool, order, turn = self._pools[level - 1], self._orders[level - 1], position - new
+        return self.examples[pool[int(order(turn % len(pool)))]]
+
+    def counts(self, example: Example) -> bool:
+        """True if the score of an example counts towards the next level."""
+        if self.levels.frontier is None or not self.level:
+            return True
+        return self._value(example) > self.bounds[self.level - 1]
 
     def __iter__(self) -> Iterator[Example]:
         """Yield examples without end from position 0; those that were drawn before are the same
@@ -533,6 +566,8 @@ class Curriculum:
     def restore(self, state: dict[str, Any]) -> None:
         """Set the state; one of another curriculum is refused."""
         own = json.loads(json.dumps(self.state()))
+        # States that were saved before levels had a frontier.
+        state = {**state, "levels": {"frontier": None, **(state.get("levels") or {})}}
         for key in ("recipe", "split", "seed", "levels", "bounds"):
             if state.get(key) != own[key]:
                 raise DataError(

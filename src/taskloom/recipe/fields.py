@@ -357,6 +357,12 @@ class CurriculumFields(Fields):
         0.8, gt=0, le=1, description="The mean score from which the next level begins"
     )
     window: int = Field(64, ge=1, description="Over how many answers the mean is taken")
+    frontier: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Share of examples that are new at their level; by default as many as there are",
+    )
 
     @field_validator("bounds")
     @classmethod
