@@ -27,8 +27,13 @@ TESTS = {
     "reasoning-gym": ["test_reasoning_gym.py"],
     "openenv": ["test_env_server.py"],
     "hf": ["test_hugging_face.py"],
+    "verl": ["test_trainers.py"],
+    "openrlhf": ["test_trainers.py"],
 }
 """Tests of each extra, besides those of all: equal scores and the commands of the pages."""
+
+WITHOUT_EXTRA = ("verl", "openrlhf")
+"""Trainers that read files: no version is declared, so only the newest one is tested."""
 
 FOR_ALL = ["test_equal_scores.py", "test_how_to_pages.py"]
 
@@ -43,6 +48,9 @@ TEST_PACKAGES = [
     "openai",
     "matplotlib",
 ]
+NEVER = ["torch", "triton", "flash-attn", "bitsandbytes", "deepspeed", "torchmetrics"]
+"""Packages that are left out: torch is borrowed, and the others need a compiler or a GPU."""
+
 OF_TORCH = ["sympy", "networkx", "jinja2", "fsspec", "filelock"]
 
 
@@ -54,7 +62,7 @@ def main() -> int:
     versions = [asked.version] if asked.version else ["newest", "oldest"]
     results = {}
     for tool in asked.tools or TESTS:
-        for version in versions:
+        for version in ["newest"] if tool in WITHOUT_EXTRA else versions:
             python = environment(tool, version)
             results[f"{tool} {version}"] = run_tests(python, tool)
     for name, status in results.items():
@@ -71,14 +79,19 @@ def environment(tool: str, version: str) -> Path:
         raise SystemExit("the matrix needs uv: pip install uv")
     if not python.exists():
         subprocess.run([uv, "venv", "-q", "--python", sys.executable, place], check=True)
-    without_torch = FOLDER / "without-torch.txt"
-    never = "; sys_platform == 'never'\n"
-    without_torch.write_text(f"torch{never}triton{never}", encoding="utf-8")
+    overrides = FOLDER / "overrides.txt"
+    lines = (f"{package}; sys_platform == 'never'\n" for package in NEVER)
+    overrides.write_text("".join(lines), encoding="utf-8")
     command = [uv, "pip", "install", "-q", "--python", str(python)]
-    command += ["--override", str(without_torch)]
-    oldest = [first_allowed(tool)] if version == "oldest" else []
-    packages = [*TEST_PACKAGES, *OF_TORCH, *oldest]
-    subprocess.run([*command, "-e", f"{ROOT}[{tool}]", *packages], check=True)
+    command += ["--override", str(overrides)]
+    packages = [*TEST_PACKAGES, *OF_TORCH]
+    if version == "oldest":
+        packages.append(first_allowed(tool))
+    taskloom = f"{ROOT}[{tool}]"
+    if tool in WITHOUT_EXTRA:
+        taskloom = str(ROOT)
+        packages.append(tool)
+    subprocess.run([*command, "-e", taskloom, *packages], check=True)
     borrow_torch(place)
     return python
 

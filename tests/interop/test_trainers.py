@@ -19,6 +19,7 @@ import yaml
 import taskloom as tl
 from taskloom.cli import run
 from taskloom.interop.graded import brevity, keeps_form
+from tests.interop.models import tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,73 @@ def test_verl_gets_parquet_and_compute_score(stories: Path, tmp_path: Path) -> N
         assert compute_score(*given)["score"] == 1
         assert compute_score(*given, form=0.5, short=0.25)["score"] == 1.75
         assert compute_score(given[0], "nowhere", truth, row["extra_info"])["score"] == 0
+
+
+def test_verl_reads_the_files_by_the_printed_settings(stories: Path, tmp_path: Path) -> None:
+    """Its own configuration, dataset and reward manager; a whole training needs a GPU."""
+    pytest.importorskip("verl", reason="needs verl: make test-interop")
+    import torch
+    from hydra import compose, initialize_config_module
+    from transformers import AutoTokenizer
+    from verl import DataProto
+    from verl.experimental.reward_loop import migrate_legacy_reward_impl
+    from verl.trainer.ppo.reward import load_reward_manager
+    from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
+
+    command = tl.export(stories, "verl", tmp_path / "verl").details["command"]
+    settings = [word for word in command.split() if "=" in word]
+    settings += ["++reward.custom_reward_function.reward_kwargs.form=0.5"]
+    settings += [f"++data.cache_dir={tmp_path / 'cache'}", "data.max_prompt_length=2000"]
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = migrate_legacy_reward_impl(compose("ppo_trainer", overrides=settings))
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model(tmp_path / "tiny"))
+    data = RLHFDataset(config.data.train_files, tokenizer, config.data)
+    assert len(data) == 30
+    manager = load_reward_manager(config, tokenizer)
+    for row in (data[index] for index in range(5)):
+        for answer, score in ((row["reward_model"]["ground_truth"], 1.5), ("nowhere", 0.5)):
+            ids = tokenizer(f"Answer: {answer}", return_tensors="pt")["input_ids"]
+            reply = {"responses": ids, "attention_mask": torch.ones_like(ids)}
+            batch = DataProto.from_single_dict({**collate_fn([row]), **reply})
+            result = manager.loop.run_until_complete(manager.run_single(batch))
+            assert result["reward_score"] == score
+
+
+def test_openrlhf_reads_the_files(stories: Path, tmp_path: Path) -> None:
+    """Its own dataset and reward loader, with replies in place of an engine."""
+    pytest.importorskip("openrlhf", reason="needs openrlhf: make test-interop")
+    import asyncio
+
+    from openrlhf.datasets.prompts_dataset import PromptDataset
+    from openrlhf.datasets.utils import blending_datasets
+    from openrlhf.utils.agent import SingleTurnAgentExecutor
+    from transformers import AutoTokenizer
+
+    out = exported(stories, tmp_path / "openrlhf", "openrlhf")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model(tmp_path / "tiny"))
+    asked = types.SimpleNamespace(input_key="input", label_key="label", apply_chat_template=True)
+    strategy = types.SimpleNamespace(
+        args=types.SimpleNamespace(data=asked), print=print, is_rank_0=lambda: True
+    )
+    rows = blending_datasets(str(out / "train.jsonl"), None, strategy)
+    data = PromptDataset(rows, tokenizer, strategy)
+    assert len(data) == 30
+    executor = SingleTurnAgentExecutor(str(out / "reward.py"))
+
+    def engine(text: str) -> Any:
+        async def generate(*_: Any, **__: Any) -> Any:
+            ids = tokenizer(text)["input_ids"]
+            reply = types.SimpleNamespace(token_ids=ids, finish_reason="stop", logprobs=None)
+            return types.SimpleNamespace(outputs=[reply])
+
+        return types.SimpleNamespace(generate=generate)
+
+    sampling = types.SimpleNamespace(max_tokens=64, logprobs=None)
+    for _, prompt, label, _ in (data[index] for index in range(5)):
+        for answer, score in ((json.loads(label)["targets"][0], 1.0), ("nowhere", 0.0)):
+            replied = engine(f"Answer: {answer}")
+            run_one = executor.execute(prompt, label, sampling, 2000, tokenizer, replied)
+            assert asyncio.run(run_one)["reward"].tolist() == [score]
 
 
 def test_openrlhf_gets_chats_labels_and_a_reward(stories: Path, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ TRAINERS = {
         "parquet",
         {"reward.py": "trainers/verl.py.txt"},
         "python -m verl.trainer.main_ppo data.train_files=$out/$train.parquet"
-        " data.val_files=$out/$test.parquet custom_reward_function.path=$out/reward.py …",
+        " data.val_files=$out/$test.parquet reward.custom_reward_function.path=$out/reward.py …",
     ),
     "openrlhf": Trainer(
         _openrlhf_row,
