@@ -7,10 +7,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from taskloom.cli import run
@@ -18,7 +19,10 @@ from taskloom.core.errors import MissingExtra, TaskloomError
 from taskloom.experiments import api
 from taskloom.experiments.execute import trackers
 from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.statistics.intervals import wilson
 from tests.experiments.sweeps import baselines
+
+ENDS = ("", ".low", ".high")
 
 SCORES = {
     "schema": 1,
@@ -36,6 +40,20 @@ CURVE = [
 ]
 
 
+PREDICTIONS = [
+    {
+        "split": "iid",
+        "index": index,
+        "task": "ctl/A",
+        "input": f"a {index}",
+        "targets": ["1"],
+        "prediction": "1" if index else "2",
+        "score": float(index > 0),
+    }
+    for index in range(10)
+]
+
+
 class Heard:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -45,6 +63,9 @@ class Heard:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self.calls.append(("log", step, dict(metrics)))
+
+    def show(self, predictions: Sequence[Sequence[Any]]) -> None:
+        self.calls.append(("show", [list(row) for row in predictions]))
 
     def finish(self, scores: Mapping[str, float]) -> None:
         self.calls.append(("finish", dict(scores)))
@@ -70,6 +91,24 @@ def test_what_a_tracker_is_told() -> None:
     ]
 
 
+def test_a_tracker_gets_predictions_and_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Heard()
+    monkeypatch.setattr(trackers, "MOST_ROWS", 3)
+    trackers.record(heard, SCORES, CURVE, predictions=pa.Table.from_pylist(PREDICTIONS))
+    rows, finals = (call[1] for call in heard.calls[-2:])
+    assert rows[0] == ["iid", 0, "ctl/A", "a 0", "1", "2", 0.0]
+    assert len(rows) == 3
+    low, high = wilson(9, 10)
+    assert finals == {"iid": 0.9, "iid.low": pytest.approx(low), "iid.high": pytest.approx(high)}
+
+
+def test_a_score_that_is_no_mean_over_items_has_no_interval() -> None:
+    heard = Heard()
+    other = {**SCORES, "splits": {"iid": {"n": 10, "score": 0.7}}}
+    trackers.record(heard, other, CURVE, predictions=pa.Table.from_pylist(PREDICTIONS))
+    assert heard.calls[-1] == ("finish", {"iid": 0.7})
+
+
 def elsewhere(code: str, folder: Path, **environment: str) -> str:
     """Run code in a process of its own: these libraries leave threads and settings behind."""
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
@@ -78,6 +117,7 @@ def elsewhere(code: str, folder: Path, **environment: str) -> str:
         " float('nan')\n"
     )
     head += f"SCORES = {SCORES!r}\nCURVE = {CURVE!r}\n"
+    head += f"import pyarrow as pa\nROWS = pa.Table.from_pylist({PREDICTIONS!r})\n"
     done = subprocess.run(
         [sys.executable, "-c", head + code],
         capture_output=True,
@@ -93,7 +133,7 @@ def elsewhere(code: str, folder: Path, **environment: str) -> str:
 
 def test_trackio(tmp_path: Path) -> None:
     out = elsewhere(
-        "trackers.record(trackers.open_tracker('trackio', 'here'), SCORES, CURVE)\n"
+        "trackers.record(trackers.open_tracker('trackio', 'here'), SCORES, CURVE, predictions=ROWS)\n"
         "import json\nfrom trackio.sqlite_storage import SQLiteStorage as S\n"
         "name = S.get_runs('taskloom')[0]\n"
         "print(json.dumps([str(name), S.get_logs('taskloom', name)]))",
@@ -103,6 +143,8 @@ def test_trackio(tmp_path: Path) -> None:
     assert name == "ctl/A bilstm seed 3 abcdef01"
     assert [row.get("train/loss") for row in logs if row.get("train/loss")] == [1.5, 0.5]
     assert logs[-1]["final/iid"] == 0.9
+    assert logs[-1]["final/iid.low"] < 0.9 < logs[-1]["final/iid.high"]
+    assert any("predictions" in row for row in logs)
     assert (tmp_path / "here" / "trackio").is_dir()
 
 
@@ -110,12 +152,13 @@ def test_trackio(tmp_path: Path) -> None:
 def test_wandb(tmp_path: Path) -> None:
     elsewhere(
         "t = trackers.open_tracker('wandb', 'here')\ntrackers.record(t, SCORES,"
-        " CURVE)\ntrackers.record(t, SCORES, CURVE)",
+        " CURVE, predictions=ROWS)\ntrackers.record(t, SCORES, CURVE)",
         tmp_path,
     )
     files = sorted((tmp_path / "here" / "wandb").glob("offline-run-*/run-*.wandb"))
     assert len(files) == 2
     raw = files[0].read_bytes()
+    assert list((tmp_path / "here" / "wandb").glob("offline-run-*/files/media/table/*.table.json"))
     for word in (b"ctl/A bilstm seed 3 abcdef01", b"train/loss", b"final/iid", b"learner.state"):
         assert word in raw, word
 
@@ -124,7 +167,7 @@ def test_wandb(tmp_path: Path) -> None:
 def test_mlflow(tmp_path: Path) -> None:
     out = elsewhere(
         "trackers.record(trackers.open_tracker('mlflow', 'here'), SCORES,"
-        " CURVE)\ntrackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\nimport"
+        " CURVE, predictions=ROWS)\ntrackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\nimport"
         " json\nfrom mlflow import MlflowClient\nc ="
         " MlflowClient(tracking_uri=Path('here/mlflow').absolute().as_uri())\nruns ="
         " c.search_runs([c.get_experiment_by_name('taskloom').experiment_id])\nlosses = [(m.step,"
@@ -136,6 +179,8 @@ def test_mlflow(tmp_path: Path) -> None:
     n, params, metrics, losses, status = json.loads(out.splitlines()[-1])
     assert (n, params["seed"], params["learner.state"], status) == (2, "3", "64", "FINISHED")
     assert metrics["final/iid"] == 0.9
+    (table,) = (tmp_path / "here" / "mlflow").rglob("predictions.jsonl")
+    assert json.loads(table.read_text(encoding="utf-8").splitlines()[0])["prediction"] == "2"
     assert losses == [[50, 1.5], [100, 0.5]]
 
 
@@ -151,7 +196,10 @@ def test_an_experiment_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {"version.taskloom", "recipe.splits", "learner.learner", "n.iid"} <= set(told)
     ends = [c[1] for c in heard.calls if c[0] == "finish"]
     assert len(ends) == 8
-    assert set(ends[0]) == {"iid", "ood"}
+    assert {"iid", "ood"} <= set(ends[0]) <= {f"{s}{e}" for s in ("iid", "ood") for e in ENDS}
+    rows = [c[1] for c in heard.calls if c[0] == "show"]
+    assert len(rows) == 8
+    assert {row[0] for row in rows[0]} == {"iid", "ood"}
     # What is there already is not told again, and a tracker is no part of what a run is.
     again = api.fill(spec.check({**experiment, "track": []}, "test"), tmp_path / "runs", workers=1)
     assert again.runs == outcome.runs

@@ -13,16 +13,21 @@ next to the runs unless MLFLOW_TRACKING_URI is set. Without such settings all of
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import yaml
 
 from taskloom.core.errors import MissingExtra, TaskloomError, nearest
+from taskloom.experiments.statistics.intervals import over_items
 
 if TYPE_CHECKING:
     from taskloom.experiments.store import Store
@@ -32,7 +37,14 @@ PROJECT = "taskloom"
 LONGEST_VALUE = 500
 """Maximum characters of a setting that is no number or word: MLflow refuses longer ones."""
 
+MOST_ROWS = 10_000
+"""Maximum number of predictions in a tracker's table."""
+
+COLUMNS = ("split", "index", "task", "input", "target", "prediction", "score")
+"""Columns of a tracker's table of predictions."""
+
 Scalar = str | int | float | bool | None
+Rows = Sequence[Sequence[Scalar]]
 
 
 class Tracker(Protocol):
@@ -46,8 +58,11 @@ class Tracker(Protocol):
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point of the curve."""
 
+    def show(self, predictions: Rows) -> None:
+        """Add the predictions as a table."""
+
     def finish(self, scores: Mapping[str, float]) -> None:
-        """Close the run with one score per split."""
+        """Close the run with the score of every split, and the ends of its interval."""
 
 
 class Wandb:
@@ -73,6 +88,11 @@ class Wandb:
         """Log a point; see `Tracker`."""
         self._library.log(dict(metrics), step=step)
 
+    def show(self, predictions: Rows) -> None:
+        """Add a table; see `Tracker`."""
+        table = self._library.Table(columns=list(COLUMNS), data=[list(row) for row in predictions])
+        self._library.log({"predictions": table})
+
     def finish(self, scores: Mapping[str, float]) -> None:
         """Close the run; see `Tracker`."""
         self._library.log({f"final/{split}": score for split, score in scores.items()})
@@ -86,6 +106,7 @@ def open_wandb(folder: Path) -> Wandb:
     import wandb
 
     folder.mkdir(parents=True, exist_ok=True)
+
     return Wandb(
         wandb,
         dir=str(folder),
@@ -131,6 +152,12 @@ class Mlflow:
         for name, value in metrics.items():
             self._client.log_metric(self._run, name, value, step=step)
 
+    def show(self, predictions: Rows) -> None:
+        """Add a table; see `Tracker`."""
+        lines = [dict(zip(COLUMNS, row, strict=True)) for row in predictions]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        self._client.log_text(self._run, text, "predictions.jsonl")
+
     def finish(self, scores: Mapping[str, float]) -> None:
         """Close the run; see `Tracker`."""
         for split, score in scores.items():
@@ -173,6 +200,10 @@ class SafeTracker:
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point; see `Tracker`."""
         self._try(lambda tracker: tracker.log(step, metrics))
+
+    def show(self, predictions: Rows) -> None:
+        """Add a table; see `Tracker`."""
+        self._try(lambda tracker: tracker.show(predictions))
 
     def finish(self, scores: Mapping[str, float]) -> None:
         """Close the run; see `Tracker`."""
@@ -228,6 +259,7 @@ def record(
     curve: Iterable[Mapping[str, Any]],
     environment: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    predictions: pa.Table | None = None,
 ) -> None:
     """Record one finished run in a tracker.
 
@@ -237,6 +269,7 @@ def record(
         curve: Rows of its `curves.parquet`: step, split, score, loss.
         environment: Its `environment.json`: versions, and the recipe with all its fields.
         settings: All settings of its learner.
+        predictions: Rows of its `predictions.parquet`.
     """
     told = environment or {}
     tracker.start(
@@ -259,9 +292,45 @@ def record(
                 steps.setdefault(int(point["step"]), {})[f"{point['split']}/{kind}"] = float(value)
     for step in sorted(steps):
         tracker.log(step, steps[step])
-    tracker.finish(
-        {k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None}
-    )
+    finals = {k: v["score"] for k, v in scores["splits"].items() if v.get("score") is not None}
+    if predictions is not None and len(predictions):
+        tracker.show(_rows(predictions))
+        finals |= _intervals(predictions, finals)
+    tracker.finish({name: float(value) for name, value in finals.items()})
+
+
+def _rows(predictions: pa.Table) -> Rows:
+    """The first predictions of every split, with the official answer."""
+    splits = predictions["split"].to_pylist()
+    most = max(1, MOST_ROWS // max(1, len(set(splits))))
+    count: Counter[str] = Counter()
+    chosen = []
+    for place, split in enumerate(splits):
+        count[split] += 1
+        if count[split] <= most:
+            chosen.append(place)
+    names = [name if name != "target" else "targets" for name in COLUMNS]
+    rows = predictions.select(names).take(chosen).to_pylist()
+    return [[*_cells(row)] for row in rows]
+
+
+def _cells(row: Mapping[str, Any]) -> Iterator[Scalar]:
+    for value in row.values():
+        yield value[0] if isinstance(value, list) else value
+
+
+def _intervals(predictions: pa.Table, finals: Mapping[str, float]) -> dict[str, float]:
+    """Ends of the 95 % interval over items, of scores that are means over items."""
+    ends = {}
+    for split, score in finals.items():
+        items = predictions.filter(pc.equal(predictions["split"], split))["score"].to_pylist()
+        if None in items or not items:
+            continue
+        estimate = over_items(items)
+        if math.isclose(estimate.mean, score, abs_tol=1e-9) and math.isfinite(estimate.low):
+            ends[f"{split}.low"] = estimate.low
+            ends[f"{split}.high"] = estimate.high
+    return ends
 
 
 def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
@@ -273,7 +342,8 @@ def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
         learners = spec.get("learners") or [{}]
         about = (store.environment(run), learners[0])
         for one in opened:
-            record(one, store.scores(run), store.curves([run]).to_pylist(), *about)
+            curve = store.curves([run]).to_pylist()
+            record(one, store.scores(run), curve, *about, store.predictions([run]))
 
     return finished
 
