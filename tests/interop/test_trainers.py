@@ -211,7 +211,9 @@ def test_the_form_and_the_length_of_replies_are_judged_alone() -> None:
     assert brevity(None, 10) == 0
 
 
-@pytest.mark.parametrize("format", ["verl", "openrlhf", "nemo-gym", "verifiers", "lm-eval"])
+@pytest.mark.parametrize(
+    "format", ["verl", "openrlhf", "nemo-gym", "verifiers", "lm-eval", "inspect"]
+)
 @pytest.mark.parametrize(
     "name",
     ['"""\nimport os\nos.abort()\n"""', '"]\nx\0', "a\r\nb: ${oc.env:HOME} \\N{DIGIT ONE} {{1}}"],
