@@ -459,6 +459,11 @@ class Ray:
                 )
         except Exception as error:  # Ray raises plain ones if its processes die while they start
             ray.shutdown()
+            if "InvalidAuthToken" in f"{error} {error.__cause__}":
+                raise TaskloomError(
+                    f"the Ray cluster at '{address}' refuses the token; set RAY_AUTH_MODE=token and"
+                    " RAY_AUTH_TOKEN in this shell as for 'ray start'"
+                ) from error
             first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             where = (
                 f"no Ray cluster answers at '{address}'" if address else "Ray does not start here"

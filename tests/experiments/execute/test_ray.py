@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 import taskloom
 from taskloom.core.errors import TaskloomError
+from taskloom.data.workers import Ray
 from taskloom.experiments import api
 from taskloom.experiments.execute.driver import ExperimentState
 from taskloom.experiments.spec.experiment import check, read
@@ -49,6 +51,20 @@ def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(
         p.read_bytes() for p in sorted((tmp_path / "alone").rglob("*.parquet"))
     ]
     assert ray.is_initialized()  # it was there before, and is not ours to end
+
+
+def test_a_refused_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's own message names another address, and only its cause names the token."""
+
+    def refuse(**_: object) -> None:
+        cause = RuntimeError("Last connection error: RPC error: InvalidAuthToken: …")
+        raise ConnectionError("Failed to connect to Ray cluster at 192.0.2.2:6390") from cause
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(TaskloomError, match=f"at '{address}' refuses the token; set RAY_AUTH"):
+            Ray(address)
 
 
 def test_no_cluster_at_an_address_is_one_sentence(tmp_path: Path) -> None:
