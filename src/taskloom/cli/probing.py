@@ -141,7 +141,7 @@ def falsify(
         smallest = min(members, key=lambda failure: len(failure.minimal.input))
         print(f"\n{failures_page.group_title(group)}\n\n{smallest.minimal.input}\n")
         print("\n".join(failures_page.answer_lines(smallest)))
-    print(f"\nthe page is {page}")
+    print(f"\n{result.questions:,} questions were asked; the page is {page}")
 
 
 def _emit(result: Falsification | Frontier, page: Path) -> None:
@@ -202,7 +202,7 @@ def frontier(
         typer.Option(
             "--along",
             metavar="TRAIT,...|FIELD=VALUE|...",
-            help="Traits (support,sentences), or a recipe field with values (length=4|8|16).",
+            help="Traits (support,sentences), or a recipe field with values (length=4|8|16, 4..16).",
         ),
     ],
     beside: Annotated[
@@ -230,8 +230,7 @@ def frontier(
     """Find where along traits or fields a model's accuracy crosses 0.9 and 0.5.
 
     Questions are spent on values whose accuracy is not yet clearly above or below. Rerun the
-    command
-    to resume after an interruption.
+    command to resume after an interruption.
 
     \b
     Examples:
