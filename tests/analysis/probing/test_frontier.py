@@ -98,6 +98,16 @@ def test_two_models_are_on_one_picture(tmp_path: Path) -> None:
     assert "<svg" in page
 
 
+def test_two_models_of_one_name_are_kept_apart() -> None:
+    def forgetful(text: str) -> str:
+        return stories.solve(text)
+
+    models = [stories.forgetful, forgetful]
+    result = tl.frontier(models, RECIPE, along="distance", questions=100)
+    assert list(result.questions) == ["forgetful", "forgetful (2)"]
+    assert {one.model for one in result.levels} == set(result.questions)
+
+
 def test_an_interrupted_search_ends_with_the_same_result(tmp_path: Path) -> None:
     left = [60]
 

@@ -265,6 +265,11 @@ def drawn(recipe: Recipe, plan: Plan, split: Split, seed: int | None) -> Iterato
             return
 
 
+def journal_of(folder: Path | None, model: AskedModel) -> Path | None:
+    """File of a model's answers in the folder of a result."""
+    return None if folder is None else folder / "answers" / f"{model.identity}.jsonl"
+
+
 @dataclass
 class Questions:
     """A model's answers to items, each question asked once.

@@ -25,6 +25,7 @@ from taskloom.analysis.probing.asking import (
     asked_split,
     count_display,
     drawn,
+    journal_of,
     open_model,
 )
 from taskloom.analysis.probing.failures import (
@@ -49,10 +50,8 @@ from taskloom.recipe import Recipe
 from taskloom.recipe import read as read_recipe
 from taskloom.recipe.overrides import Changes
 
-RESULT, PAGE, FAILURES, WORK = "falsify.json", "falsify.html", "failures", "answers"
-"""Files and folders of a result: the result itself, its page, the failures as a dataset, and the
-model's answers.
-"""
+RESULT, PAGE, FAILURES = "falsify.json", "falsify.html", "failures"
+"""Files and folder of a result: the result itself, its page, and the failures as a dataset."""
 
 BATCH = 25
 """Items that are drawn and asked at once, and variants of one item: enough to keep an endpoint busy,
@@ -133,10 +132,10 @@ def falsify(
     plan = checked.plan(seed)
     asked = open_model(model, plan, endpoint=endpoint, sampling=sampling)
     folder = path_of(out) if out is not None else None
-    journal = folder / WORK / f"{asked.identity}.jsonl" if folder is not None else None
     chosen = asked_split(plan, split)
     stream = drawn(checked, plan, chosen, seed)
-    search = Search(plan, Questions(asked, plan.scorer, journal), stream)
+    questions_asked = Questions(asked, plan.scorer, journal_of(folder, asked))
+    search = Search(plan, questions_asked, stream)
     with count_display(progress, "items") as show:
         search.draw(items, failures, show)
         found = search.shrink_all(failures, questions, show)

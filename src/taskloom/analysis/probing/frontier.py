@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import islice
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from taskloom.analysis.probing.asking import (
     asked_split,
     count_display,
     drawn,
+    journal_of,
     open_model,
 )
 from taskloom.analysis.report import page
@@ -54,7 +55,7 @@ MOST_LEVELS = 40
 conditions.
 """
 
-RESULT, PAGE, WORK = "frontier.json", "frontier.html", "answers"
+RESULT, PAGE = "frontier.json", "frontier.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +103,16 @@ class Crossing:
 
     def __str__(self) -> str:
         if self.level is None:
-            return (
-                f"{self.model}: no level of {self.field} has an accuracy below {self.threshold:g}"
-            )
+            border = f"no level of {self.field} has an accuracy below {self.threshold:g}"
+            return f"{self.model}: {border}"
         known = []
         if self.after is not None:
             known.append(f"certainly above at {self.after}")
         if self.before is not None:
             known.append(f"certainly below at {self.before}")
-        ends = f" ({', '.join(known)})" if known else " (not certain)"
-        border = f"{self.field} = {self.level}"
-        return f"{self.model}: accuracy falls below {self.threshold:g} at {border}{ends}"
+        ends = ", ".join(known) or "not certain"
+        border = f"accuracy falls below {self.threshold:g} at {self.field} = {self.level}"
+        return f"{self.model}: {border} ({ends})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,27 +189,27 @@ def frontier(
     dimensions = _dimensions(along, checked, plan)
     chosen = asked_split(plan, split)
     several = isinstance(models, Sequence) and not isinstance(models, str)
-    named: list[Any] = list(models) if several else [models]  # type: ignore[arg-type]
+    named: Sequence[Any] = models if several else [models]  # type: ignore[assignment]
     folder = path_of(out) if out is not None else None
-    levels: list[LevelAccuracy] = []
-    crossings: list[Crossing] = []
+    searches: list[LevelSearch] = []
     counts: dict[str, int] = {}
     with count_display(progress, "questions") as show:
         for model in named:
             asked = open_model(model, plan, endpoint=endpoint)
-            journal = folder / WORK / f"{asked.identity}.jsonl" if folder is not None else None
-            answers = Questions(asked, plan.scorer, journal)
+            if asked.name in counts:  # two functions of the same name
+                asked = replace(asked, name=f"{asked.name} ({len(counts) + 1})")
+            answers = Questions(asked, plan.scorer, journal_of(folder, asked))
             for name, values in dimensions.items():
                 if values:
                     items = _of_values(recipe, changes, name, values, split, seed)
                 else:
                     items = _of_trait(drawn(checked, plan, chosen, seed), name, questions)
-                search = LevelSearch(answers, name, items, monotone)
-                search.run(questions, show)
-                levels += search.accuracies()
-                crossings += search.crossings()
+                searches.append(LevelSearch(answers, name, items, monotone))
+                searches[-1].run(questions, show)
             counts[asked.name] = answers.asked
-    result = Frontier(checked.name, chosen.name, tuple(levels), tuple(crossings), counts)
+    levels = tuple(chain.from_iterable(search.accuracies() for search in searches))
+    crossings = tuple(chain.from_iterable(search.crossings() for search in searches))
+    result = Frontier(checked.name, chosen.name, levels, crossings, counts)
     if folder is not None:
         write_result(folder, result)
     return result
@@ -355,22 +355,12 @@ class LevelSearch:
         highs = [min(high for _, high in own[: i + 1]) for i in range(len(own))]
         return dict(zip(self.items, zip(lows, highs, strict=True), strict=True))
 
-    def accuracies(self) -> list[LevelAccuracy]:
-        """Accuracy of each level that was asked, or that the others bound."""
-        means = self._means()
-        return [
-            LevelAccuracy(
-                self.answers.model.name,
-                self.name,
-                level,
-                self.sequences[level].n,
-                means[level],
-                low,
-                high,
-            )
-            for level, (low, high) in self.intervals().items()
-            if level in means
-        ]
+    def accuracies(self) -> Iterator[LevelAccuracy]:
+        """Yield the accuracy of each level that was asked."""
+        intervals, model = self.intervals(), self.answers.model.name
+        for level, mean in self._means().items():
+            n = self.sequences[level].n
+            yield LevelAccuracy(model, self.name, level, n, mean, *intervals[level])
 
     def _means(self) -> dict[Trait, float]:
         """Accuracy of each level that was asked; fitted to be monotone if that was declared."""
@@ -384,22 +374,22 @@ class LevelSearch:
             means = [float(mean) for mean in fitted]
         return dict(zip(asked, means, strict=True))
 
-    def crossings(self) -> list[Crossing]:
-        """Where the accuracy crosses each threshold; empty for a trait without an order."""
+    def crossings(self) -> Iterator[Crossing]:
+        """Yield where the accuracy crosses each threshold; nothing for levels without an order."""
         if not self.ordered:
-            return []
+            return
         means, intervals = self._means(), self.intervals()
-        found = []
         for threshold in THRESHOLDS:
-            below = [level for level, (_, high) in intervals.items() if high < threshold]
-            before = below[0] if below else None
-            above = [level for level, (low, _) in intervals.items() if low > threshold]
-            ahead = [level for level in above if before is None or level < before]  # type: ignore[operator]
             level = next((one for one, mean in means.items() if mean < threshold), None)
-            after = ahead[-1] if ahead else None
+            after = before = None
+            for one, (low, high) in intervals.items():
+                if high < threshold:
+                    before = one
+                    break
+                if low > threshold:
+                    after = one
             model = self.answers.model.name
-            found.append(Crossing(model, self.name, threshold, level, after, before))
-        return found
+            yield Crossing(model, self.name, threshold, level, after, before)
 
 
 def write_result(folder: Path, result: Frontier) -> None:
