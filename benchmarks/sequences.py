@@ -25,8 +25,14 @@ from taskloom.experiments.statistics.sequences import SHARES, ConfidenceSequence
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
-BLOCK = 10_000
-"""Observations of a stream that are followed at once, to bound memory."""
+NEEDED = np.log(20.0)
+"""Log capital at which a mean is refuted at the level 0.95."""
+
+BLOCK = 5_000
+"""Observations of a stream that are followed at once, so that they stay in the cache."""
+
+FEW = 10
+"""Maximum different scores of a stream that are counted, which is faster than adding them up."""
 
 MOST = 1_000
 """Items of the fixed sample that stopping early is compared with."""
@@ -61,7 +67,7 @@ COVERAGE: dict[str, tuple[Draw, float, float]] = {
         f"right or wrong, mean {p}": (right(p), p, 0.0)
         for p in (0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999)
     },
-    **{f"graded, mean {p}": (graded(p), p, 0.0) for p in (0.02, 0.5, 0.7, 0.98)},
+    **{f"graded, mean {p}": (graded(p), p, 0.0) for p in (0.05, 0.7, 0.98)},
     "difference, 0.8 and 0.8": (difference(0.8, 0.8), 0.0, -1.0),
     "difference, 0.8 and 0.6": (difference(0.8, 0.6), 0.2, -1.0),
     "difference, 0.999 and 0.001": (difference(0.999, 0.001), 0.998, -1.0),
@@ -85,16 +91,20 @@ def is_refuted(stream: NDArray[np.float64], mean: NDArray[np.float64]) -> bool:
     `ConfidenceSequence` looks after every batch alone, and its interval is a step wider on each
     side, so it misses at most these means.
     """
-    capital = np.zeros(2 * len(SHARES))
-    needed = np.log(len(capital)) + np.log(20.0)
+    capital = np.zeros((2 * len(SHARES), 1))
     for start in range(0, len(stream), BLOCK):
-        values, places = np.unique(stream[start : start + BLOCK], return_inverse=True)
-        capitals = capital + np.cumsum(log_returns(values, mean)[places, :, 0], axis=0)
-        # All gamblers together have at most as many times the capital of the richest.
-        rich = capitals[capitals.max(axis=1) >= needed - np.log(len(capital))]
-        if (np.logaddexp.reduce(rich, axis=1) >= needed).any():
+        block = stream[start : start + BLOCK]
+        values = np.unique(block)
+        if len(values) <= FEW:
+            counts = np.cumsum(block == values[:, None], axis=1, dtype=np.float64)
+            capital = capital[:, -1:] + log_returns(values, mean)[:, :, 0].T @ counts
+        else:
+            capital = capital[:, -1:] + np.cumsum(log_returns(block, mean)[:, :, 0].T, axis=1)
+        # All gamblers together have at most the mean capital of the richest.
+        rich = capital[:, capital.max(axis=0) >= NEEDED]
+        together = np.logaddexp.reduce(rich, axis=0) - np.log(len(capital))
+        if (together >= NEEDED).any():
             return True
-        capital = capitals[-1]
     return False
 
 

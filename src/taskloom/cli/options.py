@@ -55,6 +55,16 @@ RecipeName = Annotated[
 ]
 
 
+Endpoint = Annotated[
+    str,
+    typer.Option(
+        "--endpoint",
+        metavar="URL",
+        help="Address of an OpenAI-compatible endpoint, up to and including /v1.",
+    ),
+]
+
+
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset's folder.")]
 
 

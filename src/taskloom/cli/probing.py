@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taskloom.cli.options import Json, Seed, Set
+from taskloom.cli.options import Endpoint, Json, RecipeName, Seed, Set
 from taskloom.core.errors import ParameterError, TaskloomError
 
 if TYPE_CHECKING:
@@ -23,19 +23,6 @@ ModelName = Annotated[
             "model, or the settings of a learner in braces; with --endpoint, the model's name "
             "there."
         ),
-    ),
-]
-
-ProbedRecipe = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A name, a .yaml recipe, or a .py task file.")
-]
-
-EndpointUrl = Annotated[
-    str,
-    typer.Option(
-        "--endpoint",
-        metavar="URL",
-        help="Address of an OpenAI-compatible endpoint, up to and including /v1.",
     ),
 ]
 
@@ -61,7 +48,7 @@ SHOWN_CHARACTERS = 70
 
 def falsify(
     model: ModelName,
-    recipe: ProbedRecipe = "",
+    recipe: RecipeName = "",
     items: Annotated[int, typer.Option("--items", min=1, help="Maximum items to draw.")] = 500,
     failures: Annotated[
         int,
@@ -70,7 +57,7 @@ def falsify(
     questions: Annotated[
         int, typer.Option("--questions", min=1, help="Maximum questions to shrink one failure.")
     ] = 500,
-    endpoint: EndpointUrl = "",
+    endpoint: Endpoint = "",
     sampling: Sampling = None,
     split: SplitName = "",
     seed: Seed = None,
@@ -196,7 +183,7 @@ def _replay(
 
 def frontier(
     model: ModelName,
-    recipe: ProbedRecipe,
+    recipe: RecipeName,
     along: Annotated[
         list[str],
         typer.Option(
@@ -217,7 +204,7 @@ def frontier(
             "--questions", min=1, help="Maximum questions for each model and trait or field."
         ),
     ] = 1_000,
-    endpoint: EndpointUrl = "",
+    endpoint: Endpoint = "",
     split: SplitName = "",
     seed: Seed = None,
     set: Set = None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taskloom.cli.experiments import print_plan
-from taskloom.cli.options import Engine, Json, OnlyPlan, RunStore, Where, Workers
+from taskloom.cli.options import Endpoint, Engine, Json, OnlyPlan, RunStore, Where, Workers
 from taskloom.core.errors import ParameterError, TaskloomError
 from taskloom.core.tables import Table, console, emit, printable, table
 
@@ -372,14 +372,6 @@ Model = Annotated[
             "smollm2, a model's folder, a hub id, or the folder of a saved learner; with "
             "--endpoint, the model's name there."
         ),
-    ),
-]
-Endpoint = Annotated[
-    str,
-    typer.Option(
-        "--endpoint",
-        metavar="URL",
-        help="Address of an OpenAI-compatible endpoint, up to and including /v1.",
     ),
 ]
 TwoProfiles = Annotated[

@@ -55,7 +55,8 @@ def log_returns(observations: Floats, candidates: Floats) -> Floats:
     larger = SHARES[:, None] / np.maximum(candidates, TINY)
     smaller = SHARES[:, None] / np.maximum(1.0 - candidates, TINY)
     bets = np.concatenate([larger * gap, -smaller * gap], axis=1)
-    return np.asarray(np.log1p(bets))
+    # Faster than log1p. A share is at least 0.002, so no digit is lost that matters.
+    return np.asarray(np.log(1.0 + bets))
 
 
 @dataclass(slots=True)
