@@ -26,23 +26,46 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from taskloom.core.errors import DataError, InputError, ParameterError, echo, nearest
 from taskloom.core.example import Example, Trait
-from taskloom.core.extraction import ANSWER_FORMAT, DESCRIBED, EXTRACT, shown_answer
+from taskloom.core.extraction import DESCRIBED, shown_answer
 from taskloom.core.files import atomic
 from taskloom.core.seeding import Key, Permutation
 from taskloom.core.twins import TwinKind, choose_twin
 from taskloom.interop import need
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
-from taskloom.recipe.overrides import Changes, given_changes
+from taskloom.recipe.overrides import Changes
 
 RECORD = "taskloom"
 """The column that the reward needs; TRL hands it on with every completion."""
 
 MOST_TRIED = 50
 """Maximum number of other examples whose answers are tried as a wrong answer."""
+
+
+class Settings(TypedDict, total=False):
+    """Settings of all prompts.
+
+    Attributes:
+        seed: Of the samples; the recipe's own by default.
+        changes: Changes of the recipe's fields.
+        set: Another name for `changes`.
+        described: Whether prompts begin with the description of their task; True by default.
+        extract: How answers are cut out of completions; `final` by default.
+        chat: Whether a prompt is a message of a conversation, for models with a chat template, or a
+            bare text; True by default.
+        answer_format: The sentence after each input that asks for a form; empty: none.
+    """
+
+    seed: int | None
+    changes: Changes
+    set: Changes
+    described: bool
+    extract: str
+    chat: bool
+    answer_format: str
 
 
 class RecipeReward:
@@ -93,14 +116,7 @@ def recipe_rewards(
     recipe: str | PathLike[str],
     split: str | None = None,
     n: int | None = None,
-    *,
-    seed: int | None = None,
-    changes: Changes = None,
-    set: Changes = None,
-    described: bool = DESCRIBED,
-    extract: str = EXTRACT,
-    chat: bool = True,
-    answer_format: str = ANSWER_FORMAT,
+    **settings: Unpack[Settings],
 ) -> tuple[Any, RecipeReward]:
     """Return the training prompts of a recipe as a `Dataset`, and the reward for completions of
     them.
@@ -109,18 +125,10 @@ def recipe_rewards(
         recipe: A recipe's name or file, or the folder of a dataset.
         split: Which split; the first training split by default.
         n: How many prompts; all by default.
-        seed: Of the samples; the recipe's own by default.
-        changes: Changes of the recipe's fields.
-        set: Another name for `changes`.
-        described: Whether prompts begin with the description of their task.
-        extract: How answers are cut out of completions.
-        chat: Whether a prompt is a message of a conversation, for models with a chat template, or a
-            bare text.
-        answer_format: The sentence after each input that asks for a form; empty: none.
+        **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
-    changes = given_changes(changes, set)
-    graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
+    graded, chat = _open(recipe, split, n, settings)
     rows = [row_of(graded.prompt(example), to_record(example), chat) for example in graded]
     return datasets.Dataset.from_list(rows), RecipeReward(graded)
 
@@ -129,27 +137,18 @@ def sft_dataset(
     recipe: str | PathLike[str],
     split: str | None = None,
     n: int | None = None,
-    *,
-    seed: int | None = None,
-    changes: Changes = None,
-    described: bool = DESCRIBED,
-    chat: bool = True,
-    answer_format: str = ANSWER_FORMAT,
+    **settings: Unpack[Settings],
 ) -> Any:
     """The training examples of a recipe for `SFTTrainer`: `prompt` and `completion`.
 
     Args:
-        recipe: As for `recipe_rewards`, like all other arguments.
-        split: As for `recipe_rewards`.
-        n: As for `recipe_rewards`.
-        seed: As for `recipe_rewards`.
-        changes: As for `recipe_rewards`.
-        described: As for `recipe_rewards`.
-        chat: As for `recipe_rewards`.
-        answer_format: As for `recipe_rewards`.
+        recipe: A recipe's name or file, or the folder of a dataset.
+        split: Which split; the first training split by default.
+        n: How many examples; all by default.
+        **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
-    graded = _open(recipe, split, n, seed, changes, described, EXTRACT, answer_format)
+    graded, chat = _open(recipe, split, n, settings)
     rows = []
     for example in graded:
         prompt = row_of(graded.prompt(example), {}, chat)["prompt"]
@@ -161,12 +160,7 @@ def preference_dataset(
     recipe: str | PathLike[str],
     split: str | None = None,
     n: int | None = None,
-    *,
-    seed: int | None = None,
-    changes: Changes = None,
-    described: bool = DESCRIBED,
-    chat: bool = True,
-    answer_format: str = ANSWER_FORMAT,
+    **settings: Unpack[Settings],
 ) -> Any:
     """The training examples of a recipe for `DPOTrainer`: `prompt`, `chosen` and `rejected`.
 
@@ -174,17 +168,13 @@ def preference_dataset(
     another example. Examples without such an answer are left out.
 
     Args:
-        recipe: As for `recipe_rewards`, like all other arguments.
-        split: As for `recipe_rewards`.
+        recipe: A recipe's name or file, or the folder of a dataset.
+        split: Which split; the first training split by default.
         n: How many examples are read.
-        seed: As for `recipe_rewards`.
-        changes: As for `recipe_rewards`.
-        described: As for `recipe_rewards`.
-        chat: As for `recipe_rewards`.
-        answer_format: As for `recipe_rewards`.
+        **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
-    graded = _open(recipe, split, n, seed, changes, described, EXTRACT, answer_format)
+    graded, chat = _open(recipe, split, n, settings)
     rows = []
     for index, example in enumerate(graded):
         wrong = _wrong_answer(graded, index, example)
@@ -255,29 +245,19 @@ def twin_rewards(
     n: int | None = None,
     *,
     kind: TwinKind = "flip",
-    seed: int | None = None,
-    changes: Changes = None,
-    described: bool = DESCRIBED,
-    extract: str = EXTRACT,
-    chat: bool = True,
-    answer_format: str = ANSWER_FORMAT,
+    **settings: Unpack[Settings],
 ) -> tuple[Any, TwinReward]:
     """Return prompts in pairs, each item followed by its twin, and the reward for both being right.
 
     Args:
-        recipe: As for `recipe_rewards`, like all other arguments.
-        split: As for `recipe_rewards`.
+        recipe: A recipe's name or file, or the folder of a dataset.
+        split: Which split; the first training split by default.
         n: How many items; those without a twin are left out.
         kind: `flip`: the twin has another answer. `keep`: it has the same.
-        seed: As for `recipe_rewards`.
-        changes: As for `recipe_rewards`.
-        described: As for `recipe_rewards`.
-        extract: As for `recipe_rewards`.
-        chat: As for `recipe_rewards`.
-        answer_format: As for `recipe_rewards`.
+        **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
-    graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
+    graded, chat = _open(recipe, split, n, settings)
     if graded.plan.variants is None:
         raise InputError(f"{graded.name} has no variants of its examples, so it has no twins")
     rows = []
@@ -296,14 +276,7 @@ def curriculum_rewards(
     levels: Levels | None = None,
     split: str | None = None,
     n: int | None = None,
-    *,
-    seed: int | None = None,
-    changes: Changes = None,
-    set: Changes = None,
-    described: bool = DESCRIBED,
-    extract: str = EXTRACT,
-    chat: bool = True,
-    answer_format: str = ANSWER_FORMAT,
+    **settings: Unpack[Settings],
 ) -> tuple[Any, RecipeReward, Any]:
     """Return a stream of prompts that rises with the rewards, the reward, and the callback that
     checkpoints the state.
@@ -313,12 +286,11 @@ def curriculum_rewards(
     the same prompts.
 
     Args:
-        recipe: As for `recipe_rewards`, like all other arguments.
+        recipe: A recipe's name or file, or the folder of a dataset.
         levels: How it rises; as the recipe declares under `curriculum` by default.
-        split: As for `recipe_rewards`.
-        n: As for `recipe_rewards`.
-        seed: As for `recipe_rewards`; also of the order of prompts.
-        changes: As for `recipe_rewards`.
+        split: Which split; the first training split by default.
+        n: How many examples; all by default.
+        **settings: See `Settings`.
         set: Another name for `changes`.
         described: As for `recipe_rewards`.
         extract: As for `recipe_rewards`.
@@ -326,8 +298,7 @@ def curriculum_rewards(
         answer_format: As for `recipe_rewards`.
     """
     datasets = need("datasets", "datasets", "IterableDataset")
-    changes = given_changes(changes, set)
-    graded = _open(recipe, split, n, seed, changes, described, extract, answer_format)
+    graded, chat = _open(recipe, split, n, settings)
     curriculum = Curriculum(graded, levels or levels_of(graded), graded.seed)
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -343,26 +314,12 @@ def curriculum_rewards(
 
 
 def _open(
-    recipe: str | PathLike[str],
-    split: str | None,
-    n: int | None,
-    seed: int | None,
-    changes: Changes,
-    described: bool,
-    extract: str,
-    answer_format: str,
-) -> GradedSplit:
-    return open_split(
-        recipe,
-        split,
-        n,
-        seed=seed,
-        changes=changes,
-        described=described,
-        extract=extract,
-        role="train",
-        answer_format=answer_format,
-    )
+    recipe: str | PathLike[str], split: str | None, n: int | None, settings: Settings
+) -> tuple[GradedSplit, bool]:
+    """Open a training split, and tell whether prompts are messages."""
+    options: dict[str, Any] = {"described": DESCRIBED, **settings}
+    chat = bool(options.pop("chat", True))
+    return open_split(recipe, split, n, role="train", **options), chat
 
 
 def checkpoint_callback(curriculum: Curriculum) -> Any:
