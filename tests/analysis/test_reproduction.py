@@ -498,3 +498,24 @@ def test_a_table_of_long_texts_is_wrapped(capsys: pytest.CaptureFixture[str]) ->
     assert run(["reproduce", "dyna-babi/figure6"]) == 0
     table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("babi/")]
     assert max(map(len, table)) <= 150
+
+
+def test_the_page_of_a_paper_scale_states_its_conditions(tmp_path: Path) -> None:
+    small = {"symbols": 4, "functions": 8, "splits": {"train": {"n": 200}, "ood": {"n": 20}}}
+
+    def experiment(scale: str, model: str) -> dict[str, Any]:
+        recipe = {"recipe": "ctl/A", "set": small}
+        return {"recipes": [recipe], "learners": ["majority"], "evaluate": ["ood"]}
+
+    @tl.study("ctlpp/mine", describe="A planted study", experiment=experiment)
+    def mine(runs: object) -> Finding:
+        return Finding("Mine")
+
+    for scale, stated in (("paper", True), ("quick", False)):
+        out = tmp_path / scale
+        result = tl.reproduce("ctlpp/mine", scale=scale, store=tmp_path / "runs", out=out)
+        page = (out / "page.md").read_text(encoding="utf-8")
+        for text in (page, str(result.findings[-1].notes)):
+            assert ("no single applications" in text) == stated
+            assert "gate" not in text  # nothing about networks that were not planned
+    STUDIES.forget(__name__)

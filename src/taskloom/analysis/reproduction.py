@@ -11,6 +11,7 @@ from typing import Any
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import check_folder, write_findings
 from taskloom.analysis.published_numbers import paper, paper_names
+from taskloom.analysis.scales import planned_without_data, scale_statements
 from taskloom.analysis.study import (
     FORMER_SCALES,
     SCALES,
@@ -198,8 +199,24 @@ def reproduce(
         further = [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
         runs = _run(study, [*experiments, *further], progress, how)
     findings = study(scale if runs is None else runs, **settings)
+    findings += _conditions(study, scale, experiments)
     page = None if out is None else write_study(study, findings, path_of(out), runs, scale)
     return Reproduced(study, scale, findings, page, runs)
+
+
+def _conditions(study: Study, scale: str, experiments: Sequence[Experiment]) -> list[Finding]:
+    """What the scale states of the experiments: how they differ from the paper's, and what is
+    assumed. Empty if nothing is stated.
+    """
+    names = {
+        name
+        for experiment in experiments
+        for run in planned_without_data(experiment)
+        for name in (run.learner, run.model, run.data)
+    }
+    stated = scale_statements(study.name, scale, names) if names else []
+    title = f"Conditions and assumptions of the scale {scale}"
+    return [Finding(title, notes=tuple(stated))] if stated else []
 
 
 def _run(
