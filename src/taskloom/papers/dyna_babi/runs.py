@@ -17,6 +17,7 @@ from taskloom.analysis.paper_table import repeated_runs
 from taskloom.analysis.published_numbers import (
     MODEL_NAMES,
     Conditions,
+    PublishedNumber,
     conditions_of,
     model_name,
     published,
@@ -429,18 +430,26 @@ def has_gift(item: Mapping[str, Any]) -> bool:
     return "GIVE" in str(item.get("composition", "")).split("+")
 
 
+PAPER_NAMES = {"bidaf": "BiDAF", "roberta": "RoBERTa", "t5": "T5"}
+"""The paper's names of the models in its Table 9."""
+
+
 def preprint_notes(place: str) -> Iterator[str]:
     """Yield a note on a table's numbers in the preprint that differ from the published ones."""
-    for model, name in (("bidaf", "BiDAF"), ("roberta", "RoBERTa"), ("t5", "T5")):
+    for model, name in PAPER_NAMES.items():
         theirs = published("dyna-babi", f"preprint {place}", model=model)
         if theirs:
-            cells = ", ".join(f"{_asked(n.of)} {100 * n.value:g} %" for n in theirs)
-            yield f"The preprint's {place} has for {name}: {cells}."
+            yield f"The preprint's {place} has for {name}: {listed_shares(theirs)}."
+
+
+def listed_shares(numbers: Sequence[PublishedNumber]) -> str:
+    """Published accuracies with what they are of."""
+    return ", ".join(f"{_asked(number.of)} {100 * number.value:g} %" for number in numbers)
 
 
 def _asked(of: Mapping[str, Any]) -> str:
-    """Subject of a number in the preprint, without its model."""
+    """Subject of a published number, without its model."""
     if "part" in of:
         return f"mix({of['part']})"
     facts = "1 fact" if of["support"] == 1 else f"{of['support']} facts"
-    return f"{facts}, with GIVE" if of["give"] == "with" else facts
+    return facts if of["give"] == "all" else f"{facts}, {of['give']} GIVE"

@@ -32,6 +32,7 @@ from taskloom.papers.dyna_babi.experiments import (
 from taskloom.papers.dyna_babi.runs import (
     GUESSING,
     MIX,
+    PAPER_NAMES,
     STORIES,
     TEST,
     TRAITS,
@@ -43,6 +44,7 @@ from taskloom.papers.dyna_babi.runs import (
     gap_text,
     has_gift,
     kinds_gap,
+    listed_shares,
     passes_note,
     passes_text,
     preprint_notes,
@@ -279,8 +281,7 @@ def _unpublished(groups: Sequence[StoryTrainings]) -> Iterator[str]:
     if not any(group.paper_model in models for group in groups):
         for model in models:
             own = [n for n in numbers if n.of["model"] == model]
-            cells = ", ".join(f"{n.value:g} ({n.of['support']}, {n.of['give']} GIVE)" for n in own)
-            yield f"The paper's accuracies of {model}, by supporting facts: {cells}."
+            yield f"The paper's accuracies of {PAPER_NAMES[model]}: {listed_shares(own)}."
 
 
 def _gift_gaps(model: str, answers: StoryAnswers) -> Iterator[dict[str, Any]]:
