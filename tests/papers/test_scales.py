@@ -233,6 +233,15 @@ def test_a_dry_run_has_all_settings_and_the_sizes_of_the_data(
         assert parts[part]
 
 
+def test_dev_is_listed_where_something_is_chosen_by_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # T5 is trained for 12 epochs. BiDAF stops by dev.
+    assert "babi/diverse-T12: train 24,772\n" in dry_run("dyna-babi/figure3", capsys)
+    data = dry_run("dyna-babi/table3", capsys, "--model", "bidaf").partition("\ndata\n")[2]
+    assert "babi/concat-T7: train 63,000, dev 7,000, test 7,000" in data
+
+
 def test_the_values_of_a_search_are_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     out = dry_run("zest/table9", capsys)
     [line] = [line for line in out.splitlines() if line.startswith("- fine-tune on ")]

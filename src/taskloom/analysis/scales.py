@@ -236,10 +236,14 @@ def _line(learner: str, tries: int, settings: str, runs: Sequence[PlannedRun]) -
 
 
 def data_lines(cells: Sequence[Cell]) -> list[str]:
-    """One line for each recipe, with the rows of the splits that are learned or answered."""
+    """One line for each recipe, with the rows of the splits that are learned, chosen by (dev) or
+    answered.
+    """
     sizes: dict[str, dict[str, set[int]]] = {}
     for cell in cells:
-        used = [(data, split, 0) for data in cell.data.parts for split in (cell.train, "dev")]
+        chooses = cell.best_of.seeds > 1 or bool(_flat(cell.settings).get("patience"))
+        learned = (cell.train, "dev") if chooses else (cell.train,)
+        used = [(data, split, 0) for data in cell.data.parts for split in learned]
         used += [(test.data, test.split, test.limit) for test in cell.tests]
         for data, split, limit in used:
             rows = {one.name: one.n for one in data.plan.splits}.get(split)
