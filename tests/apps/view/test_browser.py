@@ -190,14 +190,14 @@ def test_going_back_finds_the_page_as_it_was(page: Any, served: Served) -> None:
 def test_the_form_is_checked_and_previewed_as_one_types(page: Any, served: Served) -> None:
     page.goto(served.pages()["form"])
     page.wait_for_selector("#preview .notice.good", timeout=30_000)
-    page.get_by_label("max_length", exact=True).fill("many")
+    page.get_by_label("Max length", exact=True).fill("many")
     page.wait_for_selector("#preview .notice.bad", timeout=30_000)
     assert "has-problem" in page.locator('[data-field="max_length"]').get_attribute("class")
-    page.get_by_label("max_length", exact=True).fill("5")
+    page.get_by_label("Max length", exact=True).fill("5")
     page.wait_for_selector("#preview .notice.good", timeout=30_000)
     assert "max_length: 5" in page.locator("#preview-yaml").text_content()
     assert "--set max_length=5" in page.locator("#preview-command").inner_text()
-    page.get_by_label("max_length", exact=True).press("Enter")
+    page.get_by_label("Max length", exact=True).press("Enter")
     assert "f.max_length=5" in page.url
 
 

@@ -214,6 +214,25 @@ def test_a_heat_map_begins_with_the_traits_that_tell_most(tmp_path: Path) -> Non
     ], "not the name of each example, nor a trait that renames another"
 
 
+def test_the_default_axes_of_a_heat_map_fill_more_than_half_of_it(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    # The group tells most, but each group has one depth; rarely, a second value explains more.
+    traits = [
+        {
+            "group": f"{i % 3}-{i % 6}",
+            "depth": str(i % 3),
+            "kind": "xy"[i // 60],
+            "odd": str(i == 7),
+        }
+        for i in range(120)
+    ]
+    scores = [float(i % 6 == 0 or i == 7 or i > 110) for i in range(120)]
+    run = write(store, {"ood": scores}, traits=traits)
+    pair = PredictionRows(store, run).telling_pair("ood", [], 10)
+    assert pair == ["kind", "group"], "fewer values across"
+    assert PredictionRows(store, run).telling_pair("none", [], 10) == []
+
+
 def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
     learner = Store(filled.folder).scores(filled.runs["weak"][0])["learner"]
     page = filled.get("/heat", learner=learner, split="test", x="length", y="task")
@@ -444,7 +463,7 @@ def test_a_heat_map_fades_small_cells_and_marks_chance(tmp_path: Path) -> None:
     assert [cell[:2] for cell in cells] == [("20", ""), ("0", " few")] * 2
     assert "<strong>1.00</strong>" in page, "a cell with few examples is not called the lowest"
     assert wrong.count('class="is-wrong') == 2, "a cell opens its wrong answers"
-    assert f"alone gives {constant:.2f}" in page
+    assert f"alone scores {constant:.2f}" in page
 
 
 @pytest.fixture(scope="module")

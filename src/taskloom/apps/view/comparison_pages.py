@@ -265,7 +265,7 @@ def heat(request: Request) -> Response:
         y=y,
         maps=maps,
         problem=problem,
-        lowest=_lowest(maps, problem),
+        ends=_ends(maps, problem),
         # Answers are listed by run: a cell of several seeds opens those of the first.
         answers_of=chosen[0] if len(maps) == 1 else None,
         chance=predictions.best_constant(split),
@@ -278,10 +278,12 @@ def heat(request: Request) -> Response:
 def _axes(
     request: Request, predictions: PredictionRows, split: str, traits: Sequence[str], named: str
 ) -> tuple[str, str]:
-    """The traits of both axes; by default the two between whose values the score differs most."""
+    """The traits of both axes; by default a telling pair, with fewer values across than down, as on
+    a narrow screen there is more room below than beside.
+    """
     asked = {"x", "y"} <= set(request.query_params)
     # It reads thousands of rows: only if a default is needed.
-    best = [] if asked else predictions.telling_traits(split, trait_order(named))
+    best = [] if asked else predictions.telling_pair(split, trait_order(named), FEW)
     x = _among(request, "x", traits, best)
     other_best = [trait for trait in best if trait != x]
     others = [trait for trait in traits if trait != x]
@@ -337,12 +339,17 @@ def _maps(
     return maps, ""
 
 
-def _lowest(maps: Sequence[Mapping[str, Any]], problem: str) -> Mapping[str, Any] | None:
-    """The cell with the lowest score of a single map, unless it has few examples."""
+def _ends(maps: Sequence[Mapping[str, Any]], problem: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The cells with the lowest and the highest score of a single map; cells with few examples do
+    not count.
+    """
     if problem or len(maps) != 1:
-        return None
+        return []
     cells = [cell for cell in maps[0]["cells"].values() if cell["n"] >= FEW]
-    return min(cells, key=lambda cell: cell["mean"]) if len(cells) > 1 else None
+    if len(cells) < 2:
+        return []
+    ordered = sorted(cells, key=lambda cell: cell["mean"])
+    return [("Lowest", ordered[0]), ("Highest", ordered[-1])]
 
 
 def _sorted(values: Sequence[Any]) -> list[Any]:

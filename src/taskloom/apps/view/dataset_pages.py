@@ -136,6 +136,8 @@ def _distributions(counts: Mapping[str, dict[str, int] | None]) -> list[dict[str
             continue
         total = max(1, sum(values.values()))
         most = sorted(values.items(), key=lambda pair: -pair[1])[:BARS]
+        if all(value.replace(".", "", 1).isdigit() for value, _ in most):
+            most = sorted(most, key=lambda pair: float(pair[0]))
         bars = [{"value": value, "n": n, "share": n / total} for value, n in most]
         shown.append({"name": name, "bars": bars, "more": len(values) - len(most)})
     return shown

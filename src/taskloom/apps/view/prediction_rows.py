@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -295,31 +296,37 @@ class PredictionRows:
         diagonal. Of the two the coarser one stays if it explains nearly as much: groups of a recipe
         explain everything that question and depth do, and are harder to read.
         """
+        few, scores = self._small_traits(split)
+        return _telling(few, scores, known)
+
+    def telling_pair(self, split: str, known: Sequence[str], least: int) -> list[str]:
+        """Return the two traits for the axes of a map, the one with fewer values first.
+
+        Of all pairs that fill more than half of their map, with `least` examples in a cell, those
+        two that together explain most. If no pair does, the two most telling traits.
+        """
+        few, scores = self._small_traits(split)
+        places = {name: place for place, name in enumerate(known)}
+        pairs = []
+        for a, b in combinations(sorted(few, key=lambda name: places.get(name, len(few))), 2):
+            cells = [f"{one}\0{other}" for one, other in zip(few[a], few[b], strict=True)]
+            filled = sum(n >= least for n in Counter(cells).values())
+            if 2 * filled > len(set(few[a])) * len(set(few[b])):
+                pairs.append((round(_explained(cells, scores), DIGITS), [a, b]))
+        if not pairs:
+            return _telling(few, scores, known)[:2]
+        best = max(pairs, key=lambda pair: pair[0])[1]
+        return sorted(best, key=lambda name: len(set(few[name])))
+
+    def _small_traits(self, split: str) -> tuple[dict[str, list[str]], NDArray[np.float64]]:
+        """The values of each trait that has few, and the scores, of a split's first examples."""
         traits, scores = self._sampled_traits(split)
         few = {}
         for name in {name for values in traits for name in values}:
             column = [str(values.get(name)) for values in traits]
             if 1 < len(set(column)) <= MOST_PLACES:
                 few[name] = column
-        explained = {name: _explained(column, scores) for name, column in few.items()}
-        places = {name: place for place, name in enumerate(known)}
-
-        def rank(name: str) -> tuple[float, int, str]:
-            return -round(explained[name], DIGITS), places.get(name, len(places)), name
-
-        ranked = sorted(few, key=rank)
-        telling: list[str] = []
-        for finest in ranked:
-            enough = NEARLY * explained[finest]
-            coarser = [
-                other
-                for other in ranked
-                if explained[other] >= enough > 0 and _is_function(few[other], few[finest])
-            ]
-            name = min(coarser or [finest], key=lambda other: (len(set(few[other])), other))
-            if not any(_same_groups(few[name], few[other]) for other in telling):
-                telling.append(name)
-        return telling
+        return few, scores
 
     def _sampled_traits(self, split: str) -> tuple[list[dict[str, str]], NDArray[np.float64]]:
         """Traits and scores of the first items of a split that have a score."""
@@ -366,6 +373,31 @@ def _reply(row: Mapping[str, Any]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         messages = []
     return {**row, "messages": [one for one in messages if isinstance(one, dict)]}
+
+
+def _telling(
+    few: Mapping[str, list[str]], scores: NDArray[np.float64], known: Sequence[str]
+) -> list[str]:
+    """Traits by how much they explain, without those that rename or merge the values of another."""
+    explained = {name: _explained(column, scores) for name, column in few.items()}
+    places = {name: place for place, name in enumerate(known)}
+
+    def rank(name: str) -> tuple[float, int, str]:
+        return -round(explained[name], DIGITS), places.get(name, len(places)), name
+
+    ranked = sorted(few, key=rank)
+    telling: list[str] = []
+    for finest in ranked:
+        enough = NEARLY * explained[finest]
+        coarser = [
+            other
+            for other in ranked
+            if explained[other] >= enough > 0 and _is_function(few[other], few[finest])
+        ]
+        name = min(coarser or [finest], key=lambda other: (len(set(few[other])), other))
+        if not any(_same_groups(few[name], few[other]) for other in telling):
+            telling.append(name)
+    return telling
 
 
 def _explained(column: Sequence[str], scores: NDArray[np.float64]) -> float:

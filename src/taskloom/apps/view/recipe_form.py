@@ -93,6 +93,15 @@ class FormField:
         return self.path.rpartition(".")[2]
 
     @property
+    def label(self) -> str:
+        """Its name for people.
+
+        >>> FormField("splits.n", "draw", "number", "", "1").label
+        'Number of examples'
+        """
+        return LABELS.get(self.name) or self.name.replace("_", " ").capitalize()
+
+    @property
     def given(self) -> bool:
         """True if it was entered, or has no default."""
         return bool(self.value or self.chosen or self.entries or not self.default)
@@ -109,6 +118,10 @@ class FormField:
     def rows(self) -> int:
         """The lines of a text area that hold the value."""
         return min(16, max(1 if self.control != "yaml" else 2, self.value.count("\n") + 1))
+
+
+LABELS = {"n": "Number of examples"}
+"""Labels of fields whose names are abbreviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +143,15 @@ class FormMember:
     @property
     def title(self) -> str:
         """What it is called: its name, and what was entered of it."""
-        values = [one.value or ", ".join(one.chosen) for one in self.shown]
+        values = [_in_title(one) for one in self.shown]
         parts = [self.key or "", *values[:TITLE_PARTS]]
         return " · ".join(text for text in parts if text and len(text) <= TITLE)
+
+
+def _in_title(one: FormField) -> str:
+    """What was entered, with the name of the field if it is a number."""
+    text = one.value or ", ".join(one.chosen)
+    return f"{one.name} {text}" if text and one.control in ("number", "span") else text
 
 
 TITLE_PARTS = 4

@@ -50,7 +50,9 @@ def home(request: Request) -> Response:
         run_data=told_apart(run_data),
         stores=store_lines,
         more=max(0, len(datasets) - LISTED) + max(0, len(stores) - LISTED),
-        roots=[str(root) for root in folders.roots],
+        runs=sum(line["summary"].runs for line in store_lines if line["summary"]),
+        roots=[root.name or str(root) for root in folders.roots],
+        places=[str(root) for root in folders.roots],
     )
 
 

@@ -68,7 +68,7 @@ def store(request: Request) -> Response:
     rows = [_run_row(viewed, run) for run in runs if not text or _mentions(run, text)]
     listed = _sorted(rows, request.query_params.get("runs_sort", ""))
     start = page_start(request, len(listed), PAGE)
-    columns, results, problem = _results(viewed)
+    columns, measures, results, problem = _results(viewed)
     return render(
         request,
         "store.html",
@@ -82,6 +82,7 @@ def store(request: Request) -> Response:
         page=PAGE,
         q=text,
         columns=columns,
+        measures=measures,
         results=_sorted(results, request.query_params.get("sort", "")),
         result_heads=_heads(results),
         problem=problem,
@@ -153,24 +154,24 @@ def _heads(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return heads
 
 
-def _results(viewed: ViewedStore) -> tuple[list[str], list[dict[str, Any]], str]:
-    """Return the columns that tell results apart, and a row for each; a sentence where they cannot
-    be computed.
+def _results(viewed: ViewedStore) -> tuple[list[str], list[str], list[dict[str, Any]], str]:
+    """Return the columns that distinguish results, further measures, and a row for each result; a
+    sentence if they cannot be computed.
     """
     try:
         table = viewed.table()
         if not len(table):
-            return [], [], ""
+            return [], [], [], ""
         results = viewed.results()
     except TaskloomError as error:
-        return [], [], str(error)
-    measured = ("mean", "low", "high", "se", "sd", "n", "seeds", "method")
-    apart = [c for c in results.columns if c not in measured]
+        return [], [], [], str(error)
+    mean, method = results.columns.index("mean"), results.columns.index("method")
+    apart, measures = results.columns[:mean], results.columns[method + 1 :]
     fixed = {
         c: str(table.table[c][0].as_py()) for c in ("recipe", "learner", "split") if c not in apart
     }
     rows = [{**fixed, **row} for row in results][: GROUPS + 1]
-    return [*fixed, *apart], rows, ""
+    return [*fixed, *apart], list(measures), rows, ""
 
 
 def run(request: Request) -> Response:
@@ -192,10 +193,24 @@ def run(request: Request) -> Response:
         config=config,
         environment=runs.environment(chosen.name),
         log=log_end(viewed.store().log_file(chosen.name)),
+        intervals=_intervals(runs),
         repeats=runs.source.config_file(chosen.name) is not None,
         has_predictions=runs.keeps_predictions(chosen.name),
         plots=_plots(viewed, chosen),
     )
+
+
+def _intervals(runs: Runs) -> dict[str, tuple[float, float]]:
+    """The interval of a run's score on each split; none if it cannot be computed."""
+    found = {}
+    for split in {row["split"] for row in runs.table.to_pylist()}:
+        try:
+            rows = list(runs.accuracy(by=[], split=split))
+        except TaskloomError:
+            continue
+        if len(rows) == 1 and not math.isnan(rows[0]["low"]):
+            found[split] = (rows[0]["low"], rows[0]["high"])
+    return found
 
 
 def _plots(viewed: ViewedStore, chosen: Run) -> list[CurvePlot]:
