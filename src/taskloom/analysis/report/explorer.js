@@ -26,6 +26,7 @@
 })();
 (() => {
   const NARROW = matchMedia("(max-width: 46rem)").matches;
+  if (NARROW) for (const one of document.querySelectorAll("details.secondary")) one.open = false;
   const PAGE = NARROW ? 3 : 10;
   const BRIEF = 60; // characters of an input that fits beside its answers
   const root = document.getElementById("explorer");

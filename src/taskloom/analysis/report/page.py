@@ -48,6 +48,7 @@ class Section:
         explorer: True if the section contains the explorer of examples.
         first: The explorer's initial query.
         inside: Folded sections.
+        secondary: True if a narrow screen folds everything below the heading.
     """
 
     title: str
@@ -66,6 +67,7 @@ class Section:
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
     first: Mapping[str, str] = field(default_factory=dict)
     inside: tuple[Section, ...] = ()
+    secondary: bool = False
 
     @property
     def rows(self) -> str:

@@ -86,6 +86,9 @@ the axis.
 MOST_VALUES = 20
 """Maximum values of a trait in a figure. A trait with more is shown only as a table."""
 
+FEW_ROWS = 4
+"""Maximum comparisons in a table that is not folded."""
+
 MOST_LISTED = 200
 """Maximum values of a trait in a table. A trait with more, or with fewer than two examples of each,
 identifies examples and is not a condition.
@@ -156,7 +159,10 @@ class RunSections:
         sentences = score_sentences(
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
         )
-        sentences += trait_sentences(self.numbers.trait_effects)
+        # The headline is shown right above.
+        repeated = self.headline()
+        traits = trait_sentences(self.numbers.trait_effects)
+        sentences += [sentence for sentence in traits if sentence != repeated]
         sentences += form_sentences(self.numbers.means)
         sentences += comparison_sentences(self.numbers.comparisons.rows)
         if failed:
@@ -416,7 +422,9 @@ class RunSections:
         shown = sum(effect.shown for effect in by_size(self.numbers.trait_effects).values())
         most = min(MOST_TRAITS, max(shown, FEWEST_TRAITS))
         drawn = [section for section in sections if section.panels][:most]
-        yield from drawn
+        yield from drawn[:1]
+        for section in drawn[1:]:
+            yield replace(section, secondary=True)
         others = tuple(section for section in sections if section not in drawn)
         if others:
             yield Section("Other traits", "Traits that explain less.", inside=others)
@@ -555,7 +563,7 @@ class RunSections:
             text,
             table_of((*columns, *in_form_columns(rows, "a ", "b ")), rows),
             blocks=blocks,
-            folded="The numbers",
+            folded="The numbers" if len(rows) > FEW_ROWS else "",
             on_screen="A difference between learners opens both side by side.",
         )
 
