@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 COPY = ROOT / "build" / "docs"
 """`docs_dir` of mkdocs.yml."""
+ICON = ROOT / "src" / "taskloom" / "apps" / "view" / "static" / "icon.svg"
 
 REPOSITORY = "https://github.com/taskloom/taskloom/blob/main"
 FENCE = re.compile(r"^```(\w+) no-test[^\n]*$", re.M)
@@ -202,6 +203,7 @@ def copy_pages() -> None:
     """Copy docs/ to build/docs, with every page as the site needs it."""
     shutil.rmtree(COPY, ignore_errors=True)
     shutil.copytree(DOCS, COPY, ignore=shutil.ignore_patterns("*.json", "*.npz"))
+    shutil.copy(ICON, COPY / "images" / "icon.svg")
     for page in COPY.rglob("*.md"):
         name = page.relative_to(COPY).as_posix()
         page.write_text(site_markdown(page.read_text(encoding="utf-8"), name), encoding="utf-8")

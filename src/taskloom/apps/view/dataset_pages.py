@@ -170,6 +170,7 @@ def rows(request: Request) -> Response:
         filters=filters,
         searched=searched,
         choices=filter_choices(data.counts(name), split.traits()),
+        named=str(data.manifest["recipe"].get("suite", "")),
     )
 
 
