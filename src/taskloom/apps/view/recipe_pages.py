@@ -183,12 +183,15 @@ def new(request: Request) -> Response:
     form = form_of(
         chosen.name, chosen.fields, entered if sent else entered_by(chosen.fields, base_data)
     )
+    recipes, starters = recipes_of(chosen.name), _starters(chosen.name)
+    if base not in [row["name"] for row in starters]:  # the chosen one is always in view
+        starters = [*[row for row in recipes if row["name"] == base], *starters][:STARTERS]
     return render(
         request,
         "form.html",
         suite=chosen,
-        recipes=recipes_of(chosen.name),
-        starters=_starters(chosen.name),
+        recipes=recipes,
+        starters=starters,
         base=base,
         form=form,
         seed=whole_number(request, "seed"),
