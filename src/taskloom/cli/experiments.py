@@ -308,7 +308,7 @@ def _mean(runs: list[Run], split: str, name: str = "") -> str:
     measures = [{"": one.score, **one.replies, **one.further} for one in answered]
     entries = [each.get(name) for each in measures]
     scores = [score for score in entries if score is not None]
-    return percent(sum(scores) / len(scores)) if scores else "-"
+    return f"{sum(scores) / len(scores):.3f}" if scores else "-"
 
 
 def _row(cell: Any) -> dict[str, Any]:
@@ -350,6 +350,8 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
         f"{state.before:,} runs were already present, {state.done:,} are new,"
         f" in {result.store.path}"
     )
+    if groups:
+        print(f"with intervals: taskloom runs show {result.store.path}")
     if state.failed:
         print(f"{len(state.failed):,} failed; '{command}' retries just those:")
         for line in _reasons(result):

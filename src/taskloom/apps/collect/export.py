@@ -327,8 +327,8 @@ TABLE2 = (
     ("Avg. passage words", "passage_words", "{:.0f}"),
     ("Number of tasks", "tasks", "{:,}"),
     ("Avg. task len [words]", "task_words", "{:.1f}"),
-    ("NA percent", "na", "{:.2f}"),
-    ("Classification percent", "classification", "{:.2f}"),
+    ("Share of n/a answers", "na", "{:.2f}"),
+    ("Share of classification", "classification", "{:.2f}"),
 )
 """Rows of the paper's Table 2."""
 

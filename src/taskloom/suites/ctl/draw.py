@@ -115,13 +115,14 @@ def refuse(
         else:
             parts.append(f"length {length}: {size:,}")
     raised = "max_length or fill" if fill < 1 else "max_length"
+    shared = f", {taken:,} of them for iid" if taken else ""
     remedy = f"lower n, raise {raised}, or use more functions or symbols"
     return CapacityError(
         split,
         wanted - taken,
         max(0, available - taken),
-        f"splits.{split}: {wanted:,} expressions are wanted, but only {available:,} can be drawn"
-        f" ({'; '.join(parts)}); {remedy}",
+        f"splits.{split}: {wanted:,} expressions are wanted{shared}, but only {available:,} can be"
+        f" drawn ({'; '.join(parts)}); {remedy}",
     )
 
 

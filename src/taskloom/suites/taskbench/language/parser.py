@@ -339,7 +339,8 @@ class _TreeReader:
 def _unknown(spelling: str) -> str:
     from taskloom.suites.taskbench import atoms
 
-    return f"unknown atom '{spelling}'; {nearest(spelling, [*atoms.names(), *OPERATORS])}"
+    known = nearest(spelling, [*atoms.names(), *OPERATORS])
+    return f"unknown atom '{spelling}'; {known}; taskloom list taskbench has the recipes"
 
 
 def _data(tree: Tree[Token] | Token) -> str:
