@@ -135,7 +135,7 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
         Shot(
             "viewer-heat",
             f"{store}/heat?learner=bag-of-words&split=iid&x=minimal&y=question",
-            height=620,
+            height=680,
         ),
         Shot(
             "viewer-form",
