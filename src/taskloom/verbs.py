@@ -351,6 +351,7 @@ def export(
     variants: str = "both",
     task: str | Path | None = None,
     licence: str | None = None,
+    authors: Sequence[str] = (),
 ) -> Exported:
     """Write a dataset for another tool, or one of its splits in a format of its suite.
 
@@ -364,6 +365,7 @@ def export(
         variants: For `lm-eval`: `choice`, `generation` or `both`.
         task: The file that defines the dataset's task or suite, unless an installed package has it.
         licence: For `hf`: the SPDX name of the licence, for the card.
+        authors: For `hf`: the authors, for the card's citation.
     """
     folder, path = path_of(data), path_of(out)
     if format not in TOOLS:
@@ -377,11 +379,14 @@ def export(
     if format == "hf":
         from taskloom.interop.hugging_face import export_hf
 
-        export_hf(folder, path, licence=licence)
+        export_hf(folder, path, licence=licence, authors=authors, task=task)
         text = (
             f"{path}: load it with datasets.load_dataset({str(path)!r}); publish it with"
             f" hf upload OWNER/NAME {path} --repo-type dataset"
         )
+        missing = {"--licence": licence, "--author": authors}
+        if options := [option for option, given in missing.items() if not given]:
+            text += f"; before that, complete the card with {' and '.join(options)}"
         return Exported(path, format, text, {})
     if format == "lm-eval":
         return _export_lm_eval(folder, path, extract, variants)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +78,8 @@ def test_the_card_says_what_it_is_and_how_it_was_made(exported: Path) -> None:
     card = (exported / "out" / "README.md").read_text(encoding="utf-8")
     head = yaml.safe_load(card.split("---")[1])
     manifest = tl.load(exported / "made").manifest
-    assert head["license"] == "apache-2.0"
+    assert "license" not in head, "a licence is never assumed"
+    assert head["language"] == ["en"]
     assert [entry["split"] for entry in head["configs"][0]["data_files"]] == ["train", "iid", "any"]
     for part in (
         manifest["digest"],
@@ -185,6 +188,29 @@ def test_the_card_of_a_task_of_ones_own_has_its_name_and_no_licence_but_a_given_
     assert yaml.safe_load(named.split("---")[1])["license"] == "cc-by-4.0"
 
 
+def test_a_card_has_the_authors_and_the_file_that_makes_the_data_again(tmp_path: Path) -> None:
+    file = tmp_path / "calendar_task.py"
+    file.write_text(OWN, encoding="utf-8")
+    splits = {"train": {"n": 20}, "dev": {"n": 5}, "test": {"n": 9}}
+    made = tl.make(file, tmp_path / "made", set={"splits": splits})
+    tl.export(
+        tmp_path / "made", "hf", tmp_path / "out", task=file, authors=["Ada Lovelace", "A. Turing"]
+    )
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "author = {Ada Lovelace and A. Turing}" in text
+    assert answers_of(text)["Who created it?"] == "Ada Lovelace, A. Turing."
+    assert "`calendar_task.py` of this folder" in text
+    assert "language" not in yaml.safe_load(text.split("---")[1]), "unknown for a task of one's own"
+    file.unlink()
+    # In a process of its own, which has not seen the task yet.
+    command = [sys.executable, "-m", "taskloom", "make", "out/recipe.yaml", "-o", "again"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert tl.load(tmp_path / "again").manifest["digest"] == made.manifest["digest"]
+    plain = (tmp_path / "made" / "README.md").read_text(encoding="utf-8")
+    assert "# calendar/weekday" in plain
+    assert "Name the day." in plain
+
+
 def test_split_and_format_go_together(capsys: pytest.CaptureFixture[str], exported: Path) -> None:
     folder = str(exported / "made")
     assert run(["export", folder, "--format", "hf", "-o", "x", "--split", "train"]) == 2
@@ -237,7 +263,7 @@ def test_the_datasheet_is_answered_from_the_manifest_and_leaves_marked_blanks() 
     assert answers["How many are there?"] == f"{rows:,}."
     assert "seed 4" in answers["All possible instances, or a sample?"]
     assert answers["Might it offend?"].startswith("0 rows")
-    assert answers["Under which licence?"] == "`apache-2.0`."
+    assert answers["Under which licence?"] == BLANK
     assert answers["Who funded it?"] == BLANK
     assert len(answers) > 30
 

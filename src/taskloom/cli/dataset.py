@@ -124,6 +124,14 @@ def export(
         str | None,
         typer.Option("--licence", help="For hf: SPDX name of the licence, for the dataset card."),
     ] = None,
+    author: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--author",
+            metavar="NAME",
+            help="For hf: author, for the card's citation; may be repeated.",
+        ),
+    ] = None,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
@@ -150,6 +158,7 @@ def export(
         variants=variants,
         task=task,
         licence=licence,
+        authors=author or (),
     )
     place = "folder" if kind in verbs.TOOLS else "file"
     print_exported(

@@ -461,8 +461,10 @@ def _card(manifest: dict[str, Any]) -> str:
                 f"  - split: {'any' if name == 'all' else name.replace('-', '_')}",
                 f"    path: {name}/*.parquet",
             ]
-    name, seed = manifest["recipe"]["name"], manifest["seed"]
-    lines += ["---", "", f"# {name}, seed {seed}", "", manifest["recipe"].get("describe", ""), ""]
+    recipe, seed = manifest["recipe"], manifest["seed"]
+    name = recipe.get("task") or recipe["name"]
+    describe = recipe.get("describe") or manifest.get("describe", "")
+    lines += ["---", "", f"# {name}, seed {seed}", "", describe, ""]
     lines += ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
     lines += [
         f"| {n} | {e['n']:,} | {e['role']} | {e['describe']} |"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -54,16 +55,22 @@ LONGEST_CONFIG = 100
 
 
 def export_hf(
-    data: Dataset | str | PathLike[str], out: str | PathLike[str], *, licence: str | None = None
+    data: Dataset | str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    licence: str | None = None,
+    authors: Sequence[str] = (),
+    task: str | PathLike[str] | None = None,
 ) -> Path:
     """Write a dataset as a folder for `datasets.load_dataset(folder)`, offline or from a hub.
 
     Args:
         data: The dataset, or its folder.
         out: The folder to write, whole or not at all; it must not exist.
-        licence: An SPDX name for the card. By default `apache-2.0` for data that are made from
-            nothing but a recipe of Taskloom's, `other`, with the sources by name, for data that are
-            made from sources with licences of their own, and none for a task of somebody's own.
+        licence: An SPDX name for the card. None is assumed; data made from sources with licences
+            of their own get `other`, with the sources by name.
+        authors: Names for the card's citation.
+        task: The Python file of the dataset's task, which is copied into the folder and not run.
     """
     data = data if isinstance(data, Dataset) else load(path_of(data))
     folder = path_of(out)
@@ -80,8 +87,13 @@ def export_hf(
             parts = (_with_columns(part, describer) for part in data.parts(split) if len(part))
             for config in _write_split(parts, names[split], beside / "data", configs):
                 splits[config].append(names[split])
+        source = path_of(task) if task is not None else None
+        code = source.name if source else ""
+        if source is not None:
+            shutil.copyfile(source, beside / source.name)
         if "seed" in data.manifest:
-            (beside / RECIPE).write_text(recipe_text(data.manifest["recipe"]), encoding="utf-8")
+            recipe = recipe_text(data.manifest["recipe"], code)
+            (beside / RECIPE).write_text(recipe, encoding="utf-8")
         _write_json(beside / MANIFEST, dict(data.manifest))
         if certificate is not None:
             _write_json(beside / AUDIT, certificate.to_dict())
@@ -89,7 +101,7 @@ def export_hf(
         if evaluation is not None:
             text = yaml.safe_dump(evaluation, sort_keys=False, allow_unicode=True)
             (beside / EVALUATION).write_text(text, encoding="utf-8")
-        text = card(data, certificate, licence, splits)
+        text = card(data, certificate, licence, splits, authors, code)
         (beside / "README.md").write_text(text, encoding="utf-8")
     return folder
 
@@ -215,13 +227,15 @@ def hub_evaluation(
     return {**about, "evaluation_framework": "inspect-ai", "tasks": tasks} if tasks else None
 
 
-def recipe_text(recipe: Mapping[str, Any]) -> str:
+def recipe_text(recipe: Mapping[str, Any], code: str = "") -> str:
     """Return the recipe of a manifest as a recipe file: every field as it was, whatever changed it.
 
     The name is left out, because the file's path takes its place, and so are the version and the
-    digests of code, which only data have.
+    digests of code, which only data have. `code` is the name of the task's Python file beside it.
     """
     keys = {key: value for key, value in recipe.items() if key not in ("name", "version", "code")}
+    if code and "task" in keys:
+        keys = {"extends": f"{code}::{keys.pop('task')}", **keys}
     return yaml.safe_dump(keys, sort_keys=False, allow_unicode=True)
 
 
@@ -230,9 +244,11 @@ def card(
     certificate: Audit | None,
     licence: str | None = None,
     splits: Mapping[str, Sequence[str]] | None = None,
+    authors: Sequence[str] = (),
+    code: str = "",
 ) -> str:
     """Return the dataset card: a head for the hub, and a text for people on what the data are and
-    how they were made.
+    how they were made. `code` is the name of the task's Python file in the folder.
     """
     manifest, names = data.manifest, split_names(data.splits)
     full = [name for name in data.splits if manifest["splits"][name]["n"]]
@@ -240,7 +256,8 @@ def card(
     sources = manifest.get("sources", {})
     recipe = manifest["recipe"]
     splits = splits or {"default": [names[name] for name in full]}
-    licence = licence or _licence(manifest)
+    licence = licence or ("other" if sources else "")
+    languages = _languages(manifest)
     head = {
         **({"license": licence} if licence else {}),
         **(
@@ -248,7 +265,7 @@ def card(
             if licence == "other"
             else {}
         ),
-        "language": _languages(manifest),
+        **({"language": languages} if languages else {}),
         "task_categories": ["question-answering", "text-generation"],
         "pretty_name": str(recipe.get("task") or recipe.get("name", "dataset")),
         "size_categories": [next((size for most, size in SMALL if rows < most), "n>10M")],
@@ -264,9 +281,10 @@ def card(
         str(manifest["recipe"].get("describe") or manifest.get("describe", "")),
         _splits(manifest, names),
         _columns(next(data.parts(full[0]))) if full else "",
-        _making(manifest, sources),
+        _making(manifest, sources, code),
         _certificate(certificate),
-        datasheet(data, certificate, licence),
+        _citation(str(head["pretty_name"]), authors, manifest),
+        datasheet(data, certificate, licence, authors),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -279,12 +297,18 @@ def _data_files(config: str, splits: Sequence[str], by_task: bool) -> list[dict[
     return [{"split": split, "path": f"{folder}{split}-*.parquet"} for split in splits]
 
 
-def _licence(manifest: Mapping[str, Any]) -> str:
-    """The licence of data whose author named none; empty if only the author can know it."""
-    if manifest.get("sources"):
-        return "other"
-    own = "seed" in manifest and not _code(manifest["recipe"])
-    return "apache-2.0" if own else ""
+def _citation(title: str, authors: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """BibTeX of the dataset; empty if no author is named."""
+    if not authors:
+        return ""
+    key = re.sub(r"\W+", "-", title).strip("-")
+    fields = {
+        "author": " and ".join(authors),
+        "title": f"{{{title}}}",
+        "note": f"Dataset made with Taskloom, content digest {manifest['digest']}",
+    }
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
+    return "\n".join(["## Citation", "", "```bibtex", f"@misc{{{key},", *lines, "}", "```"])
 
 
 LANGUAGES = {
@@ -299,10 +323,14 @@ _BRACKETS = re.compile(r"\[([a-z]{3}(?:\s*,\s*[a-z]{3})*)\]")
 
 
 def _languages(manifest: Mapping[str, Any]) -> list[str]:
-    """The languages that a recipe names, such as `synonyms[spa]`; English if it names none."""
+    """The languages that a recipe names, such as `synonyms[spa]`. If it names none, English for
+    recipes of Taskloom's suites and nothing for other data, whose language is not known.
+    """
     recipe = json.dumps(manifest["recipe"])
     codes = re.findall(r"[a-z]{3}", " ".join(_BRACKETS.findall(recipe)))
-    return sorted({LANGUAGES[code] for code in codes if code in LANGUAGES}) or ["en"]
+    named = sorted({LANGUAGES[code] for code in codes if code in LANGUAGES})
+    own = "seed" in manifest and not _code(manifest["recipe"])
+    return named or (["en"] if own else [])
 
 
 def _splits(manifest: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -341,7 +369,7 @@ def _columns(table: pa.Table) -> str:
     )
 
 
-def _making(manifest: Mapping[str, Any], sources: Mapping[str, str]) -> str:
+def _making(manifest: Mapping[str, Any], sources: Mapping[str, str], code: str) -> str:
     lines = ["## How it was made", ""]
     if "seed" not in manifest:
         return "\n".join([*lines, "By somebody else than Taskloom, which wrote this card."])
@@ -350,7 +378,7 @@ def _making(manifest: Mapping[str, Any], sources: Mapping[str, str]) -> str:
         (
             f"`taskloom make {RECIPE} --seed {manifest['seed']} -o DIR`, with `{RECIPE}` of this"
             f" folder and Taskloom {version}. It is `{recipe.get('name')}` with all of its"
-            f" fields{_code(recipe)}; the manifest is `{MANIFEST}`."
+            f" fields{_code(recipe, code)}; the manifest is `{MANIFEST}`."
         ),
         (
             f"Scorer: `{manifest.get('scorer', '')}`. Content digest: `{manifest['digest']}`; equal"
@@ -363,14 +391,17 @@ def _making(manifest: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _code(recipe: Mapping[str, Any]) -> str:
+def _code(recipe: Mapping[str, Any], file: str = "") -> str:
     """Return what a card says of code that Taskloom does not bring; no file is imported to learn
-    it.
+    it. `file` is the name of the code's copy in the folder.
     """
     suite = SUITES.find(str(recipe["suite"])) if "suite" in recipe else None
     if suite is not None and suite.module.split(".")[0] == "taskloom" and not recipe.get("code"):
         return ""
-    return f", and needs the Python code that defines `{recipe.get('task') or recipe.get('suite')}`"
+    needed = (
+        f", and needs the Python code that defines `{recipe.get('task') or recipe.get('suite')}`"
+    )
+    return f"{needed}, `{file}` of this folder" if file else needed
 
 
 def _certificate(certificate: Audit | None) -> str:
@@ -378,8 +409,8 @@ def _certificate(certificate: Audit | None) -> str:
         return f"## Audit\n\nNot audited, because there are more than {MOST_AUDITED:,} rows."
     duplicates = sum(r.exact for r in certificate.repeats)
     shortcuts = [s for s in certificate.shortcuts if s.flagged]
-    rows = f"{duplicates:,} rows repeat an earlier row of their split."
-    repeated = rows if duplicates else "No row repeats an earlier one of its split."
+    rows = f"{duplicates:,} rows repeat an earlier row of their split"
+    repeated = rows if duplicates else "no row repeats an earlier one of its split"
     verdict = "**failed**" if certificate.failed else "passed"
     lines = [
         "## Audit",
@@ -387,7 +418,8 @@ def _certificate(certificate: Audit | None) -> str:
         (
             f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test"
             f" splits, {len(certificate.pairs)} splits with misplaced held-out examples,"
-            f" {certificate.shortcut_count}; all of it in `{AUDIT}`. {repeated}"
+            f" {certificate.shortcut_count}; {repeated}. *Passed* means: no leak, no misplaced example."
+            f" Shortcuts and duplicates do not fail an audit. All of it is in `{AUDIT}`."
         ),
         "",
     ]
@@ -405,18 +437,23 @@ BLANK = "**[author]**"
 Answers = dict[str, str]
 
 
-def datasheet(data: Dataset, certificate: Audit | None, licence: str) -> str:
+def datasheet(
+    data: Dataset, certificate: Audit | None, licence: str, authors: Sequence[str] = ()
+) -> str:
     """The datasheet of a dataset as a part of its card.
 
     Args:
         data: The dataset.
         certificate: Its audit; None if there is none.
         licence: SPDX name of its licence; empty if it is not known.
+        authors: Who created it; empty if it is not known.
     """
     sections = {
-        "Motivation": dict.fromkeys(
-            ("For what purpose was it created?", "Who created it?", "Who funded it?"), BLANK
-        ),
+        "Motivation": {
+            "For what purpose was it created?": BLANK,
+            "Who created it?": f"{', '.join(authors)}." if authors else BLANK,
+            "Who funded it?": BLANK,
+        },
         "Composition": _composition(data, certificate),
         "Collection and preprocessing": _collection(data.manifest),
         "Uses": _uses(certificate),
