@@ -15,6 +15,7 @@ from taskloom.core.extraction import EXTRACT
 from taskloom.core.tables import console, emit, percent, plain_text, printable, table
 
 if TYPE_CHECKING:
+    from taskloom.core.object_store import ObjectPath
     from taskloom.data import Dataset
     from taskloom.data.audit import Audit
     from taskloom.data.audit.scorer_audit import ScorerAudit
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 def make(
     name: RecipeName,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "-o", "--out", metavar="DIR", help="Folder of the dataset [data/RECIPE-seedN]."
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="Folder of the dataset, or s3://BUCKET/FOLDER [data/RECIPE-seedN].",
         ),
     ] = None,
     seed: Seed = None,
@@ -64,6 +68,7 @@ def make(
       $ taskloom make ctl/A -o my-data --set splits.train.n=5000
       $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
     """
+    from taskloom.core.object_store import place_of
     from taskloom.core.shards import MANIFEST
     from taskloom.data import make as making
     from taskloom.recipe import read
@@ -71,7 +76,7 @@ def make(
 
     recipe = read(name, {**parse_changes(set or ()), **option_changes(given, "make")})
     chosen = recipe.seed if seed is None else seed
-    folder = out or making.default_folder(recipe, chosen)
+    folder = place_of(out) if out else making.default_folder(recipe, chosen)
     known = (
         folder / MANIFEST
     ).is_file() and not force  # a different dataset in the folder is refused
@@ -265,7 +270,9 @@ def audit(
         raise typer.Exit(1)
 
 
-def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) -> None:
+def print_made(
+    data: Dataset, folder: Path | ObjectPath, as_json: bool, known: bool = False
+) -> None:
     """Print the result of `taskloom make`. `known` is true if the dataset already existed."""
     m = data.manifest
     if as_json:

@@ -24,6 +24,7 @@ from taskloom.core.arrow import array_of, column
 from taskloom.core.errors import DataError
 from taskloom.core.example import Example, Step, Trait
 from taskloom.core.files import atomic, refuse_special
+from taskloom.core.object_store import ObjectPath
 
 BLOCK = 1_000
 """Rows per digest block. Shard sizes are multiples of it."""
@@ -329,7 +330,9 @@ class Stamp:
         )
 
 
-def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start: int) -> Stamp:
+def write(
+    path: Path | ObjectPath, table: pa.Table, recipe: str, seed: int, split: str, start: int
+) -> Stamp:
     """Write a shard atomically."""
     # Imported here and below: pyarrow.parquet loads remote file systems and ssl, which showing an
     # example does not need.
@@ -347,18 +350,31 @@ def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start
         "counts": stamp.counts,
     }
     stamped = table.replace_schema_metadata({METADATA: json.dumps(payload).encode()})
+    if isinstance(path, ObjectPath):
+        sink = pa.BufferOutputStream()
+        pq.write_table(stamped, sink, compression="zstd", write_statistics=False)
+        path.write_bytes(sink.getvalue())
+        return stamp
     with atomic(path) as beside:
         pq.write_table(stamped, beside, compression="zstd", write_statistics=False)
     return stamp
 
 
-def read_stamp(path: Path) -> Stamp | None:
+def _source(path: Path | ObjectPath) -> Path | pa.NativeFile:
+    """What pyarrow reads a shard from."""
+    if isinstance(path, ObjectPath):
+        return path.open()
+    refuse_special(path)
+    return path
+
+
+def read_stamp(path: Path | ObjectPath) -> Stamp | None:
     """Read a shard's stamp. None if the file is not a complete shard of a Taskloom dataset."""
     import pyarrow.parquet as pq
 
-    refuse_special(path)
+    source = _source(path)
     try:
-        return _parse_stamp(pq.read_metadata(path).metadata)
+        return _parse_stamp(pq.read_metadata(source).metadata)
     except (pa.ArrowException, OSError, ValueError):  # names that were edited
         return None
 
@@ -374,19 +390,19 @@ def _parse_stamp(metadata: Mapping[bytes, bytes] | None) -> Stamp | None:
         return None
 
 
-def read(path: Path) -> pa.Table:
+def read(path: Path | ObjectPath) -> pa.Table:
     """Read a shard's rows. A damaged file raises a one-sentence error."""
     return read_stamped(path)[0]
 
 
-def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
+def read_stamped(path: Path | ObjectPath) -> tuple[pa.Table, Stamp | None]:
     """Read a shard's rows as `read` does, together with its stamp."""
     import pyarrow.parquet as pq
 
-    refuse_special(path)
+    source = _source(path)
     try:
         with pq.ParquetFile(
-            path
+            source
         ) as file:  # read_table would import what reads whole folders, and pandas
             table = file.read(use_threads=False)
         _look_at_names(table.schema)
@@ -401,7 +417,7 @@ def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
     return table.replace_schema_metadata(None), _parse_stamp(table.schema.metadata)
 
 
-def check_form(table: pa.Table, where: Path) -> pa.Table:
+def check_form(table: pa.Table, where: Path | ObjectPath) -> pa.Table:
     """Check that rows have the columns, types and values that readers of examples rely on, and
     return them. Raises a one-sentence error otherwise, such as for a file that was edited.
     """
@@ -432,7 +448,7 @@ def _whole(column: Any) -> Any:
     return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
 
 
-def _check_traits(fields: pa.Schema, where: Path) -> None:
+def _check_traits(fields: pa.Schema, where: Path | ObjectPath) -> None:
     if "traits" not in fields.names:
         return
     kind = fields.field("traits").type
@@ -443,7 +459,7 @@ def _check_traits(fields: pa.Schema, where: Path) -> None:
             raise _malformed(where, f"has {trait.type} in the trait '{trait.name}', not a scalar")
 
 
-def _check_derivations(derivations: Any, where: Path) -> None:
+def _check_derivations(derivations: Any, where: Path | ObjectPath) -> None:
     """Check that every step has a rule and a value, and uses only earlier steps."""
     steps = pc.list_flatten(derivations)
     if steps.null_count or any(_field(steps, name).null_count for name in ("rule", "value")):
@@ -492,12 +508,12 @@ def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(kind == wanted)
 
 
-def _refuse_rows(wrong: NDArray[np.bool_], what: str, where: Path) -> None:
+def _refuse_rows(wrong: NDArray[np.bool_], what: str, where: Path | ObjectPath) -> None:
     if wrong.any():
         raise _malformed(where, f"has {what} in row {int(wrong.argmax())}")
 
 
-def _malformed(where: Path, what: str) -> DataError:
+def _malformed(where: Path | ObjectPath, what: str) -> DataError:
     return DataError(f"{where} {what}; correct it, or rerun 'taskloom make' if Taskloom made it")
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from taskloom.core import shards
 from taskloom.core.errors import DataError, MissingExtra, ParameterError, echo, nearest
 from taskloom.core.files import digest, json_digest, path_of, refuse_special
+from taskloom.core.object_store import ObjectPath, place_of
 from taskloom.core.plan import Role, role_of
 from taskloom.core.shards import MANIFEST as MANIFEST
 from taskloom.data.example_sequence import Examples as Examples
@@ -46,7 +47,7 @@ class Dataset:
     """
 
     manifest: Mapping[str, Any]
-    tables: Mapping[str, pa.Table | Path]
+    tables: Mapping[str, pa.Table | Path | ObjectPath]
 
     @property
     def splits(self) -> list[str]:
@@ -267,11 +268,14 @@ def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
     return dict.fromkeys(matching, str(file.resolve()))
 
 
-def load(folder: str | Path) -> Dataset:
-    """Load a dataset written by `make`, or a folder without a manifest: `SPLIT/*.parquet`,
-    `SPLIT.parquet`, `.jsonl`, `.csv`.
+def load(folder: str | Path | ObjectPath) -> Dataset:
+    """Load a dataset written by `make`, also from an object store (`s3://BUCKET/FOLDER`), or a
+    folder without a manifest: `SPLIT/*.parquet`, `SPLIT.parquet`, `.jsonl`, `.csv`.
     """
-    folder = path_of(folder)
+    folder = place_of(folder)
+    if isinstance(folder, ObjectPath):
+        manifest = read_manifest(folder / MANIFEST)
+        return Dataset(manifest, dict.fromkeys(manifest["splits"], folder))
     path = folder / MANIFEST
     refuse_special(path)
     if not path.is_file():
@@ -287,10 +291,10 @@ def load(folder: str | Path) -> Dataset:
     return Dataset(manifest, dict.fromkeys(manifest["splits"], folder))
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path | ObjectPath) -> dict[str, Any]:
     """Read and validate a manifest."""
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_bytes().decode("utf-8"))
         if (known := manifest["format"]) != FORMAT:
             raise DataError(
                 f"{path} has format {echo(known)}, this taskloom reads format {FORMAT}; make the"
@@ -311,6 +315,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
         if not manifest["splits"]:
             raise ValueError("it has no split")
         for name, split in manifest["splits"].items():
+            if isinstance(path, ObjectPath) and _is_count(split["shards"]):
+                split["shards"] = _equal_shards(name, split["n"], split["shards"])
             _check_entry(name, split)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
@@ -336,6 +342,19 @@ def _check_entry(name: str, split: Any) -> None:
             raise ValueError(
                 f"a shard {echo(shard['file'])} that is not a file of split {echo(name)}"
             )
+
+
+def _equal_shards(name: str, n: int, rows: int) -> list[dict[str, Any]]:
+    """List the shards of a split in an object store, whose manifest states only their size: it
+    stays small however many there are.
+    """
+    if not _is_count(n) or rows < 1 or n > rows * MOST_SHARDS:
+        raise ValueError(f"split {echo(name)} has {n} rows in shards of {rows}")
+    starts = range(0, n, rows)
+    return [
+        {"file": shard_file(name, number), "rows": min(rows, n - start)}
+        for number, start in enumerate(starts)
+    ]
 
 
 def _is_count(value: Any) -> bool:
@@ -386,6 +405,9 @@ def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
             splits[names[name]] = Table(table, info=info)
     return DatasetDict(splits)
 
+
+MOST_SHARDS = 10_000_000
+"""Maximum number of shards of one split: more would not fit into memory as a list."""
 
 SHARD_ROWS = 4_000
 """Default number of rows in a shard, unless the plan sets one."""
@@ -438,13 +460,16 @@ def write_foreign(folder: Path, tables: Mapping[str, pa.Table]) -> None:
             pq.write_table(table, beside)
 
 
-def write_beside(folder: Path, manifest: dict[str, Any]) -> None:
+def write_beside(folder: Path | ObjectPath, manifest: dict[str, Any]) -> None:
     """Write the dataset card and then the manifest, which marks the dataset as complete."""
     _write_text(folder / "README.md", _card(manifest))
     _write_text(folder / shards.MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 
 
-def _write_text(path: Path, text: str) -> None:
+def _write_text(path: Path | ObjectPath, text: str) -> None:
+    if isinstance(path, ObjectPath):
+        path.write_bytes(text.encode())
+        return
     with atomic(path) as beside:
         beside.write_text(text, encoding="utf-8")
 

@@ -12,6 +12,7 @@ import platform
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,8 @@ from taskloom.core.errors import (
     nearest,
     whole,
 )
-from taskloom.core.files import locked, path_of, sweep
+from taskloom.core.files import locked, sweep
+from taskloom.core.object_store import ObjectPath, place_of
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.data import Dataset, dataset
@@ -50,13 +52,18 @@ if TYPE_CHECKING:
     from taskloom.recipe.tasks import Task
 
 
+READERS = 16
+"""Requests to an object store at once, when `make` looks which shards are there. Each mostly waits
+for the network.
+"""
+
 MOST_ROWS = 10**11
 """Maximum number of rows. With more, even the list of files would not fit into memory."""
 
 
 def make(
     recipe: Source | Task | Recipe,
-    out: str | Path | None = None,
+    out: str | Path | ObjectPath | None = None,
     *,
     seed: int | None = None,
     changes: Changes = None,
@@ -74,7 +81,8 @@ def make(
     Args:
         recipe: A recipe, its name or its file; a mapping such as `{"suite": NAME, "splits": …}`; or
             a task of `@tl.task`.
-        out: Folder of the dataset. Complete shards from an earlier, interrupted call are kept.
+        out: Folder of the dataset, or its address in an object store (`s3://BUCKET/FOLDER`).
+            Complete shards from an earlier, interrupted call are kept.
         seed: Seed of the samples. Default: the recipe's own.
         changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or
             `["max_length=8"]` as on the command line.
@@ -83,7 +91,7 @@ def make(
         shard_rows: Rows per file, a multiple of 1,000. It does not affect the content digest.
         jsonl: Also write one JSONL file per split.
         force: Remove any existing dataset in the folder first. Other files are never removed.
-        engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
+        engine: `local` processes, or tasks on a `ray` cluster whose nodes all reach `out`.
         address: Address of the Ray cluster. Default: start one on this machine.
         progress: True to show progress: a bar on a terminal, a line in a notebook or a log.
             Default: only in notebooks. Or a function that is called after each shard (in memory,
@@ -106,7 +114,9 @@ def make(
     if out is None:
         with shown(progress) as show:
             return _in_memory(recipe, seed, plan, show)
-    folder = path_of(out)
+    folder = place_of(out)
+    if jsonl and isinstance(folder, ObjectPath):
+        raise ParameterError("jsonl", "is written to folders only, not to an object store")
     refuse_while_importing_main()
     with _alone(folder), shown(progress) as show:
         if not (force and _remove_dataset(folder)):
@@ -117,7 +127,7 @@ def make(
 
 
 def _make_into(
-    folder: Path,
+    folder: Path | ObjectPath,
     recipe: Recipe,
     seed: int,
     plan: Plan,
@@ -128,14 +138,14 @@ def _make_into(
 ) -> Dataset:
     origin = _origin(recipe, plan)
     report = WorkCounter(sum(s.n for s in plan.splits), show)
-    kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, origin, seed, p)) is not None}
+    kept = _kept_shards(folder, origin, seed, pieces)
     for piece in pieces:
         if piece.file in kept:
             report.add(piece.split, piece.rows)
     missing = [p for p in pieces if p.file not in kept]
     fresh = make_shards(recipe, seed, plan, folder, missing, where, report)
     manifest = manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh)
-    if jsonl:
+    if jsonl and isinstance(folder, Path):
         from taskloom.data.export import write_jsonl
 
         write_jsonl(folder, manifest)
@@ -172,10 +182,15 @@ def _check_splits(plan: Plan) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path | ObjectPath) -> Iterator[None]:
     """Lock a folder for one `make` at a time. A second one waits, and then either finds everything
     done or refuses to mix datasets.
+
+    Object stores have no locks. Two calls of the same recipe would write the same bytes twice.
     """
+    if isinstance(folder, ObjectPath):
+        yield
+        return
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; a dataset is a folder")
     try:
@@ -218,7 +233,7 @@ def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowProgress | None)
     return Dataset(manifest_of_tables(recipe, seed, plan, tables), tables)
 
 
-def _remove_dataset(folder: Path) -> bool:
+def _remove_dataset(folder: Path | ObjectPath) -> bool:
     """Remove the shards and accompanying files of a Taskloom dataset. Returns True if there was
     one.
 
@@ -233,7 +248,7 @@ def _remove_dataset(folder: Path) -> bool:
     return True
 
 
-def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
+def _refuse_other(folder: Path | ObjectPath, recipe: Recipe, seed: int, origin: str) -> None:
     """Refuse to mix two datasets in one folder, or to write among unrelated files."""
     owner = _owner(folder)
     if owner is None:
@@ -251,7 +266,7 @@ def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
         )
 
 
-def _owner(folder: Path) -> tuple[str, str, int] | None:
+def _owner(folder: Path | ObjectPath) -> tuple[str, str, int] | None:
     """Name, origin and seed of the dataset in a folder. If the manifest is damaged, they are read
     from the shards.
     """
@@ -264,13 +279,34 @@ def _owner(folder: Path) -> tuple[str, str, int] | None:
             return str(manifest["recipe"].get("name")), origin, manifest["seed"]
         except DataError as error:
             trouble = error
-    for shard in sorted(folder.glob("*/*.parquet")):
+    found: list[Path | ObjectPath] = [*folder.glob("*/*.parquet")]
+    for shard in sorted(found, key=str):
         stamp = shards.read_stamp(shard) if shard.is_file() else None
         if stamp is not None:
             return "unfinished", stamp.recipe, stamp.seed
     if trouble is not None:
         raise DataError(f"{trouble}, or remove {folder}") from trouble
     return None
+
+
+def _kept_shards(
+    folder: Path | ObjectPath, origin: str, seed: int, pieces: list[Piece]
+) -> dict[str, shards.Stamp]:
+    """Stamps of the shards that are complete already, by file."""
+    if isinstance(folder, Path):
+        stamps = [_kept(folder, origin, seed, piece) for piece in pieces]
+        return {p.file: stamp for p, stamp in zip(pieces, stamps, strict=True) if stamp}
+    present = set(folder.glob("*/*.parquet"))
+    there = [piece for piece in pieces if folder / piece.file in present]
+    with ThreadPoolExecutor(READERS) as pool:
+        # Only their stamps are read: an object appears whole, and reading all rows again would
+        # take the network longer than making them.
+        found = list(pool.map(lambda piece: shards.read_stamp(folder / piece.file), there))
+    return {
+        piece.file: stamp
+        for piece, stamp in zip(there, found, strict=True)
+        if stamp and stamp.same_place(origin, seed, piece.split, piece.start, piece.stop)
+    }
 
 
 def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | None:
@@ -283,19 +319,20 @@ def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | 
     return stamp if shards.intact(path, stamp) else None
 
 
-def _sweep(folder: Path, wanted: AbstractSet[str]) -> None:
+def _sweep(folder: Path | ObjectPath, wanted: AbstractSet[str]) -> None:
     """Remove shards of a different shard size, and temporary files of interrupted writes."""
-    for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
+    for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9]*.parquet"):
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()
-    sweep(folder)
+    if isinstance(folder, Path):
+        sweep(folder)
 
 
 def manifest_of_shards(
     recipe: Recipe,
     seed: int,
     plan: Plan,
-    folder: Path,
+    folder: Path | ObjectPath,
     pieces: list[Piece],
     stamps: dict[str, shards.Stamp],
 ) -> dict[str, Any]:
@@ -310,16 +347,18 @@ def manifest_of_shards(
             "describe": split.describe,
             "digest": dataset.split_digest(blocks),
             "counts": shards.merge_counts(stamps[p.file].counts for p in mine),
-            "shards": [
-                {
-                    "file": p.file,
-                    "rows": p.stop - p.start,
-                    "bytes": (folder / p.file).stat().st_size,
-                }
-                for p in mine
-            ],
+            "shards": _listed(folder, mine),
         }
     return _head(recipe, seed, plan, entries)
+
+
+def _listed(folder: Path | ObjectPath, pieces: list[Piece]) -> list[dict[str, Any]] | int:
+    """List a split's files with their sizes; for an object store, the number of rows in each."""
+    if isinstance(folder, ObjectPath):
+        return max((piece.rows for piece in pieces), default=shards.BLOCK)
+    return [
+        {"file": p.file, "rows": p.rows, "bytes": (folder / p.file).stat().st_size} for p in pieces
+    ]
 
 
 def manifest_of_tables(

@@ -40,6 +40,7 @@ from taskloom.core import shards
 from taskloom.core.child_process import ChildObject, end_with_parent
 from taskloom.core.errors import DataError, MissingExtra, ParameterError, TaskloomError
 from taskloom.core.files import sweep
+from taskloom.core.object_store import ObjectPath
 from taskloom.core.plan import Plan, Split
 from taskloom.core.progress import WorkCounter
 from taskloom.data.dataset import origin_of, shard_file
@@ -174,7 +175,7 @@ def make_shards(
     recipe: Recipe,
     seed: int,
     plan: Plan,
-    folder: Path,
+    folder: Path | ObjectPath,
     pieces: list[Piece],
     where: Where,
     report: WorkCounter,
@@ -198,14 +199,21 @@ def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
     return table
 
 
-def _make_one(recipe: Recipe, seed: int, plan: Plan, folder: Path, piece: Piece) -> shards.Stamp:
+def _make_one(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path | ObjectPath, piece: Piece
+) -> shards.Stamp:
     table = table_of(plan, plan.split(piece.split), piece.start, piece.stop)
     origin = origin_of(recipe.digest, {s.name: s.digest for s in plan.sources})
     return shards.write(folder / piece.file, table, origin, seed, piece.split, piece.start)
 
 
 def _make_here(
-    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: WorkCounter
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    folder: Path | ObjectPath,
+    pieces: list[Piece],
+    report: WorkCounter,
 ) -> dict[str, shards.Stamp]:
     stamps = {}
     for piece in pieces:
@@ -214,11 +222,13 @@ def _make_here(
     return stamps
 
 
-_worker: tuple[Recipe, int, Plan, Path] | None = None
+_worker: tuple[Recipe, int, Plan, Path | ObjectPath] | None = None
 """State of a worker process: recipe, seed, plan and folder. Set once, when it starts."""
 
 
-def _join_forked(stop: Connection, recipe: Recipe, seed: int, plan: Plan, folder: Path) -> None:
+def _join_forked(
+    stop: Connection, recipe: Recipe, seed: int, plan: Plan, folder: Path | ObjectPath
+) -> None:
     """Initialise a forked worker with the inherited plan. It must not write to the parent's
     streams.
     """
@@ -237,14 +247,14 @@ def _start_fresh(
     name: str,
     files: dict[str, str],
     seed: int,
-    folder: str,
+    folder: Path | ObjectPath,
 ) -> None:
     """Rebuild the plan in a fresh process."""
     global _worker
     _leave_signals_to_parent(stop)
     load_definitions(name)
     rebuilt = Recipe.from_dict(recipe, files=files)
-    _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
+    _worker = (rebuilt, seed, rebuilt.plan(seed), folder)
 
 
 def _leave_signals_to_parent(stop: Connection) -> None:
@@ -263,7 +273,7 @@ def _make_in_processes(
     recipe: Recipe,
     seed: int,
     plan: Plan,
-    folder: Path,
+    folder: Path | ObjectPath,
     pieces: list[Piece],
     workers: int,
     report: WorkCounter,
@@ -278,13 +288,14 @@ def _make_in_processes(
     stopped, stop = context.Pipe(duplex=False)
     start: Callable[..., None]
     arguments: tuple[Any, ...]
-    if can_fork() and not own_script:
+    # The threads of an object store's client do not survive a fork.
+    if can_fork() and not own_script and isinstance(folder, Path):
         context = get_context("fork")
         start, arguments = _join_forked, (recipe, seed, plan, folder)
     else:
         start, arguments = (
             _start_fresh,
-            (recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder)),
+            (recipe.to_dict(), recipe.name, dict(recipe.files), seed, folder),
         )
     pool = ProcessPoolExecutor(min(workers, len(pieces)), context, start, (stopped, *arguments))
     stamps: dict[str, shards.Stamp] = {}
@@ -310,7 +321,7 @@ def _make_in_processes(
         pool.shutdown(cancel_futures=True)
         stop.close()
         stopped.close()
-        if len(stamps) < len(pieces):
+        if len(stamps) < len(pieces) and isinstance(folder, Path):
             sweep(folder)  # what a worker was writing when it ended
     return stamps
 
@@ -324,23 +335,28 @@ def planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Plan
 
 
 def _make_by_ray(
-    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: WorkCounter
+    recipe: Recipe,
+    seed: int,
+    folder: Path | ObjectPath,
+    pieces: list[Piece],
+    where: Where,
+    report: WorkCounter,
 ) -> dict[str, shards.Stamp]:
     """Make shards as tasks on a Ray cluster. Every node writes to the folder, so it must be visible
-    to all of them.
+    to all of them: a shared folder or an object store.
     """
     if not pieces:
         return {}
     written = (json.dumps(recipe.to_dict()), recipe.name, json.dumps(dict(recipe.files)))
     cpus = where.workers if where.workers > 1 else None
     address = cluster_address(where.address)
-    arguments = (written, seed, str(folder.resolve()), pieces, address, cpus)
+    arguments = (written, seed, folder.resolve(), pieces, address, cpus)
     maker = ChildObject(RAY_DRIVER, RAY_REMEDY, _RayShards, *arguments)
     stamps = {}
     try:
         for _ in pieces:
             piece, stamp = maker.call("next")
-            if not (folder / piece.file).is_file():
+            if isinstance(folder, Path) and not (folder / piece.file).is_file():
                 raise DataError(
                     f"a Ray node wrote {piece.file} where {folder} is another folder; put it where"
                     " all nodes see it"
@@ -368,14 +384,14 @@ class _RayShards:
         self,
         written: tuple[str, str, str],
         seed: int,
-        folder: str,
+        folder: Path | ObjectPath,
         pieces: list[Piece],
         address: str | None,
         cpus: int | None,
     ) -> None:
         def work(piece: Piece) -> shards.Stamp:
             rebuilt, plan = planned(*written, seed)
-            return _make_one(rebuilt, seed, plan, Path(folder), piece)
+            return _make_one(rebuilt, seed, plan, folder, piece)
 
         self.cluster = Ray(address, cpus)
         self.made = self.cluster.spread(work, pieces)
