@@ -66,8 +66,8 @@ FLAGS_COMMAND = "collect flags"
 single action replaces them.
 """
 
-PLAIN = {"show", "apply", "make", "verify"}
-"""Commands that multiply no matrices and so need no BLAS threads."""
+PLAIN = {"show", "apply", "make", "verify", "run"}
+"""Commands whose own process multiplies no matrices and so needs no BLAS threads."""
 
 HIDDEN = {FLAGS_COMMAND: "servers.flags"}
 """Commands that --help does not list."""

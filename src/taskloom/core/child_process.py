@@ -1,8 +1,8 @@
 """Run a Taskloom module in a separate interpreter: experiment workers, the driver of a Ray cluster,
 and the processes that the viewer starts.
 
-The child is a fresh interpreter. Forking is unsafe with the threads of Arrow and torch, and
-multiprocessing's spawn would run the caller's script again. A child that calls `end_with_parent`
+The child is a fresh interpreter, because multiprocessing's spawn would run the caller's script
+again. `ForkedProcess` is for callers that have checked that a fork is safe. A child that calls `end_with_parent`
 never outlives its parent, even if the parent is killed.
 """
 
@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
@@ -28,6 +29,10 @@ WATCH = 0.5
 
 ENDING = 10.0
 """Seconds for a child to exit after its connection broke."""
+
+
+LOOK = 0.005
+"""Seconds between checks whether a fork has ended."""
 
 
 class ChildProcess:
@@ -158,6 +163,79 @@ def _serve_object(connection: Connection) -> None:
             connection.send((None, value))
     if hasattr(made, "close"):
         made.close()
+
+
+class ForkedProcess:
+    """A function running in a fork of this process, which starts without importing anything.
+
+    The child keeps only its standard streams and one file: locks and connections that the parent
+    has open, or opens to other children, end with the parent.
+
+    Args:
+        function: Called with the kept file's number.
+        kept: Number of the file that the child keeps open.
+        environment: Environment variables of the child.
+    """
+
+    def __init__(
+        self, function: Callable[[int], None], kept: int, environment: Mapping[str, str]
+    ) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._status: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_child(function, kept, environment)
+
+    @property
+    def is_running(self) -> bool:
+        """True until the process has ended."""
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status is None
+
+    def kill(self) -> None:
+        """Kill the process without waiting."""
+        if self.is_running:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def end(self, patience: float = 0.0) -> int:
+        """Wait for the process to end, and return its exit status.
+
+        Args:
+            patience: Seconds to wait before the process is killed.
+        """
+        deadline = time.monotonic() + patience
+        while self.is_running:
+            if time.monotonic() > deadline:
+                self.kill()
+            time.sleep(LOOK)
+        assert self._status is not None
+        return self._status
+
+
+def _be_child(function: Callable[[int], None], kept: int, environment: Mapping[str, str]) -> None:
+    """Run a function in a process that was just forked, and end it."""
+    status = 1
+    try:
+        os.closerange(3, kept)
+        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+        os.environ.update(environment)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # The parent's streams may belong to a progress bar, whose lock another thread had.
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until this process ends
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        function(kept)
+        status = 0
+    finally:
+        # Not `sys.exit`, which would continue with the parent's code.
+        with suppress(OSError):
+            if sys.exception() is not None:
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
 
 
 def exit_reason(status: int) -> str:

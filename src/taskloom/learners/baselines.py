@@ -140,9 +140,8 @@ class Majority(WithoutSteps[FittedMajority]):
             targets = [e.targets for e in examples(train, "train")]
         else:
             targets = table["targets"].to_pylist()  # without building examples
-        counted: Counter[str] = Counter()
-        for acceptable in targets:
-            counted.update(dict.fromkeys(acceptable, 1))  # each answer once, in order
+        once_each = map(dict.fromkeys, targets)
+        counted = Counter(itertools.chain.from_iterable(once_each))
         if not counted:
             columns(train)  # raises the error about an empty split
         return FittedMajority(self, dict(counted.most_common()))

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from taskloom.core.child_process import (
     ChildObject,
     ChildProcess,
+    ForkedProcess,
     end_with_parent,
     exit_reason,
 )
@@ -31,7 +32,9 @@ from taskloom.data.workers import (
     RAY_ENDING,
     RAY_REMEDY,
     Ray,
+    can_fork,
     cluster_address,
+    forking,
 )
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
@@ -135,7 +138,7 @@ class HereEngine:
 
 @dataclass
 class _Worker:
-    process: ChildProcess
+    process: ChildProcess | ForkedProcess
     connection: Connection
     gpu: str | None
     jobs: deque[Job] = field(default_factory=deque)
@@ -152,7 +155,7 @@ class LocalEngine:
     jobs cannot be sent to the workers that have a GPU.
 
     A worker is a `ChildProcess` that runs this module, so that a script may call `taskloom.run` at
-    its top.
+    its top; a fork of this process if that is safe, which saves 0.35 CPU-s of imports.
 
     Args:
         workers: Number of workers without a GPU. Default: as many as fit the cores.
@@ -236,20 +239,33 @@ class LocalEngine:
         ours, theirs = socket.socketpair()
         settings = {
             "OMP_NUM_THREADS": str(self.cpus),
+            "OPENBLAS_NUM_THREADS": str(self.cpus),  # `taskloom run` sets 1 for itself
             "CUDA_VISIBLE_DEVICES": gpu or "",
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
-        process = ChildProcess(
-            "taskloom.experiments.execute.engines",
-            str(theirs.fileno()),
-            pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **settings},
-        )
+        process: ChildProcess | ForkedProcess
+        if gpu is None and can_fork() and self._has_threads():
+            with forking():
+                process = ForkedProcess(serve, theirs.fileno(), settings)
+        else:
+            process = ChildProcess(
+                "taskloom.experiments.execute.engines",
+                str(theirs.fileno()),
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **settings},
+            )
         theirs.close()
         worker = _Worker(process, Connection(ours.detach()), gpu)
         self.workers.append(worker)
         return worker
+
+    def _has_threads(self) -> bool:
+        """True if this process's BLAS has as many threads as a worker's, which a fork inherits: the
+        number of threads affects rounding.
+        """
+        named = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS"))
+        return named == str(self.cpus)
 
     def _remove(self, worker: _Worker) -> list[JobResult]:
         self.workers.remove(worker)
@@ -445,9 +461,9 @@ def _failed(job: Job, why: str) -> JobResult:
     return JobResult(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))
 
 
-def serve() -> None:
+def serve(file: int) -> None:
     """Main loop of a worker process: perform jobs until the parent closes the connection."""
-    connection = Connection(int(sys.argv[1]))
+    connection = Connection(file)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     end_with_parent()
     faulthandler.enable()  # written to the job's log, because standard error goes there
@@ -459,4 +475,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(int(sys.argv[1]))

@@ -338,6 +338,8 @@ def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
     opened = [open_tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
 
     def finished(run: str) -> None:
+        if not opened:
+            return
         spec = yaml.safe_load(store.config(run))
         learners = spec.get("learners") or [{}]
         about = (store.environment(run), learners[0])
