@@ -144,7 +144,7 @@ class Registry(Generic[T]):
         head = name.split("/")[0]
         if name in self.index:
             importlib.import_module(self.index[name].module)
-        elif module := next((m for m in self._submodules() if m.rpartition(".")[2] == head), None):
+        elif module := next((m for m in self._submodules if m.rpartition(".")[2] == head), None):
             importlib.import_module(module)
         if name not in self._things:
             self._import_all()
@@ -197,6 +197,7 @@ class Registry(Generic[T]):
         self._import_all()
         return iter([self._things[n] for n in sorted(self._things)])
 
+    @cached_property
     def _submodules(self) -> list[str]:
         """Full names of the modules and packages directly inside the packages."""
         found = []
@@ -206,7 +207,7 @@ class Registry(Generic[T]):
         return found
 
     def _import_all(self) -> None:
-        for module in self._submodules():
+        for module in self._submodules:
             importlib.import_module(module)
         load_entry_points()
 

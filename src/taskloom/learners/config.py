@@ -20,6 +20,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -218,6 +219,7 @@ class PresetRegistry(Registry[Preset]):
         super().__init__("preset")
         self._known_files: set[Path] = set()
 
+    @cached_property
     def _submodules(self) -> list[str]:
         return []
 

@@ -252,6 +252,8 @@ def find_overlaps(
 
 def one_array(column: Any) -> pa.Array:
     """Return a column as a single chunk."""
+    if not column.num_chunks:
+        return pa.nulls(0, column.type)  # joining nothing would import pandas if it is installed
     joined = column.combine_chunks()
     return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
