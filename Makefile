@@ -126,7 +126,11 @@ fuzz-guided: $(NEEDED_UV) ## coverage-guided fuzzing of the parsers (in .venv-gu
 types: $(VENV)/.ready ## mypy, strict
 	$(BIN)/mypy
 
-bench: $(VENV)/.ready ## benchmarks that need only a CPU
+bench: $(VENV)/.ready ## measure the goals of docs/reference/benchmarks.md and write their table
+	$(BIN)/python benchmarks/goals.py --write
+
+.PHONY: bench-all
+bench-all: $(VENV)/.ready ## every benchmark that needs only a CPU
 	$(BIN)/python benchmarks/run.py
 
 BEFORE ?= 8e2daf1
