@@ -221,11 +221,14 @@ def test_a_learner_that_trains_answers_everything(tmp_path: Path) -> None:
     assert cell.run == same.run
 
 
-def test_the_report_states_items_and_why_asking_stopped(tmp_path: Path) -> None:
-    [asked] = ask(tmp_path / "runs", [learner(0.9)], 0.05)
+def test_the_report_states_items_cost_and_why_asking_stopped(tmp_path: Path) -> None:
+    [asked] = ask(tmp_path / "runs", [learner(0.9, tokens=True)], 0.05)
     page = tl.report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "certain" in page
-    assert f"{asked['items']:,}" in page
+    section = page.partition("Asked until certain")[2]
+    assert "certain" in section
+    assert f"{asked['items']:,}" in section
+    assert f"{15 * asked['items']:,}" in section  # tokens
+    assert f"{0.0002 * asked['items']:.4f}" in section  # dollars
 
 
 @pytest.mark.parametrize(
