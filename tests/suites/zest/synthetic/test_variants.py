@@ -143,12 +143,15 @@ def has(text: str, value: str) -> bool:
 
 def by_pronoun(one: Told, domain: Domain) -> bool:
     """True if the first clause of a sentence has a pronoun for what it is about."""
-    template, value = one.clauses[0].template, one.clauses[0].value
-    if not template.startswith(("{E}", "{N}", "the {N}")):
+    clause = one.clauses[0]
+    start = re.match(r"\{E\}|(the )?\{N\}", clause.template)
+    if start is None:
         return False
-    pronoun = domain.pronoun if template.startswith("{E}") else "it"
-    clause = re.sub(r"^\{E\}|^(the )?\{N\}", pronoun, template).replace("{V}", value)
-    return has(one.text.lower(), clause.lower())
+    said = clause.template[start.end() :].replace("{V}", clause.value)
+    # A later clause of the sentence may be worded alike.
+    before = one.text.partition(said)[0].lower()
+    pronoun = domain.pronoun if clause.record is None else "it"
+    return re.search(rf"(?<!\w){pronoun}$", before) is not None
 
 
 def pronouns_still_refer(left: list[Told], domain: Domain) -> None:
