@@ -131,6 +131,23 @@ def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([theirs, alive])
 
 
+def test_no_file_replaces_a_device_or_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the rights of root, a rename to /dev/null would leave the machine without it."""
+    pipe, devices = tmp_path / "pipe", tmp_path / "dev"
+    os.mkfifo(pipe)
+    devices.mkdir()
+    monkeypatch.setattr("taskloom.core.files.DEVICES", devices)
+    (tmp_path / "output").touch()
+    (devices / "stdout").symlink_to(tmp_path / "output")
+    for path in (pipe, devices / "stdout"):
+        with pytest.raises(DataError, match="name a file"), atomic(path) as beside:
+            beside.write_text("x")
+    assert pipe.is_fifo()
+    assert (devices / "stdout").is_symlink()
+
+
 def test_sweeping_removes_what_a_zombie_left(tmp_path: Path) -> None:
     import platform
 

@@ -33,6 +33,9 @@ RETRY = 0.1
 compared with a system call.
 """
 
+DEVICES = Path("/dev")
+"""Folder in which no file is written: it holds devices, and links to open files (`/dev/stdout`)."""
+
 
 def cache_folder(*parts: str) -> Path:
     """Return the cache folder for derived and downloaded files, `TASKLOOM_CACHE` or
@@ -220,6 +223,9 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
     """
     if path.is_dir():
         raise error(f"{path} is a folder; name a file")
+    if (path.exists() and not path.is_file()) or path.absolute().parent == DEVICES:
+        # The rename would replace it: with the rights of root, /dev/null for the whole machine.
+        raise error(f"{path} is a device or pipe; name a file")
     beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

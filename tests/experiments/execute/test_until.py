@@ -184,6 +184,15 @@ def test_a_budget_in_tokens_needs_a_model_that_counts_them(tmp_path: Path) -> No
         ask(tmp_path, [learner(0.5)], {"budget": "1ktok"})
 
 
+def test_a_budget_that_does_not_reach_all_learners_fails_those_with_a_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.warns(UserWarning, match="the budget was spent before anything of 'test'"):
+        [asked] = ask(tmp_path, [learner(1.0), learner(0.5)], {"budget": "1items"})
+    assert asked["items"] == 1
+    assert "Traceback" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("until", [0.05, "decided", {"goal": 0.05, "budget": "500items"}])
 def test_an_interrupted_experiment_ends_with_the_same_runs(until: Any, tmp_path: Path) -> None:
     learners = [learner(0.9, tokens=True), learner(0.7, tokens=True)]
@@ -237,6 +246,7 @@ def test_the_report_states_items_cost_and_why_asking_stopped(tmp_path: Path) -> 
         (["--until", "0.7"], "0.5"),
         (["--until", "soon"], "decided"),
         (["--budget", "5eur"], "5usd"),
+        (["--budget", "0items"], "5usd"),
     ],
 )
 def test_bad_options_are_one_sentence(

@@ -228,8 +228,8 @@ def _dimensions(along: str | Sequence[str], recipe: Recipe, plan: Plan) -> dict[
         if not values and name not in plan.traits:
             raise ParameterError(
                 "along",
-                f"names '{name}'; {recipe.name} has {nearest(name, plan.traits)}; a field of the"
-                f" recipe needs values: {name}=1|2|3",
+                f"names '{name}', which is no trait of {recipe.name}; {nearest(name, plan.traits)};"
+                f" a field of the recipe needs values: {name}=1|2|3",
             )
     return dimensions
 

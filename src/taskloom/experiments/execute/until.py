@@ -426,8 +426,7 @@ class Questioner:
             except Exception as error:
                 why = reason(error)
                 for cell in open_cells:
-                    self.state.failed[cell.run] = why
-                    record_failure(self.store, cell, self.names[cell.run], why)
+                    self._fail(cell, why)
                 continue
             for cell in open_cells:
                 self._finish(cell, asking)
@@ -477,8 +476,17 @@ class Questioner:
         self.state.jobs = [(JobProgress(answered=asked, inputs=total), 1)]
         self.watch(self.state)
 
+    def _fail(self, cell: Cell, why: str) -> None:
+        self.state.failed[cell.run] = why
+        record_failure(self.store, cell, self.names[cell.run], why)
+
     def _finish(self, cell: Cell, asking: Asking) -> None:
         own = {one.test.name: one for one in asking.splits if one.cell is cell}
+        unasked = [name for name, one in own.items() if not one.scores]
+        if unasked:
+            why = f"the budget was spent before anything of '{unasked[0]}' was asked; raise it"
+            self._fail(cell, why)
+            return
         tests = tuple(replace(t, rows=tuple(sorted(own[t.name].asked))) for t in cell.tests)
         answers = {t.name: [own[t.name].known[i][0] for i in t.rows] for t in tests}
         records = {name: asking.record(one) for name, one in own.items()}
@@ -495,8 +503,7 @@ class Questioner:
             records,
         )
         if failed:
-            self.state.failed.update(failed)
-            record_failure(self.store, cell, self.names[cell.run], failed[cell.run])
+            self._fail(cell, failed[cell.run])
             return
         self.state.done += 1
         clear_failure(self.store, cell.run)

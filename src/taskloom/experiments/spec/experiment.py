@@ -126,7 +126,7 @@ class Until(Fields):
     def _possible(self) -> Until:
         if self.goal is None and not self.budget:
             raise ValueError("name a half-width (0.02), 'decided', or a budget (2000items)")
-        if self.budget and not BUDGET.fullmatch(self.budget):
+        if self.budget and not (BUDGET.fullmatch(self.budget) and self.amount > 0):
             raise ValueError(f"budget: write 5usd, 1Mtok or 2000items, not {self.budget!r}")
         return self
 
