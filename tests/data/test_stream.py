@@ -219,6 +219,7 @@ def test_streaming_imports_no_torch() -> None:
     [
         ({"rank": 2, "world_size": 2}, "rank"),
         ({"start": -1}, "start"),
+        ({"start": 9_001}, "start must be at most 9,000"),
         ({"world_size": 0}, "world_size"),
         ({"changes": {"splits.train.n": 0}, "endless": True}, "endless"),
     ],
@@ -226,6 +227,14 @@ def test_streaming_imports_no_torch() -> None:
 def test_bad_places_are_refused(arguments: Any, named: str) -> None:
     with pytest.raises(ParameterError, match=named):
         tl.stream("babi/1", **arguments)
+
+
+@pytest.mark.parametrize("state", [{}, None, [], {"index": 1.5}, {"index": 10**9}])
+def test_a_state_of_something_else_is_refused(state: Any) -> None:
+    with pytest.raises(ParameterError, match=r"state|index"):
+        tl.stream("babi/1").load_state_dict(state)
+    with pytest.raises(ParameterError, match="state"):
+        tl.stream("babi/1").pack(words, 8).load_state_dict({"index": 0})
 
 
 def test_unknown_splits_and_columns_are_refused() -> None:

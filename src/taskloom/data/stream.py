@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from taskloom.core import shards
-from taskloom.core.errors import ParameterError, whole
+from taskloom.core.errors import ParameterError, echo, whole
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan, Split
 from taskloom.data.example_sequence import Examples
@@ -92,7 +92,6 @@ def stream(
     rank = whole(rank, "rank", least=0)
     if rank >= world_size:
         raise ParameterError("rank", f"must be below world_size ({world_size}), not {rank}")
-    start = whole(start, "start", least=0)
     return Stream(recipe, recipe.plan(seed), split, seed, (rank, world_size), start, endless)
 
 
@@ -125,7 +124,7 @@ class Stream:
         self._split: Split = plan.split(split)
         self._place = place
         self._endless = endless
-        self.index = index
+        self.index = whole(index, "start", least=0, most=self._last)
         if endless and not self._split.n:
             raise ParameterError("endless", f"needs rows, and split '{split}' has none")
 
@@ -145,13 +144,18 @@ class Stream:
         """True if rows repeat: an endless stream of a split that cannot generate new rows."""
         return self._endless and not self._split.endless
 
+    @property
+    def _last(self) -> int | None:
+        """Highest index: the end of a finite split."""
+        return None if self._endless else self._split.n
+
     def state_dict(self) -> dict[str, int]:
         """State of this reader: index of the next row."""
         return {"index": self.index}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Resume from the state of the same reader, with the same number of readers."""
-        self.index = whole(state["index"], "index", least=0)
+        self.index = _stated(state, "index", self._last)
 
     def torch(self) -> Any:
         """Return this stream as a `torch.utils.data.IterableDataset`, for a `DataLoader`."""
@@ -238,6 +242,13 @@ class Stream:
         return Examples(shards.to_table(rows, start, self._plan.traits))
 
 
+def _stated(state: Mapping[str, int], name: str, most: int | None = None) -> int:
+    """Read a number of a reader's state."""
+    if not isinstance(state, Mapping) or name not in state:
+        raise ParameterError("state", f"must be what state_dict() returned, not {echo(state)}")
+    return whole(state[name], name, least=0, most=most)
+
+
 def _rebuilt(written: tuple[str, str, str, int], own: tuple[Any, ...]) -> Stream:
     recipe, plan = planned(*written)
     return Stream(recipe, plan, *own)
@@ -293,7 +304,7 @@ class Packed:
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Resume from the state of the same reader, with the same number of readers."""
         self._stream.load_state_dict(state)
-        self._offset = whole(state["offset"], "offset", least=0)
+        self._offset = _stated(state, "offset")
 
     def torch(self) -> Any:
         """Return the sequences as a `torch.utils.data.IterableDataset`, for a `DataLoader`."""
