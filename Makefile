@@ -73,13 +73,13 @@ NEEDED_UV := $(or $(UV),.venv-uv/bin/uv)
 CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/core tests/data/test_make.py tests/data/test_verify.py tests/data/audit
 .PHONY: test-lowest test-newest
 test-lowest: $(NEEDED_UV) ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
-	$(NEEDED_UV) venv --quiet --clear --python 3.11 .venv-lowest
+	$(NEEDED_UV) venv --quiet --seed --clear --python 3.11 .venv-lowest
 	$(NEEDED_UV) pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e . \
 		'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' hatchling
 	.venv-lowest/bin/python -m pytest $(PARALLEL) $(CORE_TESTS)
 
 test-newest: $(NEEDED_UV) ## core tests, then the test suite, with the newest version of every dependency (in .venv-newest)
-	$(NEEDED_UV) venv --quiet --clear .venv-newest
+	$(NEEDED_UV) venv --quiet --seed --clear .venv-newest
 	$(NEEDED_UV) pip install --quiet --python .venv-newest/bin/python --upgrade -e . pytest pytest-xdist hypothesis hatchling
 	.venv-newest/bin/python -m pytest $(PARALLEL) $(CORE_TESTS)
 	$(NEEDED_UV) pip install --quiet --python .venv-newest/bin/python --upgrade -e '.[$(EXTRAS)]'
