@@ -21,6 +21,7 @@ import re
 import struct
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ from typing import Any
 from taskloom.core import files
 from taskloom.core.errors import DataError, InputError, echo, nearest
 from taskloom.core.extraction import without_thinking
-from taskloom.core.files import path_of
+from taskloom.core.files import path_of, refuse_special
 
 TEXT = "prediction"
 IDS = ("id", "index", "idx")
@@ -505,8 +506,10 @@ def _range(places: Mapping[str, int]) -> str:
     return f"{echo(names[0])} to {echo(names[-1])}" if len(names) > 1 else echo(names[0])
 
 
-LARGEST_MEMBER = 2**31
-"""Maximum size of an archive member after decompression, in bytes."""
+LARGEST_MEMBER = 2**27
+"""Maximum size of an archive member after decompression, in bytes. Parsed JSON takes up to 25 times
+as much memory.
+"""
 
 ZSTANDARD = 93
 """Compression method number of Zstandard in zip archives. Python's own zipfile supports it from
@@ -526,6 +529,13 @@ def log_json(text: bytes) -> Any:
     return value
 
 
+DAMAGES = (
+    *(OSError, ValueError, RecursionError, EOFError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+)
+"""Errors of reading a member that is damaged, encrypted or compressed in an unknown way."""
+
+
 class EvalArchive:
     """An Inspect log: a zip archive whose members are compressed with deflate or Zstandard.
 
@@ -535,6 +545,7 @@ class EvalArchive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        refuse_special(path)
         try:
             with zipfile.ZipFile(path) as archive:
                 self._members = {info.filename: info for info in archive.infolist()}
@@ -582,7 +593,7 @@ class EvalArchive:
             raise DataError(f"{self.path}: {name} has {info.file_size:,} bytes, too many to read")
         try:
             return log_json(self._bytes(info))
-        except (OSError, ValueError, RecursionError, zipfile.BadZipFile, struct.error) as error:
+        except DAMAGES as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DataError(f"{self.path}: {name} cannot be read ({reason[:100]})") from error
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +300,37 @@ def test_a_file_that_is_no_log_is_refused_with_its_name(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=sentence):
         tl.runs(tmp_path / name)
+
+
+@pytest.mark.parametrize("place", range(60, 400, 20))
+def test_a_damaged_log_is_one_sentence(tmp_path: Path, place: int) -> None:
+    path = write_log(tmp_path / "a.eval", [sample(number) for number in range(40)])
+    damaged = bytearray(path.read_bytes())
+    damaged[place] ^= 0xFF
+    path.write_bytes(damaged)
+    with suppress(tl.TaskloomError):  # a name or a time may be damaged without harm
+        tl.runs(path).accuracy()
+
+
+def test_a_pipe_and_a_huge_member_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe.eval")
+    with pytest.raises(tl.TaskloomError, match="is a pipe"):
+        tl.runs(tmp_path / "pipe.eval")
+    path = write_log(tmp_path / "a.eval", [sample(0)])
+    monkeypatch.setattr("taskloom.core.predictions.LARGEST_MEMBER", 10)
+    with pytest.raises(tl.TaskloomError, match="too many to read"):
+        tl.runs(path).accuracy()
+
+
+def test_infinite_scores_are_refused_and_nan_is_unscored(tmp_path: Path) -> None:
+    infinite = write_log(tmp_path / "a.eval", [sample(0, value=float("inf"))])
+    with pytest.raises(tl.TaskloomError, match="the score of sample 'q0' is 'inf'"):
+        tl.runs(infinite).accuracy()
+    unscored = write_log(tmp_path / "b.eval", [sample(0), sample(1, value=float("nan"))])
+    [row] = tl.runs(unscored).accuracy()
+    assert (row["n"], row["mean"]) == (1, 1.0)
 
 
 def test_a_log_without_scores_says_so(tmp_path: Path) -> None:

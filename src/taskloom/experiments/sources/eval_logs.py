@@ -16,6 +16,7 @@ loading it into a data frame with Inspect's `samples_df` takes 3.5.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -326,15 +327,20 @@ def _value(sample: Mapping[str, Any], scorer: str, key: str) -> Any:
     if score is None or sample.get("error"):
         return None
     value = score.get("value")
-    return value.get(key) if key and isinstance(value, dict) else value
+    value = value.get(key) if key and isinstance(value, dict) else value
+    # Inspect writes NaN for a sample that its scorer left unscored.
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _as_number(value: Any, path: Path, sample: Mapping[str, Any]) -> float:
     if isinstance(value, str) and value in GRADES:
         return GRADES[value]
     try:
-        return float(value)
-    except (TypeError, ValueError) as error:
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError
+        return number
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{path}: the score of sample {sample.get('id')!r} is {str(value)[:40]!r}; it must be a"
             " number or one of Inspect's grades"
@@ -453,7 +459,7 @@ def _metric(row: Mapping[str, Any], path: Path) -> str:
 
 def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem:
     score = row.get(metric)
-    if not isinstance(score, int | float):
+    if not isinstance(score, int | float) or not math.isfinite(score):
         raise DataError(f"{path}: item {row['doc_id']} has no number for {metric}")
     doc = row.get("doc")
     doc = doc if isinstance(doc, dict) else {}
