@@ -117,7 +117,8 @@ def borrow_torch(place: Path) -> None:
 
 def run_tests(python: Path, tool: str) -> int:
     """Run the tests of a tool and return pytest's exit status."""
-    files = [f"tests/interop/{name}" for name in [*TESTS[tool], *FOR_ALL]]
+    names = TESTS[tool] if tool in WITHOUT_EXTRA else [*TESTS[tool], *FOR_ALL]
+    files = [f"tests/interop/{name}" for name in names]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {**os.environ, "HF_HUB_OFFLINE": "1", "PATH": path}
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-m", "", *files]
