@@ -99,9 +99,9 @@ class Deck:
     cards: tuple[Card, ...]
 
     def deal(self, task: int, passage: int, extra: int = 0) -> str:
-        """Text of a passage of a task, both by number. `extra` moves on by that many texts.
+        """Text for a passage of a task, both by number. `extra` skips that many texts.
 
-        That text is another passage's own, so its fillings are taken from further on, too.
+        The text after the skip belongs to another passage, so its fillings are skipped too.
         """
         turn, at = divmod(passage, len(self.cards))
         card = self.cards[(task + at + extra) % len(self.cards)]
@@ -117,7 +117,7 @@ class Decks:
     details: tuple[Card, ...]
 
     def detail(self, card: Card, task: int, passage: int) -> str:
-        """A detail as a passage of a task has it, both by number."""
+        """Filled-in detail for a passage of a task, both by number."""
         return card.filling(task * DETAILED + passage)
 
 
@@ -149,50 +149,50 @@ T = TypeVar("T")
 
 JOINS = ("{a}, and {b}", "{a}; {b}")
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}", "{a}, while {b}")
-"""Sentence plans for two clauses: about the same entity, or that say the same kind of thing about
-different ones: "X covers 9 acres, whereas Y has a hospital" would be no contrast.
+"""Templates for two clauses: joined clauses are about one entity, contrasted ones state the same kind
+of fact about two. "X covers 9 acres, whereas Y has a hospital" would not be a contrast.
 """
 
 PLANS = ("mixed", "portrait", "setting", "framed", "things last", "things first")
-"""Orders of a passage: all mixed; the entity, then others and rules; the other way round; others in
-the middle; what the entity is before what belongs to it, or after.
+"""Orders of a passage: everything mixed; the entity first, then the others and rules; the reverse;
+the others in the middle; the entity's own attributes before its records, or after them.
 """
 
 JOINED, ADDED, CROSSED = 0.98, 0.6, 0.8
-"""Probabilities that a clause is joined with the next one, that two joined ones take in a third,
-and that a clause takes in one about another entity.
+"""Probabilities that a clause is joined with the next, that a third joins the two, and that a clause
+is joined with one about another entity.
 """
 
 ALONE, TOGETHER, OF_RECORDS = 20_000, 10_000, 40_000
-"""Ways to say a clause, or several that stand together, from which no opener or closer is needed to
-tell the sentence from others.
+"""Minimum number of wordings for which a sentence is distinctive without an opener or closer: of one
+clause, of several joined clauses, and of clauses about records.
 
-Measured with these: three pairs of sentences are equal but for names in eight whole training splits
-(8,220 passages each), of a thousand passages none. With 20,000, 2,500 and 8,000 it was three to
-seven pairs a split. More would say of nearly every sentence where it comes from. Records need more
-than others: a thousand passages have the same two clauses more often.
+With these minimums, eight whole training splits (8,220 passages each) have three pairs of sentences
+that are equal apart from names, and a thousand passages have none. With 20,000, 2,500 and 8,000
+there were three to seven pairs per split. With larger ones, nearly every sentence would name a
+source. Records need more wordings because their clauses recur more often.
 """
 
 OPENED = 0.12
-"""Probability of an opener such as "Moreover," before a sentence that needs none. More would read
-like a list.
+"""Probability of an opener such as "Moreover," before a sentence that needs none. With more, a
+passage reads like a list.
 """
 
 FILLED = 0.1
-"""Probability of a filler in a passage that is long enough."""
+"""Probability of a filler in a passage that is already long enough."""
 
 SHORTEST, LONGEST = 60, 180
 """Minimum and maximum number of words in a passage."""
 
 
 class Clause(NamedTuple):
-    """A template with its value and what it is about: an entity of the passage (by number), and
-    perhaps one of its records.
+    """A template with its value and its subject: an entity of the passage (by number), or one of its
+    records.
 
-    `says` names the attribute, or the records and their field; what is only so or not has the value
-    "True" or "False", which its template does not show. A rule is about no entity. `ways` counts
-    the values and templates of which this clause might have had others. A named tuple is made four
-    times as fast as a frozen dataclass, and a passage has some twenty.
+    `says` names the attribute, or the records and their field. Yes/no facts have the value "True"
+    or "False", which their template does not show. A rule has no entity. `ways` is the number of
+    possible wordings: templates times values. This is a named tuple because it is created four
+    times as fast as a frozen dataclass, and a passage has about twenty clauses.
     """
 
     template: str
@@ -205,7 +205,7 @@ class Clause(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Return the place-holder that it begins with, if that is what it is about."""
+        """The placeholder at its beginning, if it is the subject."""
         template = self.template
         starts = ("{E} ",) if self.record is None else ("{N} ", "the {N} ")
         for start in starts:
