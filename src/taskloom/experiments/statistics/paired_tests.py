@@ -372,9 +372,9 @@ def _without_spread(
     """Comparison if all differences are equal (mostly all right against all wrong), so that t is
     undefined.
 
-    Then the exact test answers: sign flips of the items, each counted once, or where no items are
-    shared a permutation of the seeds. The interval is Newcombe's, with each side's mean as a share
-    of its items or seeds: 25 of 25 against 25 of 25 is 0 ± 0.13.
+    The p-value is that of an exact test: sign flips of the items or, if no items are shared, a
+    permutation of the seeds. The interval is Newcombe's, with each side's mean as a share of its
+    items or seeds: 25 of 25 against 25 of 25 is 0 ± 0.13.
     """
     ends = (nan, nan)
     if 0 <= a <= 1 and 0 <= b <= 1:

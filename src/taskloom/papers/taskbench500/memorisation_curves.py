@@ -104,7 +104,7 @@ def figure2(runs: Runs) -> list[Finding]:
     tasks = [task for task in learnt_tasks(runs) if task.setting == OWN]
     if not tasks:
         raise StudyError(
-            f"{runs.path} has no pre-trained model that learnt a task with its own labels by heart"
+            f"{runs.path} has no pre-trained model that memorised a task with its own labels"
         )
     groups = grouped(tasks, lambda task: task.one.method)
     title = "TaskBench500 Figure 2"

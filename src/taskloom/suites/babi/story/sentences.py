@@ -144,7 +144,7 @@ class SentenceWriter:
         )
 
     def _where(self, event: Event) -> str:
-        """Write the place where objects change hands, if it is told: one place, or one of two."""
+        """Phrase for the place of a transfer: one place or one of two. Empty if none is stated."""
         if not event.places:
             return ""
         places = " or ".join([f"the {place}" for place in event.places])
@@ -152,7 +152,7 @@ class SentenceWriter:
 
 
 def _be(event: Event, pronoun: str) -> str:
-    """Return "is" or "are". After "Then" and the like the past tense is used, as for all verbs."""
+    """The form of "be": present tense, or past tense after an opener such as "Then"."""
     if event.pronoun:
         return "were" if pronoun == "they" else "was"
     return "are" if len(event.who) > 1 else "is"

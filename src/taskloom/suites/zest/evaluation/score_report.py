@@ -102,8 +102,8 @@ def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> f
         if name not in bases:
             if base is not None:
                 raise Undefined(
-                    f"task {task.id} derives from a base task that is there and then from {name},"
-                    " which is not"
+                    f"task {task.id} derives from a base task in the gold file, and also from"
+                    f" {name}, which is missing there"
                 )
             continue
         if len(bases[name]) > 1:

@@ -120,7 +120,7 @@ class FactWorld(Protocol):
         """Every entity with that label."""
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity with each of many labels."""
+        """Entities by label, for many labels at once."""
 
     def sources(self) -> tuple[Source, ...]:
         """Sources of the facts, by digest."""
