@@ -150,7 +150,7 @@ def reproduce(
     from taskloom.analysis import reproduction
     from taskloom.analysis.published_numbers import paper_names
     from taskloom.analysis.study import FORMER_SCALES, find_study
-    from taskloom.core.sharing import sharing
+    from taskloom.core.plan import sharing
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
 

@@ -9,14 +9,21 @@ differ from it in exactly one thing. A *simpler* variant lacks something (a dist
 step). A *flip* is an edit that changes the answer, and a *keep* is an edit that must not change it.
 `Plan.variants` lists the variants of an item; the second solver (`Plan.check`) verifies their
 answers like those of any other item.
+
+Plans that take long to make are shared while several recipes are read together (`sharing`): the
+experiments of one paper's table name the same recipe up to five times, and a plan of 265 functions
+over Wikidata takes seconds. Nothing is shared outside such a block, because files and environment
+may change between two calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from taskloom.core.errors import DataError, InputError, RecipeError, nearest
 from taskloom.core.example import Answer, Example, Step
@@ -262,3 +269,32 @@ def _confirmed(variant: Variant, check: Callable[[Example], tuple[str, ...]]) ->
             f" {', '.join(varied.targets)} or {', '.join(answers)}: a bug in the suite"
         )
     return True
+
+
+Made = TypeVar("Made")
+
+_made: ContextVar[dict[Hashable, Any] | None] = ContextVar("made", default=None)
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Share what `shared` makes until the block ends; a block inside another one is part of it."""
+    if _made.get() is not None:
+        yield
+        return
+    token = _made.set({})
+    try:
+        yield
+    finally:
+        _made.reset(token)
+
+
+def shared(key: Hashable, make: Callable[[], Made]) -> Made:
+    """Make something, or return what this block has made under the same key."""
+    made = _made.get()
+    if made is None:
+        return make()
+    if key not in made:
+        made[key] = make()
+    found: Made = made[key]
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from taskloom.core.files import path_of
-from taskloom.core.sharing import sharing
+from taskloom.core.plan import sharing
 from taskloom.experiments.execute import engines, jobs, trackers
 from taskloom.experiments.execute.driver import Driver, ExperimentState, Watch
 from taskloom.experiments.execute.progress import given_progress, watching

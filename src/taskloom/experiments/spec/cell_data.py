@@ -27,11 +27,10 @@ from taskloom.core import shards
 from taskloom.core.descriptions import task_column
 from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.files import json_digest, path_of, refuse_special
-from taskloom.core.plan import Level, Plan, Split, Tasks, apportion, role_of
+from taskloom.core.plan import Level, Plan, Split, Tasks, apportion, role_of, shared
 from taskloom.core.registry import FunctionSuite
 from taskloom.core.scoring import AnyOf, squad_em
 from taskloom.core.seeding import Key
-from taskloom.core.sharing import shared
 from taskloom.data import dataset
 from taskloom.data.foreign import adapt, is_squad, read_jsonl, read_squad, split_name
 from taskloom.experiments.spec.experiment import ExperimentError

@@ -15,9 +15,8 @@ import pyarrow as pa
 from taskloom.core.arrow import strings
 from taskloom.core.errors import DataError
 from taskloom.core.example import Answer, Example
-from taskloom.core.plan import Source
+from taskloom.core.plan import Source, shared
 from taskloom.core.resources import resource
-from taskloom.core.sharing import shared
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.catalog import families
 from taskloom.suites.taskbench.evaluation.derivation_columns import Paths, Trace, WordPaths

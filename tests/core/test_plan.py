@@ -2,7 +2,7 @@
 
 import pytest
 
-from taskloom.core.sharing import shared, sharing
+from taskloom.core.plan import shared, sharing
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.recipe import Recipe
 
