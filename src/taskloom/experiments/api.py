@@ -118,7 +118,7 @@ def fill(
     state = ExperimentState(len(trained), len(trained))
     if any(cell.run not in present for cell in trained):
         if engine == "local" and any(map(_defined_here, trained)):
-            engine = "here"
+            engine = "here"  # another process could not import their tasks
         started = engines.start(
             engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address
         )

@@ -151,7 +151,7 @@ class PublishedTask:
 
     @property
     def n(self) -> int:
-        """Count the examples."""
+        """Number of examples."""
         return self._ends[-1] if self._ends else 0
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:

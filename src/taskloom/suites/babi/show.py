@@ -79,6 +79,8 @@ def lit_story(example: Example) -> StoryPicture | None:
         return None
     proof = []
     for number, step in enumerate(example.derivation):
+        # The first steps are the sentences of the support, in order ("told"). Later steps name those
+        # that they follow from.
         used = (number,) if number < len(support) else step.of or ()
         places = tuple(support[i] for i in used if i < len(support))
         text = sentences[places[0]] if step.rule == "told" and places else step.value

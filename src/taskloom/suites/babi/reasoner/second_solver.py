@@ -22,20 +22,29 @@ _COUNTS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 
 class Moments:
-    """Place of every person and object at every moment, as far as the sentences determine it."""
+    """Place of every person and object at every moment, as far as the sentences determine it.
+
+    A node is a name at a moment. Moment 0 is before the first sentence, moment n after the n-th.
+
+    Attributes:
+        events: The sentences.
+        strict: True if people are always in one of the named places, and whoever goes somewhere was
+            elsewhere before.
+        universe: All places that something may be in; "" is a place nobody names.
+        hands: The holder of each object that is held, at every moment.
+        edges: For each node those that are certainly in the same place.
+        allowed: For each node that a sentence speaks of, the places that it leaves open.
+        things: All objects.
+    """
 
     def __init__(self, events: Sequence[Event], places: Sequence[str], strict: bool) -> None:
         self.events = events
-        self.universe = (
-            frozenset(places) if strict else frozenset((*places, ""))
-        )  # "" is a place nobody names
+        self.universe = frozenset(places) if strict else frozenset((*places, ""))
         self.strict = strict
         self.hands: list[dict[str, str]] = [{}]
         self.edges: dict[Node, set[Node]] = defaultdict(set)
         self.allowed: dict[Node, frozenset[str]] = {}
-        names = {person for e in events for person in (*e.who, e.to)} - {
-            ""
-        }  # most events have no receiver
+        names = {person for e in events for person in (*e.who, e.to) if person}
         self.things = {thing for e in events for thing in e.things}
         for moment, event in enumerate(events, 1):
             self._step(moment, event, names)
@@ -50,6 +59,7 @@ class Moments:
     def _step(self, moment: int, event: Event, names: set[str]) -> None:
         before = self.hands[-1]
         after = dict(before)
+        # A sentence about an object moves nobody; any other one says where its people are now.
         placed = set() if event.thing else set(event.who)
         done = () if event.denied else event.things
         for name in names - placed:
@@ -70,6 +80,7 @@ class Moments:
             else:
                 after[thing] = event.to
                 self._same((event.who[0], moment), (event.to, moment))
+        # An object is where its holder is, or was when it was put down; otherwise it stays.
         for thing in self.things:
             holder = after.get(thing) or (before.get(thing) if thing in done else None)
             if holder:

@@ -104,6 +104,8 @@ def _known(forms: list[str], known: Collection[str]) -> list[str]:
     return [f for f in dict.fromkeys(forms) if f in known]
 
 
+# The files' names and symbols: pointers of data files, and the number in a sense key, where 5 is a
+# satellite adjective. `_LEAF` matches a token of the treebank, `(tag word lemma)`.
 _FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 _POINTERS = {"~": "hyponyms", "@": "hypernyms", "*": "entailments", "!": "antonyms"}
 _SENSE_KEY = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
@@ -174,6 +176,8 @@ def read_wordnet(corpus: Corpus) -> WordNet:
 def _read_synset(
     line: str, pos: str, net: WordNet, pointers: list[tuple[int, str, str, int]]
 ) -> None:
+    # offset, file, part of speech, number of words (hexadecimal), word and id of each, number of
+    # pointers, then four columns of each: symbol, offset, part of speech, words concerned
     parts = line.partition("|")[0].split()
     number = len(net.pos)
     net.places[pos, int(parts[0])] = number
@@ -196,6 +200,8 @@ def _read_index(corpus: Corpus, net: WordNet) -> dict[tuple[str, str, int], int]
         for line in corpus.lines(f"index.{_FILES[pos]}"):
             if not line or line[0] == " ":
                 continue
+            # lemma, part of speech, number of senses, number of pointer symbols, these symbols, two
+            # counts of senses, offsets
             form, _, senses, kinds, *rest = line.split()
             offsets = rest[int(kinds) + 2 :][: int(senses)]
             row = net.index.setdefault(form, [])
