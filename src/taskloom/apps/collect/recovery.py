@@ -210,12 +210,12 @@ def _event_of_line(line: dict[str, Any], versions: dict[tuple[str, str], int]) -
 
 def _documents(events: list[LogEvent]) -> set[str]:
     """Digests of all documents' texts."""
-    return {
-        change.new["digest"]
-        for event in events
-        for change in event.changes
-        if change.kind == Document.kind and change.new is not None
-    }
+    digests = set()
+    for event in events:
+        for change in event.changes:
+            if change.kind == Document.kind and change.new is not None:
+                digests.add(change.new["digest"])
+    return digests
 
 
 def _stored_texts(connection: sqlite3.Connection, wanted: set[str]) -> dict[str, str]:

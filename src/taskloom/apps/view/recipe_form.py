@@ -576,10 +576,10 @@ def _slider(path: str, control: Control, info: FieldInfo) -> str:
     default = None if info.is_required() else info.get_default(call_default_factory=True)
     if control == "span":
         return f"1 {max(SPAN, 2 * default.high)}" if default else f"1 {SPAN}"
-    low = next(
-        (getattr(one, end) for one in info.metadata for end in ("ge", "gt") if hasattr(one, end)),
-        None,
-    )
+    low = None
+    for bound in info.metadata:
+        if low is None:
+            low = getattr(bound, "ge", getattr(bound, "gt", None))
     high = next((one.le for one in info.metadata if hasattr(one, "le")), None)
     if (low, high) == (0, 1):
         return "share"

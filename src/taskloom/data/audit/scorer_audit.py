@@ -448,12 +448,12 @@ def audit_scorers(
     SUITES.names()  # suites register their scorers when they are imported
     load_entry_points()
     sets = made_up(n, key.child("answers"))
-    audits = [
-        _audit(find_scorer(name), sets[kind], extraction, key.child(name))
-        for name, scorer in SCORERS.items()
-        if not getattr(scorer, "needs", ())  # made-up examples have no traits
-        for kind in MEANT_FOR.get(name, ANY_SCORER)
-    ]
+    audits = []
+    for name, scorer in SCORERS.items():
+        if getattr(scorer, "needs", ()):
+            continue  # made-up examples have no traits
+        for kind in MEANT_FOR.get(name, ANY_SCORER):
+            audits.append(_audit(find_scorer(name), sets[kind], extraction, key.child(name)))
     for name in recipes:
         plan = read(name).plan()
         audits += [

@@ -281,12 +281,11 @@ def unasked(group: DescriptionRuns, split: str) -> float | None:
     """
     asked = [is_structure(example.target) for example in group.examples.get(split, ())]
     texts = group.predicted.get(split, {}).values()
-    given = [
-        is_structure(text)
-        for by_seed in texts
-        for text, structure in zip(by_seed, asked, strict=True)
-        if not structure
-    ]
+    given = []
+    for by_seed in texts:
+        for text, structure in zip(by_seed, asked, strict=True):
+            if not structure:
+                given.append(is_structure(text))
     return sum(given) / len(given) if given else None
 
 
