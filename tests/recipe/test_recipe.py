@@ -20,6 +20,10 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
+def test_a_recipe_prints_its_suite_by_name() -> None:
+    assert "suite=<Suite ctl>" in repr(tl.Recipe("ctl/A"))
+
+
 def test_digest_ignores_spelling_and_sees_every_field(tmp_path: Path) -> None:
     plain = read("ctl/A").digest
     spelt = write(

@@ -282,6 +282,9 @@ class Suite:
         """Plan the splits of a recipe, given its checked fields and the key of its random streams."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        return f"<Suite {self.name}>"
+
     def recipe_files(self) -> dict[str, Path]:
         """Names of this suite's recipes, with their files."""
         module = sys.modules[self.module]
