@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import taskloom as tl
 from taskloom.analysis import STUDIES
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError
@@ -99,6 +100,17 @@ def test_commands_import_no_more_than_they_need() -> None:
         assert (status, printed) == ((2, False) if "no-runs" in line else (0, True)), line
         heavy = [n for n in names if any(n == one or n.startswith(f"{one}.") for one in never)]
         assert not heavy, f"'taskloom {line}' imports {heavy}"
+
+
+def test_auditing_and_verifying_import_no_pandas(tmp_path: Path) -> None:
+    """Some of Arrow's functions import it if it is installed, 0.2 CPU-s."""
+    tl.make("ctl/A-independent", tmp_path, set=["splits.train.n=2000"])
+    lines = [f"verify --all {tmp_path}", f"audit {tmp_path}"]
+    imported = json.loads(printed_elsewhere(IMPORTED, json.dumps(lines)))
+    for line in lines:
+        status, printed, names = imported[line]
+        assert (status, printed) == (0, True)
+        assert "pandas" not in names
 
 
 @pytest.mark.parametrize("registry", [LEARNERS, STUDIES], ids=lambda registry: registry.kind)
