@@ -131,14 +131,23 @@ def silhouette(matrix: Floats, labels: Labels) -> float:
     return float(values.mean())
 
 
-def gap(matrix: Floats, labels: Sequence[int] | Labels) -> float:
+def gap(
+    matrix: Floats, labels: Sequence[int] | Labels, counted: NDArray[np.bool_] | None = None
+) -> float:
     """Mean cosine of two items of one label minus that of two items of different labels; nan
     without such pairs.
+
+    Args:
+        matrix: Cosines of the items.
+        labels: Label of each item.
+        counted: True for pairs of items that count. Default: all.
     """
     ids = np.asarray(labels)
     same = ids[:, None] == ids[None, :]
-    off_diagonal = ~np.eye(len(ids), dtype=bool)
-    inside, between = matrix[same & off_diagonal], matrix[~same]
+    pairs = ~np.eye(len(ids), dtype=bool)
+    if counted is not None:
+        pairs &= counted
+    inside, between = matrix[same & pairs], matrix[~same & pairs]
     return float(inside.mean() - between.mean()) if len(inside) and len(between) else float("nan")
 
 

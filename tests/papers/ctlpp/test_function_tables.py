@@ -10,12 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
+from scipy.spatial.distance import pdist
 
 from taskloom.analysis.finding import Finding
+from taskloom.analysis.published_numbers import recipe_of
 from taskloom.analysis.study import StudyError, analyse
+from taskloom.experiments.sources.score_files import open_runs
 from taskloom.experiments.statistics.distributions import bootstrap_interval
 from taskloom.papers.ctlpp.function_tables import group_distance, variance_share
-from taskloom.suites.ctl.world import SymbolWorld
+from taskloom.papers.ctlpp.runs import trainings
+from taskloom.papers.ctlpp.symbol_codes import mean_gaps
+from taskloom.papers.ctlpp.trained_models import TrainedModel
+from taskloom.suites.ctl.fields import CtlFields
+from taskloom.suites.ctl.world import SymbolWorld, build
 from tests.analysis.made_up_scores import group, made_up
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "ctlpp"
@@ -259,3 +267,95 @@ def test_stored_regroupings_at_paper_size_are_those_of_the_page() -> None:
         pytest.approx(0.00609, abs=1e-5),
         pytest.approx(0.00191, abs=1e-5),
     )
+
+
+def test_codes_of_regrouped_tables_are_those_that_scipy_finds() -> None:
+    """The gaps of groups come from the stored arrays and the recipes' worlds alone, as condensed
+    cosine distances; the study's own cosines and statistics are not used.
+    """
+    states = RESULTS / "regrouped-states.npz"
+    scores = RESULTS / "regrouped-scores.json"
+    _, _, (*_, codes) = analyse("ctlpp/tables", scores, states=str(states))
+    with np.load(states) as arrays:
+        vectors = {key: value[0] for key, value in arrays.items() if key.endswith("readout")}
+        texts = arrays["singles"].tolist()
+    assert len(vectors) == 48
+    gaps: dict[tuple[str, str, str], tuple[float, float]] = {}
+    runs = open_runs(scores)
+    for one in trainings(runs):
+        if one.model == "bilstm" and one.scores["iid"][0] > 0.5:
+            drawn = recipe_of(runs, one.runs[0]).fields
+            assert isinstance(drawn, CtlFields)
+            table = "reference" if drawn.tables else f"table{drawn.table_seed}"
+            distance = str(drawn.group_distance)
+            name = f"bilstm-{one.variant}-processes8-{table}-{distance}.singles.readout"
+            found = dict(zip(texts, vectors[name.replace("-given", "")], strict=True))
+            gaps[one.variant, table, distance] = scipy_gaps(build(drawn), found)
+    gains: dict[str, dict[str, list[float]]] = {"all": {}, "other": {}}
+    for variant, table, distance in gaps:
+        if distance == "largest" and (variant, table, "smallest") in gaps:
+            for place, own in enumerate(gains.values()):
+                near, far = (gaps[variant, table, d][place] for d in ("smallest", "largest"))
+                own.setdefault(table, []).append(far - near)
+    row = {one["trainings"]: one for one in codes.table or ()}["bi-LSTM, A and R, 8 processes"]
+    for kind, column in (("all", "difference"), ("other", "other inputs")):
+        by_table = [float(np.mean(own)) for own in gains[kind].values()]
+        test = scipy_stats.ttest_1samp(by_table, 0)
+        low, high = test.confidence_interval(0.95)
+        assert row[column] == f"{np.mean(by_table):.3f} [{low:.3f}, {high:.3f}]"
+        if kind == "all":
+            assert row["p"] == pytest.approx(test.pvalue)
+            assert row["positive"] == f"{sum(one > 0 for one in by_table)} of {len(by_table)}"
+
+
+def scipy_gaps(drawn: SymbolWorld, vectors: dict[str, Any]) -> tuple[float, float]:
+    """Gap of groups over symbols: of all vectors, and of those from different inputs."""
+    gaps = []
+    for symbol in range(drawn.symbols):
+        inputs = [images.tolist().index(symbol) for images in drawn.images]
+        rows = [vectors[f"{name} {given}"] for name, given in zip(drawn.names, inputs, strict=True)]
+        cosine = 1 - pdist(np.array(rows, dtype=float), "cosine")
+        pairs = list(combinations(range(drawn.functions), 2))
+        groups = drawn.group_of()
+        same = np.array([groups[a] == groups[b] for a, b in pairs])
+        other = np.array([inputs[a] != inputs[b] for a, b in pairs])
+        gaps.append(
+            (
+                cosine[same].mean() - cosine[~same].mean(),
+                cosine[same & other].mean() - cosine[~same & other].mean(),
+            )
+        )
+    of_all, of_other = np.mean(gaps, axis=0).tolist()
+    return of_all, of_other
+
+
+def test_codes_by_table_need_states_of_these_trainings(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, *on_tables([[0.9], [0.5]]))
+    with pytest.raises(StudyError, match="has no states of these trainings"):
+        analyse("ctlpp/tables", runs, states=str(RESULTS / "ndr-A-states.npz"))
+    with pytest.raises(StudyError, match="there is no file of states"):
+        analyse("ctlpp/tables", runs, states=str(tmp_path / "none.npz"))
+
+
+def test_a_vector_that_keeps_its_input_is_no_code_of_its_group() -> None:
+    """Planted: a vector is its input symbol, or its function's group. Groups map every input
+    differently, so that only vectors of one group share an input.
+    """
+    drawn = world([[0, 1, 2, 3], [1, 2, 3, 0]] * 2, [[2, 3, 0, 1], [3, 0, 1, 2]] * 2)
+    for codes, expected in (("input", (pytest.approx(1 / 3), 0.0)), ("group", (1.0, 1.0))):
+        model = TrainedModel("planted", planted_codes(drawn, codes), drawn, True, 1.0)
+        assert mean_gaps(model) == expected
+
+
+def planted_codes(drawn: SymbolWorld, codes: str) -> Any:
+    """Return a model whose read-out is the input symbol, or the group of the function."""
+
+    class Planted:
+        def represent(self, inputs: list[str], where: str) -> Any:
+            assert where == "readout"
+            function, symbol = zip(*(text.split() for text in inputs), strict=True)
+            second = list(drawn.groups.values())[1]
+            groups = [int(drawn.names.index(name) in second) for name in function]
+            return np.eye(4)[groups if codes == "group" else [int(s) for s in symbol]]
+
+    return Planted()

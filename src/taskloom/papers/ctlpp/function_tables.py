@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from taskloom.analysis.published_numbers import (
 )
 from taskloom.analysis.study import StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_mean, judge_share
+from taskloom.core.files import path_of
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, holm, over_task_differences, over_tasks
 from taskloom.experiments.statistics.distributions import (
@@ -43,6 +45,8 @@ from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
 from taskloom.papers.ctlpp.experiments import function_table_experiments
 from taskloom.papers.ctlpp.runs import Trainings, trainings
+from taskloom.papers.ctlpp.symbol_codes import mean_gaps
+from taskloom.papers.ctlpp.trained_models import stored_trainings, trained_model
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 
@@ -108,9 +112,14 @@ class TableNetworks:
     ),
     experiment=function_table_experiments,
 )
-def tables(runs: Runs) -> list[Finding]:
+def tables(runs: Runs, *, states: str = "") -> list[Finding]:
     """Compare networks that were trained on different function tables, or on several draws of
     one.
+
+    Args:
+        runs: The runs.
+        states: A file of states of several trainings, as `benchmarks/ctlpp_scores.py --regrouped`
+            writes it, to compare codes of groups as well.
     """
     series = {name: own for name, own in _series(runs).items() if _has_several(own)}
     if not series:
@@ -119,7 +128,8 @@ def tables(runs: Runs) -> list[Finding]:
             " (recipe.table_seed, recipe.tables) or the seed of the data; make some, e.g. with"
             " 'taskloom reproduce ctlpp/tables'"
         )
-    return [_summary(series), _each_table(series)]
+    findings = [_summary(series), _each_table(series)]
+    return [*findings, _codes(runs, series, states)] if states else findings
 
 
 def group_distance(world: SymbolWorld) -> float:
@@ -268,19 +278,27 @@ class Regrouping:
         return self.near - self.far
 
 
-def _regrouped(own: Sequence[TableNetworks]) -> dict[str, Regrouping]:
+Scores = Callable[[TableNetworks], Sequence[float]]
+"""Values of the networks of a table that count."""
+
+
+def _by_functions(own: Sequence[TableNetworks]) -> dict[str, list[TableNetworks]]:
+    """Groupings of the same functions, sorted by distance."""
+    found: dict[str, list[TableNetworks]] = {}
+    for table in sorted(own, key=attrgetter("distance")):
+        found.setdefault(table.functions, []).append(table)
+    return found
+
+
+def _regrouped(
+    own: Sequence[TableNetworks], scores: Scores = attrgetter("learned")
+) -> dict[str, Regrouping]:
     """Regroupings by their functions. Groupings on which no network learned are left out."""
-    by_functions: dict[str, list[TableNetworks]] = {}
-    for table in own:
-        by_functions.setdefault(table.functions, []).append(table)
     found = {}
-    for functions, alike in by_functions.items():
-        ranked = sorted(alike, key=lambda table: table.distance)
-        near, far = ranked[0], ranked[-1]
-        if near is not far and near.learned and far.learned:
-            found[functions] = Regrouping(
-                statistics.fmean(near.learned), statistics.fmean(far.learned)
-            )
+    for functions, ranked in _by_functions(own).items():
+        near, far = scores(ranked[0]), scores(ranked[-1])
+        if len(ranked) > 1 and near and far:
+            found[functions] = Regrouping(statistics.fmean(near), statistics.fmean(far))
     return found
 
 
@@ -366,32 +384,48 @@ def _regrouping_columns(pairs: Sequence[Regrouping]) -> dict[str, Any]:
 
 def _rows_over_variants(series: Mapping[str, list[TableNetworks]]) -> list[dict[str, Any]]:
     """Rows for regroupings that were trained on both variants."""
-    alike: dict[tuple[str, str], dict[str, list[TableNetworks]]] = {}
-    for own in series.values():
-        first = own[0].group
-        alike.setdefault((first.label, _drawn(first)), {})[first.variant] = own
     rows = []
     chances = []
-    for (label, drawn), by_variant in alike.items():
+    for name, by_variant in _both_variants(series).items():
         pairs = list(_over_variants([_regrouped(own) for own in by_variant.values()]).values())
-        if len(by_variant) < 2 or len(pairs) < 2:
+        if len(pairs) < 2:
             continue
         tables = [table for own in by_variant.values() for table in own]
         scores = [score for table in tables for score in table.ood]
         row: dict[str, Any] = dict.fromkeys(SUMMARY_COLUMNS)
         row |= {
-            "trainings": f"{label}, {' and '.join(by_variant)}, {drawn}",
+            "trainings": name,
             "tables": len({(table.functions, table.distance) for table in tables}),
             "networks": len(scores),
             "over 95 %": f"{sum(score > SUCCESS for score in scores)} of {len(scores)}",
         }
         rows.append(row | _regrouping_columns(pairs))
-        gains = over_task_differences([pair.gain for pair in pairs])
-        # Equal gains have no spread to test against.
-        chances.append(1.0 if gains.se == 0 else t_two_sided(gains.mean / gains.se, gains.df))
+        chances.append(_chance([pair.gain for pair in pairs]))
     for row, p in zip(rows, holm(chances) if chances else (), strict=True):
         row["p (Holm)"] = float(p)
     return rows
+
+
+def _both_variants(
+    series: Mapping[str, list[TableNetworks]],
+) -> dict[str, dict[str, list[TableNetworks]]]:
+    """Tables by variant, of trainings on both variants."""
+    alike: dict[tuple[str, str], dict[str, list[TableNetworks]]] = {}
+    for own in series.values():
+        first = own[0].group
+        alike.setdefault((first.label, _drawn(first)), {})[first.variant] = own
+    return {
+        f"{label}, {' and '.join(by_variant)}, {drawn}": by_variant
+        for (label, drawn), by_variant in alike.items()
+        if len(by_variant) > 1
+    }
+
+
+def _chance(gains: Sequence[float]) -> float:
+    """P-value of gains over tables, by Student's t."""
+    estimate = over_task_differences(gains)
+    # Equal gains have no spread to test against.
+    return 1.0 if estimate.se == 0 else t_two_sided(estimate.mean / estimate.se, estimate.df)
 
 
 def _distance_and_ood(own: Sequence[TableNetworks]) -> dict[str, Any]:
@@ -526,6 +560,98 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
     )
     stem = "regrouping" if regrouped else "distance"
     return StudyFigure(stem, caption, ResultTable(columns, rows), draw_by_distance)
+
+
+def _codes(runs: Runs, series: Mapping[str, list[TableNetworks]], states: str) -> Finding:
+    """Compare how differently groups are coded in regroupings of the same functions."""
+    stored = stored_trainings(path_of(states))
+    gaps: dict[str, list[tuple[float, float]]] = {}
+    for table in (table for own in series.values() for table in own):
+        name = _states_name(table.group)
+        learned = [network.seed for network in table.networks if network.iid > CONVERGED]
+        if name in stored:
+            models = [trained_model(runs, table.group, s, states, name) for s in learned]
+            gaps[name] = [mean_gaps(model) for model in models]
+    compared = {name: [own] for name, own in series.items()}
+    compared |= {name: list(own.values()) for name, own in _both_variants(series).items()}
+    rows = [
+        _codes_row(name, own, gaps)
+        for name, own in compared.items()
+        if all(_states_name(table.group) in gaps for one in own for table in one)
+    ]
+    if not rows:
+        raise StudyError(f"{states} has no states of these trainings on regrouped functions")
+    return Finding(
+        "CTL++: codes of groups by function table",
+        f"Gap of groups: mean cosine, at the read-out, of vectors of one symbol within a group of"
+        " functions less that between the groups, averaged over symbols. Unit and regroupings as"
+        " above; the difference is that of the largest distance less the smallest, with p by t over"
+        " tables (A and R: one test, not corrected). Other inputs: the difference if only vectors"
+        " from different input symbols are compared, so that what a vector keeps of its input"
+        " cannot count as a code of its group. Within tables: Spearman's correlation of distance"
+        " and gap over the groupings of the same functions, averaged over tables. States are stored"
+        f" of {len(gaps)} of {sum(map(len, series.values()))} trainings.",
+        ResultTable(CODES_COLUMNS, rows),
+    )
+
+
+CODES_COLUMNS = (
+    "trainings",
+    "regrouped",
+    "gap at the smallest distance",
+    "gap at the largest",
+    "difference",
+    "positive",
+    "other inputs",
+    "within tables",
+    "p",
+)
+
+
+def _codes_row(
+    name: str,
+    variants: Sequence[list[TableNetworks]],
+    gaps: Mapping[str, list[tuple[float, float]]],
+) -> dict[str, Any]:
+    def of_all(table: TableNetworks) -> list[float]:
+        return [one for one, _ in gaps[_states_name(table.group)]]
+
+    def of_different(table: TableNetworks) -> list[float]:
+        return [one for _, one in gaps[_states_name(table.group)]]
+
+    pairs = list(_over_variants([_regrouped(own, of_all) for own in variants]).values())
+    others = _over_variants([_regrouped(own, of_different) for own in variants]).values()
+    rising = [-pair.gain for pair in pairs]
+    return {
+        "trainings": name,
+        "regrouped": len(pairs),
+        "gap at the smallest distance": statistics.fmean(pair.near for pair in pairs),
+        "gap at the largest": statistics.fmean(pair.far for pair in pairs),
+        "difference": str(over_task_differences(rising)),
+        "positive": f"{sum(one > 0 for one in rising)} of {len(rising)}",
+        "other inputs": str(over_task_differences([-pair.gain for pair in others])),
+        "within tables": _within_tables(variants, of_all),
+        "p": _chance(rising) if len(variants) > 1 else None,
+    }
+
+
+def _within_tables(variants: Sequence[list[TableNetworks]], scores: Scores) -> float | None:
+    """Mean correlation of distance and score over groupings of the same functions."""
+    found = []
+    for alike in (alike for own in variants for alike in _by_functions(own).values()):
+        learned = [table for table in alike if scores(table)]
+        if len(learned) > 2:
+            means = [statistics.fmean(scores(table)) for table in learned]
+            found.append(rank_correlation([table.distance for table in learned], means))
+    return statistics.fmean(found) if found else None
+
+
+def _states_name(group: Trainings) -> str:
+    """Name of a training in a file of states, after the name of its exported data."""
+    table = "reference" if _given_in_full(group) else f"table{group.table_seed}"
+    distance = str(group.conditions.get("recipe.group_distance") or "given")
+    parts = [group.model, group.variant, f"processes{group.processes}", table]
+    return "-".join([*parts, distance] if distance != "given" else parts)
 
 
 SPREAD = 0.5

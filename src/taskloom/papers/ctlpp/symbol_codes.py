@@ -21,7 +21,7 @@ import numpy as np
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import count_of
-from taskloom.analysis.similarity import Floats
+from taskloom.analysis.similarity import Floats, gap
 from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable, p_text
 from taskloom.experiments.statistics import correct, over_seeds
@@ -335,6 +335,23 @@ def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
         f" Over networks, that of ood accuracy {', '.join(parts)}, by permutation, corrected for"
         f" {len(tested)} test{'s' * (len(tested) > 1)} (Holm)."
     )
+
+
+def mean_gaps(model: TrainedModel) -> tuple[float, float]:
+    """Gap of groups at the read-out, averaged over symbols: of all vectors of a symbol, and only
+    of two that come from different input symbols.
+
+    If groups map inputs differently, vectors of one group more often come from one input. What a
+    vector keeps of its input then looks like a code of the group; the second value excludes it.
+    """
+    groups = group_numbers(model)
+    gaps = []
+    for symbol, matrix in enumerate(symbol_cosines(model, "readout")):
+        inputs = np.argmax(model.world.images == symbol, axis=1)
+        different = inputs[:, None] != inputs[None, :]
+        gaps.append((gap(matrix, groups), gap(matrix, groups, different)))
+    of_all, of_different = np.array(gaps).mean(axis=0).tolist()
+    return of_all, of_different
 
 
 def symbol_rows(model: TrainedModel, where: str, alternating: bool) -> list[dict[str, Any]]:

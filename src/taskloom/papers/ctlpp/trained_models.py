@@ -114,14 +114,16 @@ class StoredStates:
 
     Args:
         path: The file.
-        place: Index of the model in the file.
+        place: Index of the model in the file, or among those of its training.
+        training: Name of the training, if the file has the states of several.
     """
 
-    def __init__(self, path: Path, place: int) -> None:
+    def __init__(self, path: Path, place: int, training: str = "") -> None:
+        prefix = f"{training}." if training else ""
         with _open_states(path) as file:
-            texts, states = file["singles"], file["singles.readout"]
+            texts, states = file["singles"], file[f"{prefix}singles.readout"]
             pairs = (
-                [file[name] for name in ("pairs", "pairs.answers", "classes")]
+                [file[name] for name in ("pairs", f"{prefix}pairs.answers", "classes")]
                 if "pairs" in file
                 else []
             )
@@ -190,8 +192,25 @@ def stored_kind(path: Path) -> tuple[str, str, str] | None:
         return str(file["learner"]), variant, draw or "published"
 
 
-def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> TrainedModel:
-    """Load the model of a seed, or its states if a file has them."""
+def stored_trainings(path: Path) -> set[str]:
+    """Names of the trainings in a file of states of several trainings."""
+    end = ".singles.readout"
+    with _open_states(path) as file:
+        return {name.removesuffix(end) for name in file.files if name.endswith(end)}
+
+
+def trained_model(
+    runs: Runs, group: Trainings, seed: int, states: str = "", training: str = ""
+) -> TrainedModel:
+    """Load the model of a seed, or its states if a file has them.
+
+    Args:
+        runs: Runs that kept their models.
+        group: The seed's trainings.
+        seed: The seed.
+        states: A file of states in place of kept models.
+        training: Name of the training, if the file has the states of several.
+    """
     run = group.runs[seed]
     folder = runs.model(run)
     if not states and folder is None:
@@ -204,13 +223,15 @@ def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> 
     ood = group.scores.get("ood", {}).get(seed, float("nan"))
     name = f"{group.label} on {group.variant}, seed {seed}"
     fitted: Any = (
-        _stored(path_of(states), group, seed) if states or folder is None else load(folder)
+        _stored(path_of(states), group, seed, training)
+        if states or folder is None
+        else load(folder)
     )
     return TrainedModel(name, fitted, build(fields), fields.order == "right-to-left", ood)
 
 
-def _stored(path: Path, group: Trainings, seed: int) -> StoredStates:
-    return StoredStates(path, (stored_seeds(path) or group.seeds).index(seed))
+def _stored(path: Path, group: Trainings, seed: int, training: str) -> StoredStates:
+    return StoredStates(path, (stored_seeds(path) or group.seeds).index(seed), training)
 
 
 def learned_seeds(
