@@ -11,7 +11,8 @@ need; and `shell`, functions for all commands. A job that does not fit beside th
 and the next one that fits is started. A job that is done leaves FOLDER/NAME.done, and is not run
 again when the queue is started once more; FOLDER/NAME.log has what it printed, and FOLDER/queue.log
 when it began and ended. What still runs shortly before time is up gets Ctrl-C, and once more at the
-end; nothing is killed, since a GPU that processes share by MPS may not survive that.
+end; nothing is killed, since a GPU that processes share by MPS may not survive that. `--only A B`
+runs the jobs whose names begin so; what they need counts as done if it is not among them.
 """
 
 from __future__ import annotations
@@ -130,7 +131,9 @@ class Queue:
         known = {job.name: job.state for job in self.jobs}
         left = self.end - self.grace - time.monotonic()
         for job in self.jobs:
-            ready = job.state == "waiting" and all(known[name] == "done" for name in job.needs)
+            ready = job.state == "waiting" and all(
+                known.get(name, "done") == "done" for name in job.needs
+            )
             others = [other for other in self.jobs if other.state == "running" and other.places]
             if ready and left >= job.seconds and (not job.places or self.room.fits(job, others)):
                 self.begin(job)
@@ -195,14 +198,17 @@ def main() -> None:
         default=25.0,
         help="seconds before the end at which Ctrl-C is pressed",
     )
+    parser.add_argument(
+        "--only", nargs="*", default=[""], help="jobs whose names begin so; all by default"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # which nohup and & turn off, for the jobs as well
-    queue = Queue(
-        read_jobs(args.jobs), args.out, args.seconds, Room(args.at_once, args.memory), args.grace
-    )
+    jobs = [job for job in read_jobs(args.jobs) if job.name.startswith(tuple(args.only))]
+    room = Room(args.at_once, args.memory)
+    queue = Queue(jobs, args.out, args.seconds, room, args.grace)
     signal.signal(signal.SIGTERM, queue.stop)
     queue.go()
 

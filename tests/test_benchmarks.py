@@ -224,7 +224,7 @@ def test_a_queue_starts_the_first_jobs_that_fit_beside_each_other(
     assert jobs[-1].state == "waiting"  # not worth it in the time that is left
 
 
-@pytest.mark.parametrize("name", ["alone", "blocks", "further"])
+@pytest.mark.parametrize("name", ["alone", "blocks", "further", "passes"])
 def test_the_blocks_of_dyna_babi_are_experiments(name: str) -> None:
     """A dose's learner is read with the folder of the model that it continues, as the run does
     after training.

@@ -8,8 +8,9 @@ A lane is a process that runs its blocks one after the other, each an experiment
 takes it, all in one store. Every half minute OUT/scores.json is written again, with the answers to
 single examples; it holds what was finished when time is up. `--lane NAME` runs one lane here and
 then writes the scores; a block `{doses, after, part, learner}` continues the models that runs on
-some training data kept with doses of the part's mix. `--steps N`, `--examples N` and `--batch N`
-shrink everything, to try it on a CPU.
+some training data kept with doses of the part's mix. `--best-rate` takes the rate of the run in the
+store that did best on dev. `--steps N`, `--examples N` and `--batch N` shrink everything, to try it
+on a CPU.
 """
 
 from __future__ import annotations
@@ -117,9 +118,20 @@ def export(store: Path, out: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)  # lanes that end at one time write one after the other
         runs = open_store(store)
         if len(runs):
-            groups, items = score_groups(runs, TRAITS)
+            groups, items = score_groups(runs, TRAITS, curves=True)
             write_scores(groups, out / "scores.json", items)
     return len(runs)
+
+
+def best_rate(store: Path) -> float:
+    """Return the rate of the run with the highest accuracy on dev; of equal ones the lowest rate."""
+    scored = []
+    for run in open_store(store) if (store / "store.json").is_file() else ():
+        if "dev" in run.splits:
+            scored.append((run.splits["dev"].score, -run.fields["learner.rate"]))
+    if not scored:
+        raise SystemExit(f"{store} has no run that was answered on dev; run the lane 'rates' first")
+    return float(-max(scored)[1])
 
 
 def run_lane(args: argparse.Namespace) -> int:
@@ -131,6 +143,9 @@ def run_lane(args: argparse.Namespace) -> int:
     where: dict[str, Any] = {"workers": DATA_WORKERS} if data else {"engine": "here"}
     for block in lanes(args.file)[args.lane]:
         block = shrunk(block, args.steps, args.examples, args.batch)
+        if args.best_rate:
+            rate = best_rate(args.store)
+            block["learners"] = [{**learner, "rate": rate} for learner in block["learners"]]
         for one in dose_blocks(block, args.store) if "doses" in block else [block]:
             began = time.monotonic()
             try:
@@ -188,6 +203,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=0)
     parser.add_argument("--batch", type=int, default=4, help="with --steps")
     parser.add_argument("--lane", default="")
+    parser.add_argument("--best-rate", action="store_true")
     args = parser.parse_args()
     if args.lane:
         sys.exit(run_lane(args))

@@ -17,8 +17,8 @@ pytest.importorskip("peft")
 
 from taskloom.learners import LearnerError  # noqa: E402
 from taskloom.learners.config import read, settings  # noqa: E402
-from taskloom.learners.pretrained import models  # noqa: E402
-from taskloom.learners.pretrained.encoding import read_source  # noqa: E402
+from taskloom.learners.pretrained import forward, models  # noqa: E402
+from taskloom.learners.pretrained.encoding import read_source, read_sources, read_targets  # noqa: E402
 from taskloom.learners.pretrained.models import open_base, words_tokeniser  # noqa: E402
 
 PARAGRAPH = (
@@ -77,6 +77,50 @@ def test_a_gemma_that_was_fitted_keeps_its_mark(tmp_path: Path) -> None:
     again: Any = load(tmp_path / "saved")
     assert again.base.begin == fitted.base.begin != ()
     assert again.answer(["a b", "b a"]) == fitted.answer(["a b", "b a"])
+
+
+@pytest.mark.parametrize("prompted", [False, True])
+def test_gemma_maps_only_the_states_before_targets_to_its_wide_vocabulary(
+    prompted: bool,
+) -> None:
+    """The losses are those of the whole sequence as vectors, mapped at every position. Inputs are longer than the window."""
+    tokeniser = words_tokeniser(["a b c |"])
+    config = transformers.Gemma3TextConfig(
+        vocab_size=len(tokeniser),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=2,
+        layer_types=["sliding_attention", "full_attention"],
+        sliding_window=4,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        pad_token_id=tokeniser.pad_token_id,
+    )
+    torch.manual_seed(0)
+    model = transformers.Gemma3ForCausalLM(config).eval()
+    base = models.Base("small", "decoder", model, tokeniser)
+    sources = read_sources(base, ["a b c a b c", "b a"], " |")
+    batch = forward.collate(base, sources, list(read_targets(base, ["a b", "c"]).values()))
+    prompts = torch.randn(1, 3, 16) if prompted else None
+    mapped: list[int] = []
+    counting = model.get_output_embeddings().register_forward_hook(
+        lambda module, given, output: mapped.append(output.shape[1])
+    )
+    assert batch.where is not None
+    with torch.no_grad():
+        each, _, _ = forward.losses(base, batch, prompts)
+        counting.remove()
+        vectors = model.get_input_embeddings()(batch.ids)
+        if prompts is not None:
+            vectors = torch.cat([prompts.expand(len(vectors), -1, -1), vectors], 1)
+        logits = model(inputs_embeds=vectors).logits[:, -batch.ids.shape[1] :]
+    wide = batch.where.unsqueeze(-1).expand(-1, -1, logits.shape[-1])
+    wanted = torch.nn.functional.cross_entropy(
+        logits.gather(1, wide).transpose(1, 2), batch.labels, reduction="none"
+    ).sum(1)  # a label that is ignored has no loss
+    torch.testing.assert_close(each, wanted)
+    assert mapped[-1] == batch.where.shape[1] < batch.ids.shape[1]
 
 
 @pytest.mark.parametrize("name", models.PACKAGED)

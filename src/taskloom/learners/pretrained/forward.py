@@ -172,18 +172,20 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
     if prompts is not None:
         assert tasks is not None
         given["past_key_values"] = prompt_states(base, prompts, tasks)
+    before = 0 if prompts is None else prompts.shape[1]
+    if model.config.model_type == "llama":
+        # The mask is precomputed. Otherwise transformers would inspect values on the device to
+        # choose one, which makes it wait.
+        given["attention_mask"] = _causal(batch.ids.shape[1], before, _dtype(base), batch.ids)
+    else:
+        # Padding may be masked or not; transformers warns where it is not.
+        seen = batch.mask.new_ones(len(batch.mask), before)
+        given["attention_mask"] = torch.cat([seen, batch.mask], 1)
     assert batch.where is not None
     wide = batch.where.unsqueeze(-1)
     if not plain(model):
-        # Padding may be masked or not; transformers warns where it is not.
-        before = batch.mask.new_ones(len(batch.mask), 0 if prompts is None else prompts.shape[1])
-        logits: Tensor = model(**given, attention_mask=torch.cat([before, batch.mask], 1)).logits
+        logits: Tensor = model(**given).logits
         return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
-    # The mask is precomputed. Otherwise transformers would inspect values on the device to choose
-    # one, which makes it wait.
-    given["attention_mask"] = _causal(
-        batch.ids.shape[1], 0 if prompts is None else prompts.shape[1], _dtype(base), batch.ids
-    )
     states = model.model(**given).last_hidden_state
     output: Tensor = model.get_output_embeddings()(
         states.gather(1, wide.expand(-1, -1, states.shape[-1]))
@@ -203,7 +205,9 @@ def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor
 
 def plain(model: Any) -> bool:
     """True if logits are just the output map of the last states, without scaling or capping."""
-    return getattr(model.config, "model_type", "") == "llama"
+    kind = getattr(model.config, "model_type", "")
+    uncapped = getattr(model.config, "final_logit_softcapping", None) is None
+    return kind == "llama" or (kind == "gemma3_text" and uncapped)
 
 
 def _first(ids: Tensor) -> Tensor:
