@@ -9,7 +9,7 @@ was stopped counts with the steps at which it was measured last; seeds that were
 take the place of what they were. A training of more steps than the paper's counts twice, with what
 it had after these and at its end; seeds that were trained for these steps before stay. Draws of
 other numbers of processes, and those on other function tables, go to processes-scores.json.
-`--regrouped` writes regrouped-scores.json, regrouped-curves.json and regrouped-states.npz instead:
+`--regrouped` adds to regrouped-scores.json, regrouped-curves.json and regrouped-states.npz instead:
 trainings on tables whose functions were divided anew among the groups.
 `--states` names all seeds whose states the page's file is to have (those that figures show), from
 the folders or from the file itself. `--draws-at 78000` writes draws-scores.json as well: the scores
@@ -382,34 +382,52 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
 
 
 def write_regrouped(results: list[dict[str, Any]], folders: list[Path], args: Any) -> None:
-    """Write scores, curves, and the answers and states of trainings on regrouped tables.
+    """Add trainings on regrouped tables to the page's scores, curves, answers and states.
 
     Their data seed is the number of the table.
     """
-    groups = []
+    scores, curves = (
+        read_groups(args.page / f"regrouped-{what}.json") for what in ("scores", "curves")
+    )
     for result in results:
         group = group_of(result, args.commit)
         table = group["fields"].get("recipe.table_seed")
         if table:
             group["fields"]["recipe.seed"] = table
-        groups.append(group)
+        add_curves(curves, group)
+        add(scores, {key: value for key, value in group.items() if key != "curves"})
     head = {"format": "taskloom scores", "schema": 1}
-    scores = [{key: value for key, value in one.items() if key != "curves"} for one in groups]
-    curves = [without_steps(one) for one in groups]
     (args.page / "regrouped-scores.json").write_text(
         json.dumps({**head, "groups": scores}, indent=1) + "\n"
     )
     (args.page / "regrouped-curves.json").write_text(json.dumps({**head, "groups": curves}) + "\n")
-    arrays: dict[str, Any] = {}
+    out = args.page / "regrouped-states.npz"
+    arrays: dict[str, Any] = dict(np.load(out)) if out.exists() else {}
     for path in sorted(path for folder in folders for path in folder.glob("*-states.npz")):
-        name = path.name.removesuffix("-states.npz")
         with np.load(path) as file:
-            for key in file.files:
-                if key.endswith(".answers"):
-                    arrays[f"{name}.{key}"] = file[key]
-            arrays[f"{name}.singles.readout"] = directions(file["singles.readout"])
-            arrays |= {key: file[key] for key in ("singles", "pairs", "classes")}
-    np.savez_compressed(args.page / "regrouped-states.npz", **arrays)
+            add_states(arrays, path.name.removesuffix("-states.npz"), file)
+    np.savez_compressed(out, **arrays)
+
+
+def read_groups(path: Path) -> list[dict[str, Any]]:
+    """Read the groups of a file of scores; none if there is no such file."""
+    if not path.exists():
+        return []
+    groups: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["groups"]
+    return groups
+
+
+def add_states(arrays: dict[str, Any], name: str, file: Any) -> None:
+    """Add the states and answers of a training's seeds, in place of those that are there."""
+    seeds = file["seeds"]
+    known = arrays.get(f"{name}.seeds", seeds[:0])
+    kept = ~np.isin(known, seeds)
+    own = {key: file[key] for key in file.files if key.endswith(".answers")}
+    own |= {"seeds": seeds, "singles.readout": directions(file["singles.readout"])}
+    for key, rows in own.items():
+        before = arrays.get(f"{name}.{key}", rows[:0])
+        arrays[f"{name}.{key}"] = np.concatenate([before[kept], rows])
+    arrays |= {key: file[key] for key in ("singles", "pairs", "classes")}
 
 
 def main() -> None:

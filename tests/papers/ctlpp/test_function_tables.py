@@ -195,6 +195,17 @@ def test_regroupings_are_paired_by_table_over_both_variants(tmp_path: Path) -> N
     assert rows["bi-LSTM, R, 32 processes"]["regrouped"] == 2
 
 
+def test_trainings_that_were_stopped_earlier_are_a_row_of_their_own(tmp_path: Path) -> None:
+    groups = regrouped_tables(0, {"A": 0.1, "R": 0.3}) + regrouped_tables(1, {"A": 0.3, "R": 0.1})
+    early = [{**one, "fields": {**one["fields"], "learner.steps": 48_000}} for one in groups]
+    _, _, (summary, _) = analyse("ctlpp/tables", made_up(tmp_path, *groups, *early))
+    names = [row["trainings"] for row in table_rows(summary)]
+    assert len(set(names)) == len(names) == 6
+    assert {name for name in names if "48,000 steps" in name} == {
+        f"bi-LSTM, {variant}, 32 processes, 48,000 steps" for variant in ("A", "R", "A and R")
+    }
+
+
 def world(first: list[list[int]], second: list[list[int]]) -> SymbolWorld:
     images = np.array(first + second)
     names = tuple("abcdefgh"[: len(images)])

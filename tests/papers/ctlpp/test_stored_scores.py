@@ -4,6 +4,7 @@ it was.
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -244,3 +245,38 @@ def test_trainings_of_more_steps_than_the_papers_count_after_these_and_at_their_
     assert {seed: scores["ood"] for seed, scores in usual["seeds"].items()} == {"0": 0.5, "1": 0.2}
     assert end["fields"]["learner.steps"] == 200
     assert {seed: scores["ood"] for seed, scores in end["seeds"].items()} == {"0": 1.0, "1": 1.0}
+
+
+def test_regrouped_trainings_are_added_to_those_of_the_page(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from ctlpp_scores import write_regrouped
+
+    args = SimpleNamespace(page=tmp_path / "page", commit="one")
+    args.page.mkdir()
+    name = "A-processes8-table2-smallest"
+    # The seeds, the step, and what distinguishes the answers of a session; the last has seed 1 anew.
+    for session, (seeds, step) in enumerate((([0], 48), ([1, 2], 80), ([1], 80))):
+        folder = tmp_path / str(session)
+        folder.mkdir()
+        texts: dict[str, Any] = {key: np.array(["a"]) for key in ("singles", "pairs", "classes")}
+        answers = np.array([[10 * session + seed] for seed in seeds])
+        vectors = np.ones((len(seeds), 1, 2))
+        texts |= {"seeds": np.array(seeds), "pairs.answers": answers, "singles.readout": vectors}
+        np.savez(folder / f"ndr-{name}-states.npz", **texts)
+        scores = dict.fromkeys(seeds, 0.1 * session)
+        write_regrouped([result(scores, step, data=name)], [folder], args)
+    stored = {
+        what: json.loads((args.page / f"regrouped-{what}.json").read_text())["groups"]
+        for what in ("scores", "curves")
+    }
+    early, end = stored["scores"]
+    assert early["fields"]["recipe.seed"] == end["fields"]["recipe.seed"] == 2
+    assert (early["fields"]["learner.steps"], list(early["seeds"])) == (48, ["0"])
+    assert {seed: one["ood"] for seed, one in end["seeds"].items()} == {"1": 0.2, "2": 0.1}
+    (curves,) = stored["curves"]
+    assert list(curves["curves"]) == ["0", "1", "2"]
+    with np.load(args.page / "regrouped-states.npz") as file:
+        assert file[f"ndr-{name}.seeds"].tolist() == [0, 2, 1]
+        assert file[f"ndr-{name}.pairs.answers"].tolist() == [[0], [12], [21]]
+        assert file[f"ndr-{name}.singles.readout"].shape == (3, 1, 2)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -69,7 +70,7 @@ class Network:
     ood: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TableNetworks:
     """Networks that were trained on one function table.
 
@@ -197,11 +198,19 @@ def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
     for group in trainings(runs):
         if group.scores.get("ood"):
             alike.setdefault(_rest(group), []).append(group)
+    names = {rest: _name(own[0]) for rest, own in alike.items()}
+    counts = Counter(names.values())
     series = {}
-    for own in alike.values():
-        first = own[0]
-        series[f"{first.label}, {first.variant}, {_drawn(first)}"] = _function_tables(runs, own)
+    for rest, own in alike.items():
+        name = names[rest]
+        if counts[name] > 1:
+            name += f", {own[0].conditions['learner.steps']:,} steps"
+        series[name] = _function_tables(runs, own)
     return series
+
+
+def _name(group: Trainings) -> str:
+    return f"{group.label}, {group.variant}, {_drawn(group)}"
 
 
 def _drawn(group: Trainings) -> str:
@@ -411,9 +420,9 @@ def _both_variants(
 ) -> dict[str, dict[str, list[TableNetworks]]]:
     """Tables by variant, of trainings on both variants."""
     alike: dict[tuple[str, str], dict[str, list[TableNetworks]]] = {}
-    for own in series.values():
-        first = own[0].group
-        alike.setdefault((first.label, _drawn(first)), {})[first.variant] = own
+    for name, own in series.items():
+        label, variant, drawn = name.split(", ", 2)
+        alike.setdefault((label, drawn), {})[variant] = own
     return {
         f"{label}, {' and '.join(by_variant)}, {drawn}": by_variant
         for (label, drawn), by_variant in alike.items()
@@ -565,19 +574,20 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
 def _codes(runs: Runs, series: Mapping[str, list[TableNetworks]], states: str) -> Finding:
     """Compare how differently groups are coded in regroupings of the same functions."""
     stored = stored_trainings(path_of(states))
-    gaps: dict[str, list[tuple[float, float]]] = {}
+    gaps: dict[TableNetworks, list[tuple[float, float]]] = {}
     for table in (table for own in series.values() for table in own):
         name = _states_name(table.group)
-        learned = [network.seed for network in table.networks if network.iid > CONVERGED]
-        if name in stored:
+        own = [network for network in table.networks if network.seed in stored.get(name, [])]
+        if own:
+            learned = [network.seed for network in own if network.iid > CONVERGED]
             models = [trained_model(runs, table.group, s, states, name) for s in learned]
-            gaps[name] = [mean_gaps(model) for model in models]
+            gaps[table] = [mean_gaps(model) for model in models]
     compared = {name: [own] for name, own in series.items()}
     compared |= {name: list(own.values()) for name, own in _both_variants(series).items()}
     rows = [
         _codes_row(name, own, gaps)
         for name, own in compared.items()
-        if all(_states_name(table.group) in gaps for one in own for table in one)
+        if all(table in gaps for one in own for table in one)
     ]
     if not rows:
         raise StudyError(f"{states} has no states of these trainings on regrouped functions")
@@ -611,13 +621,13 @@ CODES_COLUMNS = (
 def _codes_row(
     name: str,
     variants: Sequence[list[TableNetworks]],
-    gaps: Mapping[str, list[tuple[float, float]]],
+    gaps: Mapping[TableNetworks, list[tuple[float, float]]],
 ) -> dict[str, Any]:
     def of_all(table: TableNetworks) -> list[float]:
-        return [one for one, _ in gaps[_states_name(table.group)]]
+        return [one for one, _ in gaps[table]]
 
     def of_different(table: TableNetworks) -> list[float]:
-        return [one for _, one in gaps[_states_name(table.group)]]
+        return [one for _, one in gaps[table]]
 
     pairs = list(_over_variants([_regrouped(own, of_all) for own in variants]).values())
     others = _over_variants([_regrouped(own, of_different) for own in variants]).values()

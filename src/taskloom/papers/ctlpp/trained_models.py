@@ -192,11 +192,15 @@ def stored_kind(path: Path) -> tuple[str, str, str] | None:
         return str(file["learner"]), variant, draw or "published"
 
 
-def stored_trainings(path: Path) -> set[str]:
-    """Names of the trainings in a file of states of several trainings."""
-    end = ".singles.readout"
+def stored_trainings(path: Path) -> dict[str, list[int]]:
+    """Seeds by the name of the training, of a file of states of several trainings."""
+    end = ".seeds"
     with _open_states(path) as file:
-        return {name.removesuffix(end) for name in file.files if name.endswith(end)}
+        return {
+            name.removesuffix(end): file[name].tolist()
+            for name in file.files
+            if name.endswith(end) and name != ANSWERED
+        }
 
 
 def trained_model(
@@ -231,7 +235,8 @@ def trained_model(
 
 
 def _stored(path: Path, group: Trainings, seed: int, training: str) -> StoredStates:
-    return StoredStates(path, (stored_seeds(path) or group.seeds).index(seed), training)
+    seeds = stored_trainings(path)[training] if training else stored_seeds(path)
+    return StoredStates(path, (seeds or group.seeds).index(seed), training)
 
 
 def learned_seeds(
