@@ -1,6 +1,5 @@
 """One folder per paper: its studies, published numbers (published.yaml), presets (presets.toml) and
-experiments. `runs.py` has the paper's runs as its studies see them, `experiments.py` the experiments
-that make them. `reinforcement.py` is a question of our own.
-
-Built on the rest of the package, and imported by nothing below it.
+experiments. `runs.py` prepares runs for the paper's studies, and `experiments.py` defines the
+experiments that produce them. `reinforcement.py` studies a question of our own. This package builds
+on the rest of taskloom, which does not import it.
 """

@@ -12,11 +12,11 @@ The unit of analysis is the composition: the question is what happens on composi
 lacks, and items of one composition succeed or fail together. Each composition counts once, with its
 mean over items and seeds, and intervals are Student's t over compositions.
 
-Why not a world that no model has read: on a CTL++ world of sixteen functions (chains of two and
-three, 4,000 examples), 600 supervised steps at a rate of 3e-4 left SmolLM2-135M at chance on iid
-(0.09 to 0.19 of 200 items, one seed, H200), so reinforcement would have no right answer to reward.
-The model can learn such a world: it memorises 50 of its rows in 60 steps of 32 (0.92). It already
-knows much about word classes, so that a short supervised start is often right.
+A world that no model has read about would not work: on a CTL++ world of sixteen functions (chains
+of two and three, 4,000 examples), 600 supervised steps at a rate of 3e-4 left SmolLM2-135M at
+chance on iid (0.09 to 0.19 of 200 items, one seed, H200), so reinforcement would have no right
+answer to reward. The model can learn such a world: it memorises 50 of its rows in 60 steps of 32
+(0.92). It already knows much about word classes, so that a short supervised start is often right.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from taskloom.experiments.statistics.distributions import t_two_sided
 from taskloom.experiments.table import Runs
 
 CONDITIONS = ("iid", "ood")
-"""Compositions that training has, on new words; and compositions that it lacks."""
+"""Test splits: compositions seen in training, on new words; and unseen compositions."""
 
 STARTS = {"quick": 2, "gpu": 40}
 """Supervised steps of the start, by scale. GPU: the first of 20, 40, … at which SmolLM2 got 0.3 of

@@ -1,5 +1,5 @@
-"""Studies of CTL++ (docs/papers/ctlpp.md): its tables and figures, and what its training data
-decide.
+"""Studies of CTL++ (docs/papers/ctlpp.md): its tables and figures, and the effects of its training
+data.
 """
 
 from taskloom.papers.ctlpp import (

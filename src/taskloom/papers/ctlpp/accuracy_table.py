@@ -167,7 +167,7 @@ def short_names(groups: list[Trainings]) -> list[str]:
     """Model and variant of trainings, followed by the details in which trainings of the same model
     and variant differ.
 
-    The draw is named wherever trainings are of several.
+    The draw is named if the trainings use several.
     """
     details = [_details(group) for group in groups]
     several_draws = len({group.draw for group in groups}) > 1
@@ -187,7 +187,7 @@ def short_names(groups: list[Trainings]) -> list[str]:
 
 
 def model_of_label(name: str) -> str:
-    """Model in a short name. The rows of a panel all belong to one model.
+    """Short name of the model. The rows of a panel all belong to one model.
 
     >>> model_of_label("NDR, A (chains)")
     'NDR'
@@ -210,7 +210,7 @@ def _details(group: Trainings) -> tuple[str, ...]:
 
 
 def _precision(group: Trainings) -> str:
-    """Numeric precision of the training, if known. `auto` is not."""
+    """Numeric precision of the training. Empty if unknown, as for `auto`."""
     wanted = str(group.conditions.get("learner.precision") or "")
     return str(group.environment.get("precision") or ("" if wanted == "auto" else wanted))
 
@@ -282,7 +282,7 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
 
 
 WORDS, ANSWERS = 40, 8
-"""The inputs are 32 functions and 8 symbols; the answers are symbols."""
+"""Sizes of the input and output vocabularies: 32 functions and 8 symbols, and the 8 symbols."""
 
 SINUSOIDS = 2 * 1_999 * 128
 """Entries of the two tables of sinusoids that the public code stores with the Transformer's
@@ -345,9 +345,7 @@ def table2(scale: str) -> Finding:
 
 
 SOLVED = 0.99
-"""Accuracies from here on round to the 1.00 in the paper's figures, up to chance errors of a
-hundredth.
-"""
+"""Minimum accuracy that counts as 1.00 in the paper's figures, with a margin of 0.01 for chance."""
 
 
 def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: str) -> Finding:

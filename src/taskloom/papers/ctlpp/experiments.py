@@ -52,7 +52,7 @@ SEEDS = {
 
 
 def preset_learner(scale: str, name: str, preset: str = "ctlpp") -> dict[str, Any]:
-    """A learner at the scale `gpu` or `paper`. The page of results was run in bf16."""
+    """A learner at the scale `gpu` or `paper`. The runs of the results page used bf16."""
     rounded = {"precision": "bf16"} if scale == "gpu" else {}
     return {"learner": name, "preset": preset, **rounded}
 

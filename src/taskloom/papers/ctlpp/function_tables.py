@@ -4,8 +4,8 @@ The unit of analysis is the table.
 
 All of the paper's networks share one random table of functions. An interval over seeds of one table
 describes that table, so here every table counts once: means over tables, the share of variance
-between them, and how the distance of the two groups of functions goes with accuracy on unseen
-compositions.
+between them, and the correlation between the distance of the two groups of functions and accuracy
+on unseen compositions.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ MOST_COLUMNS = 10
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Position of a trained network in the comparison: seed of its data, its own seed, accuracy on
-    iid and ood.
-    """
+    """A trained network in the comparison: seed of its data, own seed, accuracy on iid and ood."""
 
     data_seed: int
     seed: int
@@ -79,7 +77,7 @@ class TableNetworks:
         functions: Name of the functions without their order: tables that share it are regroupings
             of one another.
         distance: Average difference in behaviour of the two groups of functions (`group_distance`).
-        networks: All of them, of every draw of the training data.
+        networks: All networks, for every draw of the training data.
         group: Trainings of the first draw, for conditions that all draws share.
     """
 
@@ -154,7 +152,7 @@ def variance_share(groups: Sequence[Sequence[float]]) -> Estimate:
     """Share of the variance of scores that is between groups, with a 95 % interval.
 
     It is the intraclass correlation of a one-way random-effects model. The interval comes from the
-    F distribution, which takes the spread within groups for equal.
+    F distribution, which assumes equal variance within groups.
 
     Args:
         groups: Scores of each group, at least two groups, one of them with several scores.
@@ -288,7 +286,7 @@ class Regrouping:
 
 
 Scores = Callable[[TableNetworks], Sequence[float]]
-"""Values of the networks of a table that count."""
+"""Function that returns the scores of those networks of a table that count."""
 
 
 def _by_functions(own: Sequence[TableNetworks]) -> dict[str, list[TableNetworks]]:
@@ -368,7 +366,7 @@ def _summary_row(name: str, own: Sequence[TableNetworks]) -> dict[str, Any]:
     row |= {"trainings": name, "tables": len(own), "networks": len(scores)}
     row["over 95 %"] = f"{sum(score > SUCCESS for score in scores)} of {len(scores)}"
     pairs = list(_regrouped(own).values())
-    if len(own) > 1 and not pairs:  # tables that were grouped on purpose are no sample of tables
+    if len(own) > 1 and not pairs:  # tables that were grouped on purpose are not a random sample
         row["mean over tables"] = str(over_tasks([table.mean for table in own]))
         if len(scores) > len(own):
             row["share of variance between tables"] = _short(

@@ -260,10 +260,10 @@ def _answered(
         drawn = (
             None,
             entry.get("processes", PROCESSES),
-        )  # only the published draw is one of processes
+        )  # only the published draw depends on processes
         first = [
             g for g in groups if g.table_seed == 0 and g.data_seed == 0
-        ]  # files by layers name neither seed
+        ]  # files of accuracies by layers record neither seed
         alike = [g for g in first if (g.model, g.variant, g.draw) == what and g.processes in drawn]
         own = [g for g in alike if set(seeds) <= set(g.seeds)]
         if not own:

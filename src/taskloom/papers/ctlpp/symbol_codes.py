@@ -292,7 +292,8 @@ def concordance(right: Floats) -> float:
     networks, symbols = ranked.shape
     totals = ranked.sum(axis=0)
     spread = float(((totals - totals.mean()) ** 2).sum())
-    # Ties lower the spread of a network's ranks, and with it what the totals could reach.
+    # Ties lower the spread of a network's ranks, and with it the maximum that the totals could
+    # reach.
     most = networks * float(((ranked - ranked.mean(axis=1, keepdims=True)) ** 2).sum())
     return spread / most if most and symbols > 1 else math.nan
 

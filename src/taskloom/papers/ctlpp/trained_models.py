@@ -284,10 +284,10 @@ def _preferred(runs: Runs, learner: str, variant: str, draw: str, usual: str) ->
 
     Args:
         runs: The runs.
-        learner: Whose; empty: the usual one's. One that is named must be there.
+        learner: Name of the learner, which must have trainings here. Empty: prefer `usual`.
         variant: A or R.
         draw: How the training data were drawn.
-        usual: The learner to take if none is named.
+        usual: Preferred learner if none is named.
     """
     every = trainings(runs, variant)
     groups = [g for g in every if _kept(runs, g)] or every
@@ -317,9 +317,9 @@ def chosen_model(
         learner: Name of the learner. Default: NDR, or any if there is no run of NDR.
         variant: A or R.
         wanted: `failed` or `successful`.
-        seed: This one instead.
+        seed: Use this seed instead.
         converged: Exclude seeds with a lower iid accuracy: a model that has not learned the task
-            tells nothing about compositions.
+            says nothing about compositions.
         states: A file of states in place of kept models: of the seeds that it names, or of the
             seeds of these runs in their order.
         draw: Draw of the training data. Any draw if no run has that one.
@@ -347,7 +347,7 @@ def _kept(runs: Runs, group: Trainings) -> bool:
 
 
 def outcome_note(model: TrainedModel, wanted: str) -> Iterable[str]:
-    """A note for when no seed had the wanted outcome."""
+    """Note to show if no seed had the wanted outcome."""
     if model.succeeds != (wanted == "successful"):
         yield (
             f"No {wanted} seed was found: the ood accuracy of {model.name} is {model.ood:.3f}, and"

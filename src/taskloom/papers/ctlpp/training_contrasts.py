@@ -384,7 +384,7 @@ def difference_interval(first: Sequence[float], second: Sequence[float]) -> tupl
         return result.low, result.high
     low, high = _newcombe(result.a, len(first), result.b, len(second))
     below, above = weight * (result.difference - low), weight * (high - result.difference)
-    if result.df != inf:  # without any spread there is no interval of Welch's
+    if result.df != inf:  # Welch's interval is undefined without any spread
         below = max(below, result.difference - result.low)
         above = max(above, result.high - result.difference)
     return result.difference - below, result.difference + above
@@ -399,8 +399,8 @@ def _newcombe(a: float, n_a: int, b: float, n_b: int) -> tuple[float, float]:
 
 
 FEW = 5
-"""Minimum number of seeds for Welch's test without a caveat, because two that agree by chance look
-certain.
+"""Minimum number of seeds for Welch's test without a caveat, because two seeds that agree by chance
+look certain.
 """
 
 

@@ -1,5 +1,5 @@
-"""Studies of Dyna-bAbI (docs/papers/dyna-babi.md): its data, and what models that learn from them
-can do.
+"""Studies of Dyna-bAbI (docs/papers/dyna-babi.md): its data, and the abilities of models trained on
+them.
 """
 
 from taskloom.papers.dyna_babi import (

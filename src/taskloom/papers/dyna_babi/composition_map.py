@@ -52,11 +52,11 @@ PANELS: dict[str, Kept] = {
 """The figure's sub-plots, by the number of supporting facts."""
 
 NAMES = {"n ≤ 2": "two", "n = 3": "three", "n ≥ 4": "four"}
-"""Ends of the names of their files."""
+"""Suffixes of the sub-plots' file names."""
 
 SAMPLE = 8_000
-"""Maximum training examples generated to find the compositions in training. One rarer than 1 in
-2,000 may be missed (with probability e^-4).
+"""Maximum training examples generated to find the compositions in training. A composition rarer
+than 1 in 2,000 may be missed (with probability e^-4).
 """
 
 Seen = frozenset[tuple[str, str]]

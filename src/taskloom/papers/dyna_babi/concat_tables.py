@@ -365,7 +365,7 @@ RANGES = (
     "Table 3 has the minimum and maximum over the tasks of bAbI 1.0, without the scores behind"
     " them: r [-0.35, 0.08] and tau [-0.35, -0.19] for T2, [-0.4, 0.08] and [-0.35, 0.03] for T7."
 )
-"""What the paper prints of single tasks of bAbI 1.0."""
+"""The paper's numbers for single tasks of bAbI 1.0."""
 
 
 def _within_groups(squad: Mapping[str, float]) -> Iterator[str]:

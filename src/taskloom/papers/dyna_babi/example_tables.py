@@ -44,10 +44,10 @@ def _row(name: str, example: Example) -> dict[str, Any]:
 
 
 ENRICHED = 12_000
-"""Stories of inject(T7) that are read for Figure 6: those of task 1, and some of task 2."""
+"""Maximum stories of inject(T7) read for Figure 6: those of task 1, and some of task 2."""
 
 SAMPLED = 10
-"""Every so many stories are read for Table 5."""
+"""Step between the stories that are read for Table 5."""
 
 STORY = ("set", "story", "question", "answer", "support")
 """Columns of a table of stories; support: the lines that the answer follows from."""
@@ -102,7 +102,7 @@ def _events(example: Example) -> tuple[Event, ...]:
 
 
 def _blocks_of(event: Event) -> tuple[str, ...]:
-    """The event that a sentence tells, and its constructs."""
+    """The event that a sentence states, and its constructs."""
     compound = ("COMPOUND",) if event.compound else ()
     return (
         EVENT_TYPES[event.kind].name,
@@ -196,7 +196,7 @@ def figure6(scale: str) -> Finding:
 
 def _enriched() -> Iterator[tuple[Example, Example]]:
     """Questions of concat(T7), each with a question of another type that inject asks of its story.
-    They are those of some stories of task 2, the first that gets questions.
+    They are from stories of task 2, the first task to which questions are added.
     """
     stories: dict[str, dict[str, Example]] = {}
     for example in examples_of("inject-T7"):

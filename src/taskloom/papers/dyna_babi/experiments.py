@@ -190,7 +190,7 @@ def is_encoder(folder: Path) -> bool:
 
 
 def extracts(scale: str, name: str) -> bool:
-    """True if a model extracts answers from the text, which do not always occur there in T12."""
+    """True if a model extracts answers from the text. In T12, some answers do not occur there."""
     return learner(scale, name)["learner"] in ("bidaf", *READERS, "extractive")
 
 

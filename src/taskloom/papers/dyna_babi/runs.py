@@ -350,7 +350,7 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
         )
         if not math.isnan(
             found.low
-        ):  # else all questions of a kind were answered alike, which proves no certainty
+        ):  # otherwise all questions of a kind were answered alike, which does not make it certain
             return found.mean, found.low, found.high
     (a, a_low, a_high), (b, b_low, b_high) = (_share(kind) for kind in (one, other))
     return (
@@ -443,7 +443,7 @@ def preprint_notes(place: str) -> Iterator[str]:
 
 
 def listed_shares(numbers: Sequence[PublishedNumber]) -> str:
-    """Published accuracies with what they are of."""
+    """Published accuracies, each with its subject."""
     return ", ".join(f"{_asked(number.of)} {100 * number.value:g} %" for number in numbers)
 
 

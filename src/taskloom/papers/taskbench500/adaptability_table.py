@@ -219,7 +219,7 @@ def _table_cell(cell: TaskScores) -> TableCell:
 
 
 def method_difference(one: Adaptation) -> Iterator[str]:
-    """Yield a sentence if a learner takes the place of one of the paper's methods."""
+    """Yield a sentence if a learner replaces one of the paper's methods."""
     if one.learner == "lora":
         yield "LoRA (paper: all weights)"
 
@@ -255,8 +255,8 @@ CLAIMS = (
     ("32", WORDS, "32 examples: the two are comparable on composed words", "section 6", ALIKE),
     ("32", SEQUENCES, "32 examples: the two are comparable on sequences", "section 6", ALIKE),
 )
-"""The paper's claims about fine-tuning and prompt tuning: column, place, and the difference up to
-which the two count as comparable.
+"""The paper's claims about fine-tuning and prompt tuning: data, column, claim, section, and the
+maximum difference at which the two count as comparable.
 """
 
 

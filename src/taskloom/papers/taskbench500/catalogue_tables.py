@@ -304,8 +304,8 @@ class QueryRule:
         name: Name in the paper.
         fragment: The paper's SPARQL.
         task: The example.
-        parts: Its parts; none of an atom.
-        combine: From the answers of the parts to those of the task.
+        parts: Its parts; empty for an atom.
+        combine: Computes the answers of the task from those of its parts.
     """
 
     name: str

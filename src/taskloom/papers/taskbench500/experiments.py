@@ -27,8 +27,8 @@ COMPOSED = (
     "union(antonyms[eng], hyponyms[eng])",
 )
 MAPPED = ("map(synonyms[eng])", "map(antonyms[eng])", "map(hyponyms[eng])")
-"""English tasks of the lexicon in this package: three compositions of each kind, the fewest that a
-line can be wrong about.
+"""English tasks of the lexicon in this package: three compositions of each kind, the minimum to
+which a line need not fit exactly.
 """
 
 FAMILIES = (

@@ -284,7 +284,7 @@ def _setting_claims(tasks: Sequence[LearntTask]) -> Iterator[PaperClaim]:
         for more, less, text in pairs:
             if own[more] and own[less]:
                 yield _paired(f"{method}: {text}", "appendix E", own[more], own[less])
-        if method == "fine-tuning":  # of prompt tuning the paper does not say it
+        if method == "fine-tuning":  # the paper does not claim this for prompt tuning
             yield from _reversal_claims(own[PERMUTED])
 
 

@@ -1,4 +1,4 @@
-"""Studies of ZEST (docs/papers/zest.md): its tables, of data and of models that learn from task
+"""Studies of ZEST (docs/papers/zest.md): its tables on the data, and on models that learn from task
 descriptions.
 """
 

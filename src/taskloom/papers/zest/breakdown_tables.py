@@ -317,14 +317,14 @@ ROWS = {
     "na": "share of n/a",
     "classification": "share of classification",
 }
-"""The rows of the table, by the names of `Statistics`."""
+"""The rows of the table, by attribute of `Statistics`."""
 
 WORDED = ("passage_words", "task_words")
 """Rows that no field of the recipe sets; the others are set by the recipe."""
 
 TOLERANCE = 0.05
-"""Maximum relative difference in words that counts as agreement: a description's varies as much
-between seeds (docs/suites/zest.md).
+"""Maximum relative difference in numbers of words that counts as agreement. The length of
+descriptions varies as much between seeds (docs/suites/zest.md).
 """
 
 

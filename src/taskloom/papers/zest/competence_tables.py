@@ -46,7 +46,7 @@ BY_TYPE = {
     "table9": "BART-large on ZEST only",
     "table10": "people",
 }
-"""Whose scores the tables by type have."""
+"""Source of the scores in each table by type."""
 
 PAPER_MODELS = {
     "bart-large": "BART-large, ZEST only",
@@ -231,7 +231,7 @@ class Consistency:
         both: Tasks in which the model is competent together with their base task.
         base_only: Competent in the base task, not in the derived one.
         derived_only: The other way round.
-        neither: Competent in none of the two.
+        neither: Competent in neither of the two.
     """
 
     both: int
@@ -241,8 +241,8 @@ class Consistency:
 
     @property
     def inconsistent(self) -> float | None:
-        """Share of tasks with exactly one of the two right, among those with at least one; None if
-        there are none.
+        """Share of tasks with exactly one of the two right, among those with at least one right;
+        None if there are none.
         """
         one = self.base_only + self.derived_only
         return one / (one + self.both) if one + self.both else None
@@ -350,10 +350,8 @@ def _constant_points(always: Sequence[TableCell], split: str) -> Iterator[TableC
 
 
 def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[ClaimedDirection]:
-    """Yield which of base tasks and each derived kind is higher in the paper, and that competence
-    is below the mean.
-
-    That C@75 is above C@90 is left out, since it cannot be otherwise.
+    """Yield the paper's directions between base tasks and each derived kind, and that competence is
+    below the mean. C@75 above C@90 is omitted, because it holds by definition.
     """
     pairs = [(("normal", "mean"), (kind, "mean")) for kind in PAPER_NAMES if kind != "normal"]
     pairs.append((("overall", "mean"), ("overall", "75")))

@@ -1,5 +1,5 @@
-"""Directions: which of two scores is higher. They can hold for another model and other tasks, when
-numbers cannot agree.
+"""Directions: which of two scores is higher. They can hold even for another model and other tasks,
+for which the numbers cannot agree.
 
 A direction holds if the difference over seeds is on the paper's side of 0 with a p-value of at most
 0.05 after Holm's correction over the directions of one table. It does not hold if the difference is

@@ -47,8 +47,8 @@ than ours.
 """
 
 GPU_TASKS = {"tasks": {"test": 300}}
-"""The paper's sizes, but half of its test tasks: to answer all takes a model of this size longer
-than to learn.
+"""The paper's sizes, but half of its test tasks: answering all of them takes a model of this size
+longer than training.
 """
 
 GPU_LEARNER: dict[str, Any] = {
@@ -117,8 +117,8 @@ def table_experiments(table: str) -> Callable[[str, str], Experiments]:
 
 
 def arm_experiments(arm: str, model: str = "") -> Experiments:
-    """Experiments of an arm at the paper's conditions: the generated tasks with all splits, and the
-    published files, whose test answers are not public, if they are here.
+    """Experiments of an arm at the paper's conditions: the generated tasks with all splits, and, if
+    available, the published files, whose test answers are not public.
 
     Args:
         arm: `t5`, `multi-task` or `bart`.

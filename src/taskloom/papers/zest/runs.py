@@ -1,12 +1,11 @@
-"""Runs on ZEST as its studies look at them: every run's answers to whole splits, evaluated as the
-paper evaluates.
+"""Runs on ZEST for studies: every run's answers to whole splits, evaluated as in the paper.
 
 Answers come from the run; the tasks come from the run's recipe, which makes or reads them again. So
-a file of scores that has kept the predictions is as good as a run store.
+a file of scores that includes the predictions is as good as a run store.
 
-Competence has to be read beside constant answers. A task whose answer is usually yes is "solved" by
-a system that reads neither the description nor the passage, so that C@75 and C@90 of a weak model
-may count such tasks and nothing else.
+Competence has to be compared with constant answers. A task whose answer is usually yes is "solved"
+by a system that reads neither the description nor the passage, so C@75 and C@90 of a weak model may
+count only such tasks.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ class DescriptionRuns:
         part: Part of the input that it was given: `both`, `question` or `context`.
         conditions: All settings of recipe and learner.
         reports: The evaluation of each split, by seed.
-        answered: The share of instances to which something else than n/a was answered, by split and
-            seed.
+        answered: The share of instances with an answer other than n/a, by split and seed.
         notes: Notes on the evaluation.
         examples: The examples that were answered, by split; none for splits whose data this version
             makes otherwise.
@@ -251,7 +249,7 @@ def _group(
         model = f"{model}, multi-task"
     if not conditions.get("learner.model"):
         conditions["learner.model"] = (
-            learner  # a network from scratch, or whatever made somebody else's predictions
+            learner  # a network trained from scratch, or predictions from elsewhere
         )
     group = DescriptionRuns(model, part, conditions, {})
     seen: dict[tuple[str, tuple[str, ...]], int] = {}
@@ -297,7 +295,7 @@ EARLIER = (
 
 
 def _constant(texts: Sequence[str]) -> bool:
-    """True if all answers are the same: several trainings may well end in n/a throughout."""
+    """True if all answers are the same, as when several trained models always answer n/a."""
     return len(set(texts)) == 1
 
 
@@ -384,7 +382,7 @@ def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
 def evaluated(
     examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]
 ) -> ScoreReport:
-    """Evaluate a split; by the paper where the public script would stop."""
+    """Evaluate a split. If the public script would stop, evaluate as described in the paper."""
     try:
         return score_examples(examples, predictions, mode)
     except Undefined as error:
@@ -396,8 +394,8 @@ def evaluated(
 
 
 CONSTANTS = ("yes", "n/a")
-"""Answers that settle whole tasks: those of tasks that are usually answered by yes, and those of
-tasks that no passage answers.
+"""Answers that are right for whole tasks: `yes` if that is the usual answer, `n/a` if no passage
+answers the task.
 """
 
 ALWAYS_YES = "always yes"
@@ -470,7 +468,7 @@ def above_constant(
 def _always_yes(
     group: DescriptionRuns, baselines: Sequence[DescriptionRuns], split: str
 ) -> ScoreReport | None:
-    """Evaluation of always answering yes on the tasks of a group. None if the group has none of
+    """Evaluation of always answering yes on the tasks of a group. None if the group has no tasks of
     this version.
     """
     for baseline in baselines:

@@ -97,8 +97,8 @@ def fetch(folder: Path) -> None:
 
 
 def unpack(archive: Path, target: Path) -> None:
-    """Take the English text files out of the official archive."""
-    import tarfile  # every command that knows the suite imports this module; this one unpacks
+    """Extract the English text files from the official archive."""
+    import tarfile  # many commands import this module, only one unpacks
 
     try:
         with tarfile.open(archive) as tar:

@@ -235,7 +235,9 @@ BATCH = 1_000
 """Batch size. Reading a single example generates at most one batch."""
 
 PATIENCE = 1_000
-"""Maximum stories without a question that fits the window, before it counts as too narrow."""
+"""Maximum stories drawn to find a question that fits the window. After that, the window counts as
+too narrow.
+"""
 
 
 @dataclass(frozen=True, slots=True)

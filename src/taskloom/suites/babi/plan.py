@@ -1,8 +1,8 @@
 """The plan of a recipe with groups of stories: which group each row belongs to.
 
 A split is made of groups, whose examples follow each other or are mixed in a keyed order. Every
-group is tried out before the first row, so that impossible requests fail at once. At the end of the
-module, question types as tasks with descriptions, and `rephrased`, which asks yes-no questions in
+group is tried out before the first row, so that impossible requests fail at once. The module ends
+with question types as tasks with descriptions, and `rephrased`, which asks yes-no questions in
 another phrasing.
 
 Recipes that name one of bAbI's tasks with a world of its own are planned in `numbered`, those that

@@ -295,7 +295,7 @@ def solve_file(
 
 
 def _standard_input() -> str:
-    if not hasattr(sys.stdin, "buffer"):  # put in its place by somebody who has text
+    if not hasattr(sys.stdin, "buffer"):  # replaced by a text stream
         return sys.stdin.read()
     return text_format.decode(sys.stdin.buffer.read(), "standard input")
 

@@ -105,8 +105,8 @@ def refuse(
         possible: Number of expressions of each length.
         fill: Share of them that the split may take.
         available: Number of expressions that it can have.
-        taken: Number of those, both wanted and available, that are for another split. Training
-            counts those of iid.
+        taken: How many of both `wanted` and `available` are for another split: in training, those
+            of iid.
     """
     parts = []
     for length, size in sorted(possible.items()):
@@ -166,9 +166,9 @@ class LengthDraw:
     Attributes:
         length: Number of functions.
         order: Order in which the expressions are drawn.
-        reserve: Number of first places of the order that no test split has: as many as the paper's
-            training and iid take.
-        iid_order: Keyed order of those places; iid has the first `iid_size` of them.
+        reserve: Number of leading positions of the order that test splits never take: as many as
+            training and iid have in the paper.
+        iid_order: Keyed order of those positions. iid takes the first `iid_size`.
         iid_size: Number of expressions in iid.
         train: Number of expressions in training.
         tested: Expressions of this length that test splits have.
@@ -232,9 +232,9 @@ class TrainingDraw:
     """The expressions of training and iid, length by length.
 
     Attributes:
-        whole: Lengths that training has whole, as part of its n: single applications and, if the
-            recipe asks for them, pairs.
-        added: Pairs that are added to the n drawn rows, or None.
+        whole: Lengths of which training contains every expression, as part of its n: single
+            applications and, if the recipe asks for them, pairs.
+        added: Pairs added to the n drawn rows, or None.
         lengths: Draw of each other length.
     """
 
@@ -332,7 +332,9 @@ class TrainingDraw:
         return iid, train
 
     def _without_whole(self, sizes: Mapping[int, int]) -> dict[int, int]:
-        """Sizes with 0 for lengths that training has whole, which leave nothing for iid."""
+        """Sizes, with 0 for lengths of which training contains every expression: they leave nothing
+        for iid.
+        """
         whole = {pool.length for pool in self._whole_pools()}
         return {k: 0 if k in whole else size for k, size in sizes.items()}
 

@@ -57,8 +57,8 @@ OF_VARIANTS: dict[str, tuple[str, ...]] = {
 
 PAPER_TRAIN = 300_000
 PAPER_TEST = 1_000
-"""Sizes of the paper's splits. Splits reserve room for each other at these sizes, so that up to
-them no size changes the rows of another split.
+"""Sizes of the paper's splits. Splits reserve room for each other at these sizes. Changing the size
+of a split does not change the rows of others as long as it stays below.
 """
 
 

@@ -5,8 +5,9 @@ The public code draws in forked processes that all inherit one generator of rand
 again from the same words for every length. So all processes draw the same functions, each with its
 own start symbols, and in A and R chain k of length l is made of words k*l to k*l + l - 1. A
 function is chosen by masking a word to the smallest power of two that is large enough; a word that
-is then too large is skipped. In A and R with the paper's sizes none is. In S the number of allowed
-functions depends on the symbol, so that processes with other symbols skip other words and diverge.
+is then too large is skipped. In A and R with the paper's sizes, no word is skipped. In S the number
+of allowed functions depends on the symbol, so that processes with other symbols skip other words
+and diverge.
 
 Every process returns its expressions in rounds of 100. They are collected process by process,
 without repeats, until there are enough.

@@ -376,8 +376,8 @@ def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
         rest = [s for s in range(symbols) if s not in shared]
         allowed[:, i, sorted(shared)] = True
         if len(rest) == 1 and not fields.imbalance:
-            # A single symbol cannot be halved. A coin decides, otherwise path a would always get
-            # more.
+            # A single symbol cannot be halved. Draw its path at random, otherwise path a would
+            # always get more.
             side = key.random("side", i).randrange(2)
             allowed[side, i, rest] = True
         else:

@@ -244,8 +244,8 @@ def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int,
     the next one.
 
     Training goes forwards from the front. Dev and the other tests go backwards from the back, each
-    on every other story, so that no size changes another split. If that does not fit, all tests
-    share one lane.
+    taking every other story, so that the size of one does not change another. If they do not fit,
+    all tests share one lane.
     """
     tests = {name: n for name, n in sizes.items() if role_of(name) != "train"}
     train = sum(sizes.values()) - sum(tests.values())

@@ -1,9 +1,9 @@
 """Exact inference about orders, using only "lower than" and "level with".
 
 Statements are edges. `a < b` follows exactly when a chain of edges leads from a up to b with a
-strict one among them, `a = b` exactly when a chain of levels does: the statements without such a
-chain have a model in which it is false. A chain that visits nothing twice is a minimal support,
-because no proper part of it connects a and b. Every minimal support is such a chain.
+strict one among them, and `a = b` exactly when a chain of "level" edges does: without such a chain,
+the statements have a model in which it is false. A chain that visits nothing twice is a minimal
+support, because no proper part of it connects a and b. Every minimal support is such a chain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MANY = 256
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`low` is lower than `high`, or level with it where not `strict`, by sentence `number`."""
+    """`low` is lower than `high`, or level with it unless `strict`, by sentence `number`."""
 
     low: str
     high: str
@@ -60,8 +60,8 @@ def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
 
 
 def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
-    """Return the sentences that a new statement contradicts, or None. The statements before must be
-    free of contradiction.
+    """Return the sentences that a new statement contradicts, or None. The earlier statements must
+    be consistent.
     """
     if new.low == new.high:
         return () if new.strict else None

@@ -137,8 +137,8 @@ def capital(word: str) -> str:
 # Tasks: from text to proven answers, and from a stream to stories
 
 UNKNOWN = "unknown"
-"""The answer where the text leaves it open. No published question has it; the knob `unknown` asks
-for such questions.
+"""Answer if the text leaves the question open. No published question has it; the knob `unknown`
+asks for such questions.
 """
 
 F = TypeVar("F")
@@ -149,7 +149,7 @@ _PIECE = re.compile(r"[^.?]*[.?]")
 
 @dataclass(frozen=True, slots=True)
 class Statement(Generic[F]):
-    """A fact with the number of the sentence that tells it."""
+    """A fact with the number of the sentence that states it."""
 
     number: int
     fact: F
@@ -166,8 +166,8 @@ class Proof:
             for `UNKNOWN`.
         steps: The proof after the supporting sentences; `of` counts the sentences of the first
             support as 0, 1, ...
-        why: The proof in words; for `UNKNOWN`, what is missing or what speaks against each other.
-        others: Further right answers, where a question has several.
+        why: The proof in words; for `UNKNOWN`, what is missing or which facts conflict.
+        others: Further right answers, if a question has several.
     """
 
     answer: str

@@ -77,10 +77,10 @@ class MotiveKnobs(TaskKnobs):
     """Knobs of task 20.
 
     Attributes:
-        people: Who the story is about.
-        states: Which states they may be in.
-        unknown: The share of people whose state the story keeps to itself; why they acted is then
-            open.
+        people: Names of the people in the story.
+        states: States that they may be in.
+        unknown: Share of people whose state the story does not tell, so that the reason for their
+            actions is open.
     """
 
     people: Names = ("Antoine", "Jason", "Sumit", "Yann")
@@ -173,8 +173,8 @@ def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...
         if fact.who == query.who and fact.verb == "is":
             rules.append(WorldRule((i,), lambda now, state=fact.what: now == state))
         elif fact.who == query.who and fact.verb == "go" and query.verb == "where":
-            # The trip cures: who has gone is in no state that would send them again, until another
-            # is told.
+            # A trip cures: afterwards the person is in no state that would send them again, until
+            # another state is told.
             rules.append(WorldRule((i,), lambda now: now == "none"))
         else:
             rules.append(WorldRule((i - 1, i), lambda before, now: before == now))

@@ -30,10 +30,10 @@ class Moments:
         events: The sentences.
         strict: True if people are always in one of the named places, and whoever goes somewhere was
             elsewhere before.
-        universe: All places that something may be in; "" is a place nobody names.
+        universe: All places that something may be in; "" is an unnamed place.
         hands: The holder of each object that is held, at every moment.
-        edges: For each node those that are certainly in the same place.
-        allowed: For each node that a sentence speaks of, the places that it leaves open.
+        edges: For each node, the nodes that are certainly in the same place.
+        allowed: For each node mentioned in a sentence, the places that the sentence leaves open.
         things: All objects.
     """
 

@@ -33,8 +33,7 @@ of two places; a person takes, leaves or gives away an object.
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """Everything that the language knows of one kind of event; sentences, the grammar and proofs
-    are derived from it.
+    """Definition of one kind of event, from which sentences, the grammar and proofs are derived.
 
     A form is the sentence with slots: `{who}` (names or a pronoun), `{verb}`, `{be}` (is, are),
     `{negation}`, `{at}` (in, at), `{or_at}` (read, never written), `{place}`, `{second}` (the other
@@ -139,20 +138,22 @@ EVENT_TYPES: dict[Kind, EventType] = {
         double_object="{who} {verb} {to} {things}{there}.",
     ),
 }
-"""The one place that owns an event. Its effects are in `generator/simulator.py` (the hidden world),
-`reasoner/knowledge.py` (what a reader knows) and, independently, `reasoner/second_solver.py`.
+"""All event types, defined only here. Their effects are in `generator/simulator.py` (the hidden
+world), `reasoner/knowledge.py` (what a reader knows) and, independently,
+`reasoner/second_solver.py`.
 """
 
 POSITIONAL: frozenset[str] = frozenset(
     kind for kind, event_type in EVENT_TYPES.items() if not event_type.handles
 )
-"""Kinds that say something of where their subjects are now."""
+"""Kinds that state something about where their subjects are now."""
 
 KINDS: dict[str, Kind] = {event_type.name: kind for kind, event_type in EVENT_TYPES.items()}
 """Recipes' names of the kinds."""
 
 EVENTS = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.verbs)
-"""The paper's events: what persons do. The other kinds are constructs, or another wording of MOVE.
+"""The paper's events, which are actions of persons. The other kinds are constructs, or another
+wording of MOVE.
 """
 
 HANDLING = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.handles)
@@ -183,9 +184,9 @@ class Event(NamedTuple):
             hands, where that was.
         thing: The object that changes hands.
         to: Who receives it.
-        pronoun: The subjects are said by a pronoun, so the sentence before is needed to know them.
-        also: A second object that goes the same way.
-        them: The two objects are said by a pronoun.
+        pronoun: The subjects are a pronoun, so the sentence before is needed to know them.
+        also: A second object to which the same happens.
+        them: The two objects are a pronoun.
         denied: It did not happen ("did not take").
         text: The sentence as the reader sees it.
     """

@@ -29,11 +29,11 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A question, with the answer and the support that the file claims (`answer` is None where it
+    """A question, with the answer and the support that the file claims (`answer` is None if it
     claims none).
 
-    `unended` says that it is the last line and lacks its line end, so that the file may be cut off
-    inside the claim.
+    `unended` is True for a last line without a line end: the file may have been truncated within
+    the claim.
     """
 
     number: int
