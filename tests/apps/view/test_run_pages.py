@@ -27,6 +27,7 @@ from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.driver import Claims
 from taskloom.experiments.sources import runs as read_runs
 from taskloom.experiments.store import Store
+from tests.apps.view import hostile
 from tests.apps.view.hostile import SCRIPT, assert_harmless
 from tests.apps.view.hostile_runs import TRAITS, fill
 from tests.experiments.made_up_runs import write
@@ -93,6 +94,24 @@ def test_intervals_are_those_of_the_command_line(filled: Filled) -> None:
     assert rows
     for row in rows:
         assert f"{row['low']:.3f} to {row['high']:.3f}" in page
+
+
+def test_home_keeps_the_data_of_runs_apart_and_counts_runs(filled: Filled) -> None:
+    base = filled.folder.parent
+    hostile.write_dataset(base / "own", hostile.EXAMPLES, hostile.TRAITS)
+    hostile.write_dataset(filled.folder / "data" / "used", hostile.EXAMPLES, hostile.TRAITS)
+    (base / "damaged").mkdir()
+    (base / "damaged" / "store.json").write_text("{")
+    with TestClient(application([base]), base_url="http://127.0.0.1") as viewer:
+        page = viewer.get("/").text
+    assert '<p class="lead">1 dataset, 4 runs in 2 stores.</p>' in page
+    own, run_data = page.split('<details class="run-data">')
+    assert "1 dataset that the runs used" in run_data
+    names = {f.path.name: f.name for f in ViewedFolders([base]).every()}
+    assert f"/data/{names['own']}" in own
+    assert f"/data/{names['used']}" not in own
+    assert f"/data/{names['used']}" in run_data
+    assert f"/runs/{names['runs']}/compare" in own
 
 
 def test_the_runs_of_a_store_can_be_searched_and_paged(filled: Filled) -> None:

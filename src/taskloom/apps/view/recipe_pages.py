@@ -33,12 +33,10 @@ def home(request: Request) -> Response:
     folders = state_of(request).folders
     datasets = folders.of_kind("dataset")
     stores = folders.of_kind("store")
-    lines = [summary(one) for one in datasets[:LISTED]]
-    in_stores = [any(_is_in(line["folder"], store) for store in stores) for line in lines]
-    own = [line for line, inside in zip(lines, in_stores, strict=True) if not inside]
-    run_data = [line for line, inside in zip(lines, in_stores, strict=True) if inside]
+    own, run_data = _lines_by_use(datasets[:LISTED], stores)
     store_lines = [_store_line(request, one) for one in stores[:LISTED]]
-    comparable = [line for line in store_lines if line["summary"] and line["summary"].runs > 1]
+    readable = [line for line in store_lines if line["summary"]]
+    comparable = [line for line in readable if line["summary"].runs > 1]
     with_rows = [line for line in own or run_data if line["n"]]
     return render(
         request,
@@ -50,10 +48,22 @@ def home(request: Request) -> Response:
         run_data=told_apart(run_data),
         stores=store_lines,
         more=max(0, len(datasets) - LISTED) + max(0, len(stores) - LISTED),
-        runs=sum(line["summary"].runs for line in store_lines if line["summary"]),
+        runs=sum(line["summary"].runs for line in readable),
         roots=[root.name or str(root) for root in folders.roots],
         places=[str(root) for root in folders.roots],
     )
+
+
+def _lines_by_use(
+    datasets: Sequence[ViewedFolder], stores: Sequence[ViewedFolder]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Lines on datasets that stand for themselves, and on those that runs in a store used."""
+    own: list[dict[str, Any]] = []
+    run_data: list[dict[str, Any]] = []
+    for folder in datasets:
+        of_runs = any(_is_in(folder, store) for store in stores)
+        (run_data if of_runs else own).append(summary(folder))
+    return own, run_data
 
 
 def summary(folder: ViewedFolder) -> dict[str, Any]:
