@@ -17,7 +17,8 @@ import pytest
 import taskloom as tl
 from taskloom.cli import run
 from taskloom.core.errors import DataError, ParameterError
-from taskloom.core.object_store import ObjectPath, place_of
+from taskloom.core.object_store import ObjectPath
+from taskloom.core.shards import place_of
 
 SMALL = {"splits": {"train": {"n": 3_000}, "iid": {"n": 500}}}
 
@@ -75,6 +76,14 @@ def test_an_object_store_holds_the_rows_of_a_folder(memory: ObjectPath, tmp_path
     loaded = tl.load(memory)
     for split in here:
         assert loaded.table(split).equals(here.table(split))
+
+
+def test_only_an_address_is_a_place_in_an_object_store(tmp_path: Path) -> None:
+    address = place_of("s3://bucket/folder")
+    assert address == ObjectPath("s3://bucket/folder")
+    assert place_of(address) is address
+    for folder in ("data", "s3:/bucket", tmp_path, str(tmp_path)):
+        assert place_of(folder) == Path(folder)
 
 
 def test_complete_shards_are_kept_and_others_are_made_again(memory: ObjectPath) -> None:

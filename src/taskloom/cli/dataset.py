@@ -68,8 +68,7 @@ def make(
       $ taskloom make ctl/A -o my-data --set splits.train.n=5000
       $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
     """
-    from taskloom.core.object_store import place_of
-    from taskloom.core.shards import MANIFEST
+    from taskloom.core.shards import MANIFEST, place_of
     from taskloom.data import make as making
     from taskloom.recipe import read
     from taskloom.recipe.overrides import option_changes, parse_changes

@@ -15,15 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import lru_cache
-from os import PathLike
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from taskloom.core.errors import DataError
-from taskloom.core.files import path_of
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -129,17 +127,6 @@ class ObjectPath:
                 f"cannot {what} {self} ({first.rstrip('.')}); check the address, the credentials"
                 " and the network; finished files are kept: rerun the command to resume"
             ) from None
-
-
-def place_of(value: str | PathLike[str] | ObjectPath) -> Path | ObjectPath:
-    """A folder, or a path in an object store if the value is an address such as
-    `s3://BUCKET/FOLDER`.
-    """
-    if isinstance(value, ObjectPath):
-        return value
-    if isinstance(value, str) and "://" in value:
-        return ObjectPath(value)
-    return path_of(value)
 
 
 @lru_cache(maxsize=8)

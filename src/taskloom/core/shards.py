@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate, repeat
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from taskloom.core.arrow import array_of, column
 from taskloom.core.errors import DataError
 from taskloom.core.example import Example, Step, Trait
-from taskloom.core.files import atomic, refuse_special
+from taskloom.core.files import atomic, path_of, refuse_special
 from taskloom.core.object_store import ObjectPath
 
 BLOCK = 1_000
@@ -45,6 +46,17 @@ _ARROW: dict[type, pa.DataType] = {
     bool: pa.bool_(),
 }
 STEP = pa.struct([("rule", pa.string()), ("value", pa.string()), ("of", pa.list_(pa.int32()))])
+
+
+def place_of(value: str | PathLike[str] | ObjectPath) -> Path | ObjectPath:
+    """A folder, or a path in an object store if the value is an address such as
+    `s3://BUCKET/FOLDER`.
+    """
+    if isinstance(value, ObjectPath):
+        return value
+    if isinstance(value, str) and "://" in value:
+        return ObjectPath(value)
+    return path_of(value)
 
 
 def schema(traits: Mapping[str, type]) -> pa.Schema:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from taskloom.core import shards
 from taskloom.core.errors import DataError, MissingExtra, ParameterError, echo, nearest
 from taskloom.core.files import digest, json_digest, path_of, refuse_special
-from taskloom.core.object_store import ObjectPath, place_of
+from taskloom.core.object_store import ObjectPath
 from taskloom.core.plan import Role, role_of
 from taskloom.core.shards import MANIFEST as MANIFEST
 from taskloom.data.example_sequence import Examples as Examples
@@ -272,7 +272,7 @@ def load(folder: str | Path | ObjectPath) -> Dataset:
     """Load a dataset written by `make`, also from an object store (`s3://BUCKET/FOLDER`), or a
     folder without a manifest: `SPLIT/*.parquet`, `SPLIT.parquet`, `.jsonl`, `.csv`.
     """
-    folder = place_of(folder)
+    folder = shards.place_of(folder)
     if isinstance(folder, ObjectPath):
         manifest = read_manifest(folder / MANIFEST)
         return Dataset(manifest, dict.fromkeys(manifest["splits"], folder))

@@ -31,7 +31,7 @@ from taskloom.core.errors import (
     whole,
 )
 from taskloom.core.files import locked, sweep
-from taskloom.core.object_store import ObjectPath, place_of
+from taskloom.core.object_store import ObjectPath
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.data import Dataset, dataset
@@ -114,7 +114,7 @@ def make(
     if out is None:
         with shown(progress) as show:
             return _in_memory(recipe, seed, plan, show)
-    folder = place_of(out)
+    folder = shards.place_of(out)
     if jsonl and isinstance(folder, ObjectPath):
         raise ParameterError("jsonl", "is written to folders only, not to an object store")
     refuse_while_importing_main()
