@@ -206,6 +206,7 @@ def hub_evaluation(
     fields = {"input": "input", "target": "target", "metadata": ["description"]}
     template = chat_prompt("{prompt}" if data.recipe.described else "{description}\n{prompt}")
     arguments = {"pattern": ANSWER_LINE, "ignore_case": INSPECT_SCORERS[scorer]}
+    in_configs = [(config, split) for config, filled in splits.items() for split in filled]
     tasks = [
         {
             "id": f"{config}-{split}",
@@ -218,8 +219,7 @@ def hub_evaluation(
             ],
             "scorers": [{"name": "pattern", "args": arguments}],
         }
-        for config, filled in splits.items()
-        for split in filled
+        for config, split in in_configs
         if split in tested
     ]
     recipe = data.manifest["recipe"]

@@ -260,7 +260,7 @@ class RunSections:
     def twins(self) -> Section | None:
         """How often answers follow the edits of twins; None if no run answered twins."""
         splits = self.runs.splits
-        answered = [s for s in splits for kind in TWIN_KINDS if companion(s, kind) in splits]
+        answered = any(companion(s, kind) in splits for s in splits for kind in TWIN_KINDS)
         if not answered or not self.predicted:
             return None
         text = (

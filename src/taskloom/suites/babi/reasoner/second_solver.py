@@ -44,7 +44,7 @@ class Moments:
         self.hands: list[dict[str, str]] = [{}]
         self.edges: dict[Node, set[Node]] = defaultdict(set)
         self.allowed: dict[Node, frozenset[str]] = {}
-        names = {person for e in events for person in (*e.who, e.to) if person}
+        names = {person for e in events for person in (*e.who, e.to)} - {""}
         self.things = {thing for e in events for thing in e.things}
         for moment, event in enumerate(events, 1):
             self._step(moment, event, names)

@@ -62,7 +62,8 @@ class PassageVariants:
         rng = Key("zest/variants", example.input).random()
         parts = sentences(text)
         # On the border of a comparison "more than" and "at least" would differ.
-        borders = {arg for leaf in task.program.leaves for arg in leaf.args if type(arg) is int}
+        args = [arg for leaf in task.program.leaves for arg in leaf.args]
+        borders = {arg for arg in args if type(arg) is int}
         for kind, edit, new, before, after in _edits(domain, parts, told, rng):
             digits = after.partition(" ")[0].replace(",", "")
             if digits.isdecimal() and int(digits) in borders:
