@@ -268,7 +268,7 @@ def _answered(
         own = [g for g in alike if set(seeds) <= set(g.seeds)]
         if not own:
             raise StudyError(
-                f"{by_layers} has accuracies of {', '.join(what)}, and {runs.path} no such runs;"
+                f"{by_layers} has accuracies of {', '.join(what)}, {runs.path} has no such runs;"
                 " name runs that have them, such as curves.json beside"
                 " docs/results/ctlpp/layers.json"
             )

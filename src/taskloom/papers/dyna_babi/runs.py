@@ -229,7 +229,7 @@ def story_trainings(
         groups += [group for group in _group(runs, names) if group.data in data]
     if not groups:
         raise StudyError(
-            f"{runs.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g."
+            f"{runs.path} has no runs on babi/{data[0]}-T7 or similar; this study needs some, e.g."
             " of 'taskloom reproduce dyna-babi/table3'"
         )
     trained = {group.part for group in groups if group.model != GUESSING}

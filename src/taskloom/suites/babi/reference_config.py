@@ -116,8 +116,8 @@ def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict
         mine = _words(task, place)
         if groups and mine != words:
             raise RecipeError(
-                f"{place}: other words than the sub-task before; a recipe has one vocabulary,"
-                " import them apart"
+                f"{place}: other words than in the sub-task before; a recipe has one"
+                " vocabulary, so import them separately"
             )
         words = mine
         groups += _groups(task, place)
@@ -281,12 +281,12 @@ def _check_filter(base: Mapping[str, Any], given: Mapping[str, Any], where: str)
     _known(given, _FILTER, where)
     if given.get("always_pass_q_types") and "story" in base:
         raise RecipeError(
-            f"{where}.always_pass_q_types: with several questions a story, every one is filtered;"
+            f"{where}.always_pass_q_types: with several questions per story, all are filtered;"
             " leave it empty"
         )
     if given.get("filter_each_q") is False and "story" in base:
         raise RecipeError(
-            f"{where}.filter_each_q: with several questions a story, every one is filtered; set it"
+            f"{where}.filter_each_q: with several questions per story, all are filtered; set it"
             " to true"
         )
 

@@ -158,7 +158,7 @@ class TaskbenchSuite(Suite):
 
     def code(self, fields: TaskbenchFields) -> dict[str, str]:
         """Digests of the source files of added atoms that the recipe uses. Tasks of the catalog
-        have none, so only named functions and atoms are looked at.
+        have none, so only named functions and atoms are checked.
         """
         from hashlib import blake2b
 

@@ -37,7 +37,7 @@ class Known:
         one: English with {x}: "an antonym of {x}"; for predicates a verb phrase, "can be a noun".
         many: The same for all values, "the antonyms of {x}"; for predicates the negation, "cannot
             be a noun".
-        define: One sentence that explains it to a reader who does not know the word.
+        define: One sentence that explains it to a reader unfamiliar with the term.
         paper: Its name in the paper.
         reference: Its name in the reference's notation.
         fact: For factual predicates: the relation and the value (a Wikidata id).
@@ -106,7 +106,7 @@ def atom(
         )
         opened = sys.modules.get("taskloom.suites.taskbench.worlds.words")
         if opened is not None:
-            # Cached words hold values of an atom that may have had this name.
+            # Cached words may have values of an earlier atom of this name.
             opened.open_words.cache_clear()
         return function
 
@@ -114,7 +114,9 @@ def atom(
 
 
 def _refuse_taken(name: str, module: str) -> None:
-    """Raise an error if the name is taken. Otherwise one of two functions would silently win."""
+    """Raise an error if the name is taken. Otherwise one of the two functions would silently
+    replace the other.
+    """
     there = _ADDED.get(name)
     if there is None and canonical(name) is not None:
         raise TaskloomError(

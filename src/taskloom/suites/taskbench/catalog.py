@@ -1,15 +1,14 @@
 """The catalogue: the 499 tasks of the paper that have a name.
 
 The lexical and random ones follow from a rule: all compositions of depth two of the atoms of one
-language, the sequence versions of each, less what has too few inputs. The factual ones were chosen
-by hand and by the size of a 2017 database; they are listed, as outer relation and inner relations.
-Of 500 tasks that the paper counts, one cannot be named from its tables, and three are others with
-their operands swapped.
+language, and the sequence versions of each, except those with too few inputs. The factual ones were
+chosen by hand and by the size of a 2017 database, so they are listed, by outer and inner relations.
+Of the 500 tasks that the paper counts, one cannot be identified from its tables, and three are
+other tasks with their operands swapped.
 
-`compositions` is the rule by itself, for any atoms (appendix A.1). The paper's own filters follow
-in this order: what is the same function by its normal form comes once (`union(b, a)` is `union(a,
-b)`), and what has fewer than 100 examples is left out, which only a world can tell and so `make`
-does.
+`compositions` is the rule by itself, for any atoms (appendix A.1). The paper then applies two
+filters. Functions with the same normal form are listed once (`union(b, a)` is `union(a, b)`).
+Functions with fewer than 100 examples are left out; that depends on the world, so `make` does it.
 """
 
 from __future__ import annotations
@@ -129,8 +128,8 @@ IMPLIED = (
     "filter(is_sentiment_neutral[eng])",
     "filter(is_sentiment_positive[eng])",
 )
-"""Counted by the paper but lost from its tables, where the last entry of a column repeats the first
-of the next.
+"""Tasks that the paper counts but its tables lack: the last entry of a column repeats the first of
+the next.
 """
 
 

@@ -1,4 +1,4 @@
-"""From a recipe to a plan: which functions, evaluated where, in which splits."""
+"""Plans of function recipes: which functions are evaluated, in which world, and in which splits."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class _Planner:
 
     @cached_property
     def pairs(self) -> TestedPairs | None:
-        """Pairs that training must not have reversed. None if the recipe follows the published
-        rule, which allows them.
+        """Pairs whose reversal must not be in training. None if the recipe follows the published
+        rule, which allows it.
         """
         if self.fields.pairs == "published":
             return None
@@ -165,8 +165,8 @@ class _Planner:
         )
 
     def _variants(self) -> Propose | None:
-        """Variants; None for shuffled labels, which no solver proves, and for balanced unions,
-        whose inputs do not tell which operand is asked.
+        """Variants. None for shuffled labels, which no solver can verify, and for balanced unions,
+        whose inputs do not state which operand is asked for.
         """
         if self.fields.labels == "permuted" or self.fields.balanced:
             return None
@@ -185,7 +185,7 @@ class _Planner:
         return {**rows.traits, **asdict(profile(rows.answered))}
 
     def _describe(self, task: str, level: Level) -> str:
-        """Describe a function. If labels are shuffled, its meaning is of no help."""
+        """Describe a function. If labels are shuffled, the function's meaning does not help."""
         if self.fields.labels == "permuted":
             return (
                 "Give the word that goes with the given one; the pairs were shuffled and can only"
@@ -346,7 +346,7 @@ class _Planner:
         )
         trained = self._trained(function, solved)
         if trained is not None:
-            # Both rows of an input go, so that training keeps as many of one side as of the other.
+            # Both rows of an input are removed, so that training keeps equally many of both sides.
             trained = ~np.isin(solved.domain, solved.domain[~trained])
         return replace(rows, sides=numbers, side_names=names, shared=both, trained=trained)
 
@@ -359,7 +359,7 @@ class _Planner:
         tree = function.expression
         if not isinstance(tree, Union) or len(tree.parts) != 2:
             raise RecipeError(
-                f"balanced is for unions of two relations, and {function.name} is none; leave it"
+                f"balanced is for unions of two relations, and {function.name} is not; leave it"
                 " out or write union(f, g)"
             )
         return [_function(show(part)) for part in tree.parts]
@@ -496,7 +496,7 @@ def _subset(
 
 
 def _portion(n: int | Mapping[str, int], split: str, share: float) -> int:
-    """Number of sequences in a split: as given for it, or its share of n."""
+    """Number of sequences in a split: its own number if given, otherwise its share of n."""
     return round(n * share) if isinstance(n, int) else n.get(split, 0)
 
 
@@ -556,9 +556,7 @@ def _show_word(example: Example, answerer: Answerer) -> str:
 
 
 def _show_sequence(example: Example, answerer: Answerer, separators: bool) -> str:
-    """Return a sequence and its result, and for each position of the result what is acceptable
-    there.
-    """
+    """Return a sequence and its result, with the acceptable answers at each position."""
     lines = [f"  {example.input}", f"  → {example.target}"]
     sets = answerer.positions(example.key or example.input)
     given = items(example.target, True) if separators else cut(example.target, sets)

@@ -33,8 +33,8 @@ TRAITS: dict[str, type] = {
     "length": int,
     "side": str,
 }
-"""answers: acceptable answers (per position). length: items of the input. side: of a balanced union
-the operand that is asked.
+"""answers: acceptable answers (per position). length: number of items in the input. side: for a
+balanced union, the operand that is asked for.
 """
 
 
@@ -49,12 +49,11 @@ class WordRows:
         key: The key of the task.
         hashes: Hashes of content, shared with other tasks: a word is in the same split of every
             task.
-        shares: How words are divided among splits. None: all of them are in a single split,
-            `answers`.
+        shares: Shares of the splits. None: all words are in a single split, `answers`.
         traits: Traits that all rows share.
-        sides: For balanced unions the number of the operand behind each input; else all 0.
+        sides: For balanced unions, the number of each input's operand; otherwise all 0.
         side_names: The names of the operands.
-        shared: For balanced unions whether both operands know the input: only such inputs are
+        shared: For balanced unions, True if both operands know the input: only such inputs are
             tested.
         permuted: True if labels are shuffled across inputs.
         traces: Derivations of the official answers: for balanced unions one per operand, none for
@@ -81,7 +80,7 @@ class WordRows:
 
     @cached_property
     def _rows(self) -> NDArray[np.uint64]:
-        """Hash each row, also where two sides share a word."""
+        """Hash of each row, different even if two sides share a word."""
         if self.sides is None:
             return self._content
         return salted(self._content + self.sides.astype(np.uint64), self.key, "side")
@@ -93,8 +92,8 @@ class WordRows:
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """Rows of each split, in the order in which its share takes them. A smaller share has a
-        prefix of a larger one's rows.
+        """Rows of each split, in the order in which its share takes them. The rows of a smaller
+        share are a prefix of those of a larger one.
         """
         order = np.argsort(self._ranks, kind="stable")
         if self.shares is None:
@@ -162,7 +161,7 @@ class WordRows:
         return self.table(self._members[split][start:stop])
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
-        """Return the rows of these places of the domain."""
+        """Return the rows at these positions of the domain."""
         solved = self.solved
         if self.permuted:
             answers = self.answered.answers.take(chosen)
@@ -227,9 +226,9 @@ class SequenceRows:
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
         """Draw a subset of the training rows, in their order.
 
-        A block of neighbours, since rows are drawn one by one independently anyway, and the next
-        block for every draw, whatever the size of training. Where there are too few blocks for the
-        draws, any rows.
+        Each draw takes the next block of consecutive rows, because rows are independent of each
+        other anyway. The block does not depend on the size of training. If there are too few blocks
+        for the draws, any rows are taken.
         """
         n = self.count("train")
         if draw < n // k:
@@ -239,7 +238,7 @@ class SequenceRows:
         )
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
-        """Return these rows of the training split, which are neighbours or few."""
+        """Return these rows of the training split, which are consecutive or few."""
         if not len(chosen):
             return self.rows("train", 0, 0)
         first = int(chosen[0])
@@ -288,12 +287,10 @@ def join_balanced(
     shares: SplitShares,
     trained: Callable[[FunctionTable], NDArray[np.bool_] | None] = lambda table: None,
 ) -> tuple[FunctionTable, NDArray[np.int8], NDArray[np.bool_]]:
-    """Build the balanced mixture of two relations (App. D): every common input once for each, and
-    as many of the others.
-
-    The others are only for training, and both relations get the same number there: training sees
-    each relation equally often. Returns the mixture, for each row the relation it belongs to, and
-    whether its input is a common one.
+    """Build the balanced mixture of two relations (App. D): every common input once for each
+    relation, and equally many of the other inputs. The others are only for training. Training sees
+    both relations equally often. Returns the mixture, the relation of each row, and a mask of the
+    rows whose input is common.
 
     Args:
         first: One relation.
@@ -330,8 +327,8 @@ def join_balanced(
 def _samenumbers(
     first: FunctionTable, second: FunctionTable
 ) -> tuple[FunctionTable, FunctionTable]:
-    """Return both functions with one numbering of their texts; words share theirs anyway, facts
-    have one a function.
+    """Return both functions with one numbering of their texts. Words always share one, but every
+    function of facts has its own.
     """
     if first.inputs is second.inputs and first.outputs is second.outputs:
         return first, second

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 LISTED = 1 << 18
-"""Maximum number of different sequences that are listed, so that each occurs once. With more, two
-draws are hardly ever equal.
+"""Maximum number of different sequences that are listed, so that each occurs once. If there are
+more, two draws are hardly ever equal.
 """
 
 SMALLEST = 0.002
-"""Minimum share of a split whose sequences are drawn by rejection: on average 500 draws each. With
-more than `LISTED` sequences such a split has over 500 of them, so every draw ends.
+"""Minimum share of a split whose sequences are drawn by rejection, with 500 draws each on average.
+If there are more than `LISTED` sequences, such a split has over 500 of them, so every draw ends.
 """
 
 
@@ -107,9 +107,9 @@ class Drawn:
     """Drawn sequences, as indices into the pools.
 
     Attributes:
-        words: Numbers of the words, one row a sequence.
-        kept: For each position whether the filter keeps it.
-        places: For each kept position, row by row, its place in the domain.
+        words: Numbers of the words, one row per sequence.
+        kept: True for each position that the filter keeps.
+        places: Index in the domain of each kept position, row by row.
     """
 
     words: NDArray[np.int32]
@@ -122,9 +122,9 @@ class Shuffled:
     """Sequences before the filter, one per row.
 
     Attributes:
-        places: Places in the domain and in the dropped words, kept ones first.
+        places: Indices in the domain and in the dropped words, kept ones first.
         words: Numbers of the words, in their order.
-        order: The order that the places are put into.
+        order: The permutation applied to the words.
     """
 
     places: I64
@@ -137,18 +137,18 @@ class Sequences:
     """The sequence sampler of Algorithm 1: m words of domain(fM) on which fF holds, n - m on which
     it does not, shuffled.
 
-    (The paper's listing has n and m swapped in its loops; its text says what is meant.)
+    (The paper's listing has n and m swapped in its loops; its text is correct.)
 
     Attributes:
         solved: The function.
         key: The key of the task.
         hashes: Hashes of content.
-        shares: How content is divided among splits.
+        shares: Shares of the splits.
         length: n.
         kept: m, or n if there is no filter.
         word_disjoint: True if splits share no words, False if only sequences are disjoint.
-        trained: Which words of the domain may be trained on where splits share no words; all,
-            unless given.
+        trained: Mask of the words of the domain that may be trained on, if splits share no words.
+            Default: all.
     """
 
     solved: FunctionTable
@@ -189,7 +189,7 @@ class Sequences:
                 f"shares.{split}: {share:g} of all sequences is too small a share to be drawn from"
                 f" {space:,} of them; raise it to {SMALLEST:g}, or write pairs: disjoint"
             )
-        # In whole numbers: a space of 9,143 words at 1,000 places is beyond any float.
+        # Whole numbers, because a space of 9,143 words at 1,000 positions exceeds any float.
         return space * round(share * 10**6) // 10**6
 
     def _listed(self, split: str) -> Drawn:
@@ -243,7 +243,7 @@ class Sequences:
         )
 
     def pools(self, split: str) -> tuple[I64, I64]:
-        """Places in the domain and in the dropped words that the split may draw from."""
+        """Indices in the domain and in the dropped words that the split may draw from."""
         solved = self.solved
         if not self.word_disjoint:
             return np.arange(len(solved.domain)), np.arange(len(solved.dropped))
@@ -325,7 +325,7 @@ def _words_of(key: Key, start: int, count: int, rows: I64, width: int) -> U64:
 
 @lru_cache(maxsize=4)
 def _counted(bases: tuple[int, ...]) -> I64:
-    """Enumerate all numbers with these bases of their digits, one row a number."""
+    """Enumerate all numbers whose digits have these bases, one number per row."""
     digits = np.zeros((prod(bases), len(bases)), dtype=np.int64)
     rest = np.arange(len(digits))
     for column, base in enumerate(bases):
@@ -342,8 +342,8 @@ def _sequence_hash(hashes: U64) -> U64:
 
 
 UNSEEN = -2
-"""Number of a text that was not looked up yet. Texts are numbered on demand, because a lexicon has
-ten times more texts than a function has answers.
+"""Number of a text that has not been looked up yet. Texts are numbered on demand, because a lexicon
+has ten times more texts than a function has answers.
 """
 
 
@@ -419,8 +419,8 @@ class TestedPairs:
         return code
 
     def _numbers(self, texts: Sequence[str], places: I32) -> I32:
-        """Return the numbers of the texts at some places of a list, -1 for texts that are no input;
-        each is looked up once.
+        """Return the numbers of the texts at some indices of a list, or -1 for texts that are not
+        inputs. Each is looked up once.
         """
         if id(texts) not in self._numbered:
             self._numbered[id(texts)] = texts, np.full(len(texts), UNSEEN, dtype=np.int32)

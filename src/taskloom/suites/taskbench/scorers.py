@@ -1,7 +1,7 @@
 """Scorers of sequences: share of positions with an acceptable answer.
 
 A position may have many acceptable answers, and an answer several words. Without separators the
-text does not say where one answer ends, so the best of all segmentations counts, as in the paper's
+text does not show where one answer ends, so the best of all segmentations counts, as in the paper's
 appendix B; it is found by a dynamic programme over cut points. (In the published code that search
 is inert: a perfect answer to a lexical map of eight items scores 24 to 75 %.)
 """
@@ -18,8 +18,8 @@ from taskloom.suites.taskbench.evaluation.derivations import items, join
 
 
 def plain(text: str) -> str:
-    """Return a text in one case, one Unicode form and single blanks; full stops stay, since 'Jr.'
-    may end an answer.
+    """Normalise a text's case, Unicode form and blanks. Full stops stay, because an answer may end
+    in 'Jr.'.
     """
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
@@ -80,10 +80,10 @@ class Positions:
     """The share of positions with an acceptable answer.
 
     Attributes:
-        sets: From an example to the acceptable answers at each position of its result.
+        sets: Function from an example to the acceptable answers at each position of its result.
         separators: True if answers are separated by #. Otherwise the best segmentation counts.
-        whole: Whether only a sequence that is right at every position scores.
-        name: The name that reports use.
+        whole: True if only sequences that are right at every position score.
+        name: The name in reports.
     """
 
     sets: Callable[[Example], Sets]
@@ -92,8 +92,8 @@ class Positions:
     name: str = "positions"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Score right positions over all positions (the length of the right result), or 1 and 0
-        where `whole`.
+        """Score the right positions over all positions (the length of the right result). If
+        `whole`, the score is 1 or 0.
         """
         right = self.right(prediction, example)
         if self.whole:
@@ -130,12 +130,12 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePositions:
-    """The published code's score: the first n words against the n positions. Only used to measure
-    the difference.
+    """The published code's score: the first n words against the n positions. It is only used to
+    measure the difference.
 
-    Without separators, answers of several words never match. It compares output in lower case with
-    answer sets as they are, so answers with capitals never match either; the released data have
-    none (`case: lower`).
+    Without separators, answers of several words never match. It compares lower-cased output with
+    unchanged answer sets, so answers with capitals never match either; the released data have none
+    (`case: lower`).
     """
 
     sets: Callable[[Example], Sets]
@@ -182,8 +182,8 @@ class ByTask:
 
 
 def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[str, ...]:
-    """Return the example's own target where every position of it is acceptable and none is left
-    over, else a right one.
+    """Return the example's own target if it is right at every position and has no surplus ones,
+    otherwise a right answer.
     """
     if separators:
         answers = items(example.target, True)
@@ -198,8 +198,8 @@ def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[
 
 
 def cut(text: str, sets: Sequence[Sequence[str]]) -> list[str]:
-    """Cut a right result without separators at its positions: each gets the longest answer that
-    leaves a right rest.
+    """Cut a right result without separators into its positions. Each gets the longest answer after
+    which the rest can still be right.
     """
     accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
     words = text.split()

@@ -1,10 +1,10 @@
 """Assignment of content to splits: fixed slots by split name, and shares that do not affect other
 splits.
 
-Every word (or name, or sequence) has a keyed hash. It puts the word into the slot of one held-out
-split, and says from which share on that split claims it. So a held-out split depends only on its
-name and its own share, and a smaller share is a subset of a larger one. Training takes the
-unclaimed words, those first that a held-out split would claim last.
+Every word (or name, or sequence) has a keyed hash. It assigns the word to the slot of one held-out
+split, and determines the share from which that split claims it. So a held-out split depends only on
+its name and its own share, and a smaller share is a subset of a larger one. Training takes the
+unclaimed words, beginning with those that a held-out split would claim last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 PARTS = 16
-"""Slots are sixteenths of all words."""
+"""Number of equal parts of all words that slots are made of."""
 
 TEST, DEV, OTHERS = (0, 8), (8, 12), ((12, 13), (13, 14), (14, 15), (15, 16))
 """Sixteenths of each slot: `test` can have half of all words, `dev` a quarter, four splits of other
@@ -34,16 +34,16 @@ names a sixteenth each.
 DEV_NAMES = ("dev", "val", "valid", "validation")
 
 USUAL = 0.1
-"""The share of dev and of test in the paper. Words that they claim at it count as tested, whether
-or not a recipe has both.
+"""Share of dev and of test in the paper. Words that they claim at this share count as tested,
+whether or not a recipe has both splits.
 """
 
 RESERVED = DEV[1]
-"""The sixteenths of dev and test."""
+"""Number of sixteenths of dev and test together."""
 
 EARLY = 0.125
-"""Words that are claimed from this share on are half of all words. Training takes them first, and
-few-shot sets come from them.
+"""Minimum claim of the half of all words that are claimed last. Training takes these words first,
+and few-shot sets come from them.
 """
 
 _SLOT = Key("taskbench", "slot").hash64("word")
@@ -55,7 +55,7 @@ class SplitShares:
     """Shares of content by split.
 
     Attributes:
-        weights: The share of all words of each split; `train` among them, together at most 1.
+        weights: Share of all words for each split, including `train`. They add up to at most 1.
 
     >>> SplitShares({"train": 0.8, "dev": 0.1, "test": 0.1}).least
     0.0
@@ -87,8 +87,8 @@ class SplitShares:
             free = [slot for slot in wanted if slot not in slots.values()]
             if not free:
                 raise ValueError(
-                    f"there is no room for the split '{name}': beside train, dev and test there can"
-                    " be four"
+                    f"there is no room for the split '{name}': there can be four besides train,"
+                    " dev and test"
                 )
             room = (free[0][1] - free[0][0]) / PARTS
             if share > room + _ROUNDING:
@@ -112,8 +112,8 @@ class SplitShares:
     def least(self) -> float:
         """Minimum rank of unclaimed words that are trained on."""
         claimed = {slot: self.weights[name] for name, slot in self.slots.items()}
-        # Stretches of ranks, each as long as the share of words in it: its end, and the rank up to
-        # which it is claimed.
+        # Intervals of ranks, each as long as its share of words: its end, and the rank up to which
+        # it is claimed.
         stretches: list[tuple[float, float]] = []
         for low, high in (TEST, DEV, *OTHERS):
             room, claim = (high - low) / PARTS, claimed.get((low, high), 0.0)
@@ -141,8 +141,8 @@ class SplitShares:
         return unclaimed
 
     def tested(self, hashes: U64) -> Mask:
-        """Mask of the hashes that a held-out split has, or that dev or test would have at its usual
-        share.
+        """Mask of the hashes that belong to a held-out split, or would belong to dev or test at its
+        usual share.
         """
         where = place(hashes)
         mask: Mask = (where.rank < 0) & ~self.member(hashes, "train")
@@ -161,10 +161,10 @@ class Places(NamedTuple):
 
     Attributes:
         part: The sixteenth.
-        claim: The share from which on the split of that slot claims it.
-        rank: Training takes the highest ranks first: ranks are claims, but for what dev and test
-            claim at their usual shares, which comes last (the claim less 1). So those shares, up to
-            the usual ones, leave training alone.
+        claim: The share from which the split of that slot claims it.
+        rank: Training takes the highest ranks first. The rank is the claim, or the claim minus 1
+            for content that dev and test claim at their usual shares, which therefore comes last.
+            So shares of dev and test up to the usual ones do not affect training.
     """
 
     part: NDArray[np.uint8]

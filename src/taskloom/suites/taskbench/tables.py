@@ -1,8 +1,8 @@
 """Relations as compact arrays, with the few operations that every composition is built from.
 
-A `Table` holds for each of n rows a sorted set of symbols (small integers), all sets behind one
-another in one array. A relation of a hundred thousand words with a million pairs takes 4 MB and is
-composed with another in a fraction of a second.
+A `Table` holds for each of n rows a sorted set of symbols (small integers), with all sets
+concatenated in one array. A relation of a hundred thousand words with a million pairs takes 4 MB
+and is composed with another in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Table:
         return self.keep(self.inside(other))
 
     def keep(self, mask: Mask) -> Table:
-        """Keep the values at which the mask, one truth value per value, holds."""
+        """Keep the values for which the mask is true."""
         return Table(_starts(mask)[self.starts], self.values[mask])
 
     def flipped(self, rows: int) -> Table:
@@ -145,10 +145,9 @@ class Table:
         return Table.of_pairs(self.values.astype(np.int64), self.owners(), rows)
 
     def closure(self) -> Table:
-        """Return the transitive closure of a relation of symbols with themselves.
-
-        Goes on only from the pairs that the last step found, so each pair is expanded once
-        (WordNet's nouns are 18 steps deep).
+        """Return the transitive closure of a relation on symbols. Each step expands only the pairs
+        that the previous step found, so each pair is expanded once (WordNet's nouns are 18 steps
+        deep).
         """
         reached = frontier = self
         while len(frontier.values):
@@ -188,7 +187,9 @@ class Table:
         )
 
     def any(self, mask: Mask) -> Mask:
-        """Mask of the rows that have some value at which `mask`, one truth value per symbol, holds."""
+        """Mask of the rows with at least one value for which `mask`, which has one truth value per
+        symbol, is true.
+        """
         totals = _starts(mask[self.values])
         return np.asarray(totals[self.starts[1:]] > totals[self.starts[:-1]])
 

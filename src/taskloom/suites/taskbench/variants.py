@@ -1,4 +1,4 @@
-"""Variants of words and sequences: another word, a word with the same answers, an item fewer."""
+"""Variants of words and sequences: another word, a word with the same answers, one item fewer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.worlds.worlds import Answerer
 
 OTHERS = 8
-"""Other words that are tried for a word, or for an item of a sequence."""
+"""Number of other words that are tried for a word, or for an item of a sequence."""
 
 
 class SequenceEdit(NamedTuple):
@@ -51,7 +51,7 @@ class FunctionVariants:
         Args:
             tasks: The rows of each task.
             answerer: The function of a task on single inputs.
-            separators: Whether # stands between the items of a sequence.
+            separators: True if # separates the items of a sequence.
         """
         self._tasks = {rows.task: rows for rows in tasks}
         self._answerer = lru_cache(maxsize=64)(answerer)
@@ -124,7 +124,7 @@ class FunctionVariants:
 
 
 def _sequence_edits(solved: FunctionTable, given: list[str], rng: Random) -> Iterator[SequenceEdit]:
-    """Yield sequences with an item fewer, then with another item in one place."""
+    """Yield sequences with one item fewer, then with another item in one position."""
     if len(given) > 1:
         for i, item in enumerate(given):
             yield SequenceEdit("simpler", "item removed", given[:i] + given[i + 1 :], item, "")
@@ -142,7 +142,7 @@ def _sequence_edits(solved: FunctionTable, given: list[str], rng: Random) -> Ite
 def _replaced(
     kind: VariantKind, name: str, given: list[str], i: int, others: list[str]
 ) -> Iterator[SequenceEdit]:
-    """Yield sequences with another word in the place of one."""
+    """Yield sequences with one word replaced."""
     for other in others:
         if other != given[i]:
             new = [*given[:i], other, *given[i + 1 :]]

@@ -103,7 +103,7 @@ def check_needs(group: StoryGroup) -> None:
             if event not in group.events:
                 raise RecipeError(
                     f"group '{group.name}': {kind} questions need {event}; add it to events, with"
-                    " weight 0 if it shall not occur but where it must"
+                    " weight 0 if it should occur only where it must"
                 )
 
 
@@ -211,7 +211,7 @@ class GroupExamples:
             raise RecipeError(
                 f"group '{self.group.name}': {kind} questions with a support of"
                 f" {self.group.support or 'any size'} need {need}; add it to"
-                f" {'events' if need in EVENTS else 'wording'}, with weight 0 if it shall only"
+                f" {'events' if need in EVENTS else 'wording'}, with weight 0 if it should only"
                 " occur in proofs"
             )
         self.sizes[kind] = able or sizes

@@ -42,7 +42,7 @@ def distinct(names: Sequence[str], least: int = 1) -> None:
             raise ValueError(f"'{name}' is listed twice")
         seen.add(name.casefold())
     if len(names) < least:
-        raise ValueError(f"at least {least} names are needed, here are {len(names)}")
+        raise ValueError(f"at least {least} names are needed, not {len(names)}")
 
 
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -283,8 +283,8 @@ class NumberedTask(Generic[F, Q]):
                 strange = [name for name in self.mentions(query) if name not in met]
                 if strange:
                     raise InputError(
-                        f"{_place(item, where)}: the question is about '{strange[0]}', of which the"
-                        " story has told nothing"
+                        f"{_place(item, where)}: the question is about '{strange[0]}', which the"
+                        " story does not mention"
                     )
                 queries.append(query)
         return Parsed(story, tuple(facts), tuple(queries))

@@ -92,11 +92,11 @@ class PathKnobs(TaskKnobs):
             raise ValueError(f"size {size} is more than the {len(self.rooms)} names in 'rooms'")
         if self.hops.low < 1 or self.hops.high > size - 1:
             raise ValueError(
-                f"hops {self.hops} lies outside 1..{size - 1}: a way of that length needs more than"
+                f"hops {self.hops} lies outside 1..{size - 1}: such a path needs more than"
                 f" {size} rooms"
             )
         if self.unknown and size < 4:
-            raise ValueError("two parts without a way between them need at least 4 rooms")
+            raise ValueError("two parts without a path between them need at least 4 rooms")
         return self
 
 

@@ -192,9 +192,7 @@ def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | Questio
             f" {len(fields)} fields"
         )
     if fields and not fields[0].strip():
-        raise InputError(
-            f"{place}: the answer is empty; leave out the tab where there is none{cut}"
-        )
+        raise InputError(f"{place}: the answer is empty; leave out the tab if there is none{cut}")
     support = fields[1].split() if len(fields) > 1 else []
     if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in support):
         raise InputError(

@@ -76,8 +76,8 @@ class Vocabulary:
             for word in name.casefold().split():
                 if word in RESERVED:
                     raise RecipeError(
-                        f"{where}: '{name}' has the word '{word}', by which sentences are read;"
-                        " rename it"
+                        f"{where}: '{name}' has the word '{word}', which is used to parse"
+                        " sentences; rename it"
                     )
         for name in names:
             if not name.strip() or name != name.strip() or any(c in name for c in "\t\n\r.?,"):

@@ -90,7 +90,7 @@ class Deriver:
         self.separators = separators
 
     def __call__(self, text: str) -> Answer:
-        """The acceptable answers to one input and how they come about.
+        """The acceptable answers to one input and their derivation.
 
         A step names the steps that it uses by their index in `steps`, to which every method below
         appends its own.

@@ -57,9 +57,9 @@ class FunctionTable:
         outputs: Texts that answer indices refer to.
         domain: The inputs that have an answer, in the order of their texts. For sequence functions
             the words from which sequences are drawn and which stay in the result.
-        table: The answers of each input of the domain, or what computes them when they are first
-            asked for: a plan needs only the domain, and worker processes compute the answers of the
-            tasks that they make.
+        table: The answers of each input of the domain, or a function that computes them on first
+            use: a plan needs only the domain, and worker processes compute the answers of the tasks
+            that they make.
         dropped: For sequence functions with a filter: the words that it drops.
         filtered: True if there is a filter.
     """
@@ -124,8 +124,8 @@ def profile(solved: FunctionTable) -> Profile:
 
 MOST_PATHS = 200_000_000
 """Maximum number of paths through a chain, summed over its steps: about 15 seconds of work and 2
-GB. `chain(hyponyms[eng], inverse(hyponyms[eng]))` connects nearly every noun with every other,
-which does not fit into any machine's memory for all of WordNet.
+GB. `chain(hyponyms[eng], inverse(hyponyms[eng]))` connects nearly every noun with every other, and
+for all of WordNet the result does not fit into any machine's memory.
 """
 
 

@@ -1,9 +1,9 @@
 """The independent second solver: evaluates an expression at one text, with plain sets and by
 following WordNet's links.
 
-Nothing of the fast evaluator is used: no closures, no sense tables, no array operations, no normal
-form. Senses are found by morphology in the index of lemmas, links are followed one by one, random
-pairs are computed with integers.
+It uses nothing from the fast evaluator: no closures, no sense tables, no array operations, no
+normal form. Senses are found by morphology in the index of lemmas, links are followed one by one,
+random pairs are computed with integers.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ class PlainSolver:
         return self._list(f"written {language}", self.lexicon.written[language])[number]
 
     def _list(self, name: str, table: Table) -> list[list[int]]:
-        """Convert a table to plain lists, which are walked many times faster one by one."""
+        """Convert a table to plain lists, which are many times faster to read one by one."""
         if name not in self._lists:
             flat, bounds = table.values.tolist(), table.starts.tolist()
             self._lists[name] = [flat[a:b] for a, b in pairwise(bounds)]

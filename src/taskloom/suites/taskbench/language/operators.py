@@ -3,7 +3,7 @@
 A class defines everything that the language knows about its operator: its word, number of operands,
 type rule, normal form, notation and English. Its value is computed by the interpreters: the
 evaluator, the second solver, facts, derivations. They match on these classes and end in
-`assert_never`, so that mypy names every place that a new operator still lacks.
+`assert_never`, so that mypy reports every place where a new operator is still missing.
 
 A new operator is a class here, and its name in `AnyOperator`.
 """
@@ -100,7 +100,7 @@ class Is:
         return f"is{{{self.relation.name}={self.value}}}"
 
     def infer(self, checker: Checker) -> Type:
-        """Return a predicate of what the relation takes."""
+        """Return the type of a predicate on the relation's inputs."""
         return Type("predicate", checker.want(self.relation, "relation", "is").source)
 
     def normal(self) -> Expression:
@@ -124,8 +124,8 @@ class Operator:
 
     Attributes:
         word: Its name in the language.
-        least: The least number of operands.
-        most: The greatest number of operands.
+        least: Minimum number of operands.
+        most: Maximum number of operands.
         symmetric: True if order and repetition of the operands do not matter.
     """
 
@@ -159,7 +159,7 @@ class SequenceOperator(Operator):
     """An operator that gives a sequence function.
 
     Its optional second operand is the sequence function that is applied first: `map(f, filter(p))`
-    filters first.
+    filters, then maps.
     """
 
     __slots__ = ()
@@ -192,7 +192,7 @@ class Chain(RelationOperator):
 
     @property
     def steps(self) -> int:
-        """Number of functions, those of chains inside included."""
+        """Number of functions, including those of nested chains."""
         return sum(part.steps if isinstance(part, Chain) else 1 for part in self.parts)
 
     @classmethod
@@ -205,22 +205,22 @@ class Chain(RelationOperator):
 
     @property
     def head(self) -> Expression:
-        """Give the outermost part, which is applied last."""
+        """The outermost part, which is applied last."""
         return self.parts[0]
 
     @property
     def rest(self) -> Expression:
-        """Give the chain without its head."""
+        """The chain without its head."""
         return Chain.of(self.parts[1:])
 
     @property
     def inner(self) -> Expression:
-        """Give the innermost part, which is applied first."""
+        """The innermost part, which is applied first."""
         return self.parts[-1]
 
     @property
     def outer(self) -> Expression:
-        """Give the chain without its innermost part."""
+        """The chain without its innermost part."""
         return Chain.of(self.parts[:-1])
 
     def infer(self, checker: Checker) -> Type:
@@ -331,12 +331,12 @@ class Difference(RelationOperator):
 
     @property
     def kept(self) -> Expression:
-        """Give the relation whose values are kept."""
+        """The relation whose values are kept."""
         return self.parts[0]
 
     @property
     def removed(self) -> Expression:
-        """Give the relation whose values are taken away."""
+        """The relation whose values are removed."""
         return self.parts[1]
 
     def infer(self, checker: Checker) -> Type:
@@ -344,7 +344,7 @@ class Difference(RelationOperator):
         return checker.alike(self, "relation")
 
     def normal(self) -> Expression:
-        """Take away at once what is taken away one after the other."""
+        """Merge nested differences: remove the union of all removed values."""
         kept, removed = (part.normal() for part in self.parts)
         if isinstance(kept, Difference):
             return Difference((kept.kept, commuted(Union, [kept.removed, removed])))
@@ -362,7 +362,7 @@ class Difference(RelationOperator):
 
 @dataclass(frozen=True, slots=True)
 class Inverse(RelationOperator):
-    """`f.inv`: from the values of f to what has them. In normal form f is an atom."""
+    """`f.inv`: from the values of f to the inputs that have them. In normal form, f is an atom."""
 
     word = "inverse"
     least = 1
@@ -370,12 +370,12 @@ class Inverse(RelationOperator):
 
     @property
     def part(self) -> Expression:
-        """Give the relation that is inverted."""
+        """The relation that is inverted."""
         return self.parts[0]
 
     @property
     def atom(self) -> str:
-        """Give the name of the inverted atom, in normal form."""
+        """Name of the inverted atom, in normal form."""
         if not isinstance(self.part, Atom):
             raise ValueError(f"{self.notation} is not in normal form")
         return self.part.name
@@ -388,7 +388,7 @@ class Inverse(RelationOperator):
         return f"{self.word}({self.part.notation})"
 
     def infer(self, checker: Checker) -> Type:
-        """Reverse what the relation takes and gives."""
+        """Swap the relation's source and target types."""
         inner = checker.want(self.part, "relation", self.word)
         return Type("relation", inner.target, inner.source)
 
@@ -461,7 +461,7 @@ class Lnot(PredicateOperator):
 
     @property
     def part(self) -> Expression:
-        """Give the predicate that is negated."""
+        """The predicate that is negated."""
         return self.parts[0]
 
     def infer(self, checker: Checker) -> Type:
@@ -485,8 +485,8 @@ class Map(SequenceOperator):
     word = "map"
 
     def infer(self, checker: Checker) -> Type:
-        """Check that the operands are a relation and a sequence function that gives what it
-        takes.
+        """Check that the operands are a relation and a sequence function that returns the
+        relation's inputs.
         """
         own = checker.want(self.element, "relation", self.word)
         return checker.sequence(self, own.source, own.target)
@@ -509,8 +509,8 @@ class Filter(SequenceOperator):
     word = "filter"
 
     def infer(self, checker: Checker) -> Type:
-        """Check that the operands are a predicate and a sequence function that gives what it
-        takes.
+        """Check that the operands are a predicate and a sequence function that returns the
+        predicate's inputs.
         """
         own = checker.want(self.element, "predicate", self.word)
         return checker.sequence(self, own.source, own.source)
@@ -617,10 +617,11 @@ def _fused(function: Expression | None, predicate: Expression | None) -> Express
 
 # The normal form: equal tasks get equal names.
 #
-# Nested maps and filters become one map after one filter, by the paper's rules (5) to (7); chains are flattened; the operands of
-# symmetric operators are flattened, sorted and listed once; inverses are pushed down to the atoms, where two of them cancel, as two
-# negations do. Each operator has its own rule above. No rule changes what a function does, which the tests prove on
-# random expressions over a small world.
+# Nested maps and filters become one map after one filter, by the paper's rules (5) to (7); chains
+# are flattened; the operands of symmetric operators are flattened, sorted and listed once; inverses
+# are pushed down to the atoms, where two of them cancel, as two negations do. Each operator has its
+# own rule above. No rule changes the values of a function, as the tests verify on random
+# expressions over a small world.
 
 
 def normal(expression: Expression) -> Expression:

@@ -2,8 +2,8 @@
 
 The grammar finds the structure. This module resolves names: operators, atoms in all their
 spellings, and the symbols for the input (x and S in the paper, 0 and S in the reference), which are
-dropped. The type checker then gives every expression its type, or says what is wrong with it and
-where.
+dropped. The type checker then gives every expression its type, or raises an error that names the
+fault and marks it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_typed(text: str) -> tuple[Expression, Type]:
 
 
 def parse(text: str, find: Find | None = None) -> Expression:
-    """Parse an expression; atoms are known, types are not checked.
+    """Parse an expression; atoms must be known, but types are not checked.
 
     Args:
         text: In any of the three notations.
@@ -114,7 +114,7 @@ def parse(text: str, find: Find | None = None) -> Expression:
     expression = reader.item(tree.children[0])
     if expression is None:
         raise ExpressionError(
-            "a place for the input alone is not a function; write a name such as synonyms[eng]",
+            "a placeholder for the input is not a function; write a name such as synonyms[eng]",
             text,
         )
     return expression
@@ -130,7 +130,7 @@ def _refuse_monsters(text: str) -> None:
         level += (character in "({[") - (character in ")}]")
         if level > DEEPEST:
             raise ExpressionError(
-                f"brackets lie more than {DEEPEST} deep here", text, (place, place + 1)
+                f"brackets are nested more than {DEEPEST} deep here", text, (place, place + 1)
             )
     if not text.strip():
         raise ExpressionError("the expression is empty; write a function such as synonyms[eng]")
@@ -364,7 +364,7 @@ class ExpressionError(RecipeError):
     Attributes:
         why: The problem, in one sentence.
         text: The expression as it was written.
-        span: The place in it.
+        span: The part of the text to mark.
     """
 
     def __init__(self, why: str, text: str = "", span: tuple[int, int] = (0, 0)) -> None:
@@ -398,7 +398,7 @@ def type_of(expression: Expression, signatures: Signatures, text: str = "") -> T
     Args:
         expression: The expression to check.
         signatures: The types of the atoms.
-        text: The text it was read from, echoed by the error.
+        text: The text it was parsed from, quoted in the error.
     """
     return Checker(signatures, text).check(expression)
 
@@ -439,7 +439,7 @@ class Checker:
         return inner
 
     def fit(self, part: Expression, taken: str, given: str) -> None:
-        """Raise unless a part takes what the part before it gives."""
+        """Raise unless a part accepts the values of the part before it."""
         if taken != given:
             remedy = "; put label between them" if (taken, given) == ("word[eng]", "entity") else ""
             raise self.fail(
@@ -462,9 +462,7 @@ class Checker:
         return first
 
     def sequence(self, operator: Map | Filter, source: str, target: str) -> Type:
-        """Return the type of a sequence operator whose function of one word leads from source to
-        target.
-        """
+        """Return the type of a sequence operator whose word function maps source to target."""
         if operator.before is None:
             return Type("sequence", source, target)
         before = self.want(operator.before, "sequence", operator.word)

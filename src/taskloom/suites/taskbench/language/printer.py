@@ -41,11 +41,11 @@ class _Style:
     """A foreign notation of expressions.
 
     Attributes:
-        names: The attribute of known atoms that has their name.
-        word: What stands after a function of words.
-        sequence: What stands after a function of sequences that none comes before.
-        variable: What the function in braces is applied to.
-        binder: What stands before that function.
+        names: The attribute of known atoms that has their name in this notation.
+        word: Text after a function of words.
+        sequence: Text after a function of sequences, if it is the first one.
+        variable: Argument of the function in braces.
+        binder: Text before that function.
     """
 
     names: str
@@ -161,8 +161,8 @@ def describe(
     Args:
         expression: A well-typed expression.
         level: `vague`, `phrase`, `instruction` or `explicit`.
-        thing: How the input is called; "the given English word" by default.
-        separators: Whether the items of a sequence are separated by #.
+        thing: Phrase for the input. Default: by type, such as "the given English word".
+        separators: True if the items of a sequence are separated by #.
     """
     from taskloom.suites.taskbench import atoms
 

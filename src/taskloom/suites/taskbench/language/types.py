@@ -14,13 +14,13 @@ _PLURALS = {"word[eng]": "English words", "word[spa]": "Spanish words", "entity"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Type of a function: what it takes and gives.
+    """Type of a function.
 
     Attributes:
         form: A relation gives a set of words or entities, a predicate true or false, a sequence
             function a sequence of sets.
-        source: The kind of thing it takes: `word[eng]`, `word[spa]` or `entity`.
-        target: The kind of thing it gives; empty for predicates.
+        source: Kind of its inputs: `word[eng]`, `word[spa]` or `entity`.
+        target: Kind of its values; empty for predicates.
     """
 
     form: Form

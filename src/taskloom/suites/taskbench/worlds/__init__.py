@@ -1,1 +1,1 @@
-"""The worlds that functions are evaluated in: words, facts and random relations."""
+"""The worlds in which functions are evaluated: words, facts and random relations."""

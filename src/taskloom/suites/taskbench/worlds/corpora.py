@@ -106,7 +106,7 @@ def get(name: str) -> Corpus:
     corpus = find(name)
     if corpus is None:
         raise DataError(
-            f"the corpus '{name}' of the NLTK data is not here (looked in"
+            f"the corpus '{name}' of the NLTK data was not found (looked in"
             f" {', '.join(map(str, trees()))}); run 'taskloom data get nltk', set NLTK_DATA to an"
             " NLTK data tree, or use lexicon=packaged (English without sentiment) or"
             " lexicon=synthetic (invented words)"

@@ -1,9 +1,9 @@
 """The random world: each word is paired with a random word, which is the same in every process and
 composition.
 
-The pairing is a keyed function of the seed in the atom's name and the word's text: no state, no
-order of visits. (The reference draws from a Python set at first lookup, so its relations change
-with every process.)
+The pairing is a keyed function of the seed in the atom's name and the word's text: it has no state
+and does not depend on the order of calls. (The reference draws from a Python set at first lookup,
+so its relations change with every process.)
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Pairing = Literal["other", "any", "permutation"]
-"""other: any word but itself, as in the paper. any: itself too, as in the reference. permutation:
-each word is the image of exactly one word.
+"""other: any word except itself, as in the paper. any: any word, including itself, as in the
+reference. permutation: each word is the image of exactly one word.
 """
 
 _MASK = (1 << 64) - 1

@@ -1,5 +1,5 @@
-"""All worlds of a recipe behind one interface: which functions they answer, and how;
-and the same worlds with all words in lower case, as in the released data.
+"""All worlds of a recipe behind one interface, and the same worlds with all words in lower case, as
+in the released data.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class WordFunctions:
         return Trace(function, WordPaths(self.words))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the acceptable answers by plain sets. For sequences: the stored answer if it is
-        right, else a right one.
+        """Derive the acceptable answers by plain sets. For sequences, this is the stored answer if
+        it is right, otherwise another right one.
         """
         given = [
             self.words.known_text(x, function.type.source)
@@ -226,12 +226,12 @@ def lower(texts: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class LowerTexts:
-    """A list of texts and what lower-casing makes of it.
+    """A list of texts and its lower-case version.
 
     Attributes:
-        original: The texts as the world writes them. Kept, so that the identity of the list stays
-            its own.
-        lower: The same texts in lower case, at the same places.
+        original: The texts as the world writes them. The list is kept alive, because its identity
+            is used as a key.
+        lower: The same texts in lower case, in the same order.
         classes: A number for each text, equal for texts that are equal in lower case.
     """
 
@@ -241,7 +241,7 @@ class LowerTexts:
 
 
 def lower_texts(texts: Sequence[str]) -> LowerTexts:
-    """Lower-case a list of texts, place by place."""
+    """Lower-case a list of texts, keeping their order."""
     written = [text.lower() for text in texts]
     numbers: dict[str, int] = {}
     classes = np.array([numbers.setdefault(text, len(numbers)) for text in written], dtype=np.int32)
@@ -264,7 +264,7 @@ class LowerCase:
     def __init__(self, world: World, separators: bool) -> None:
         self.world = world
         self.separators = separators
-        # By the identity of a list: all lexical functions share one list of 150,000 words.
+        # Keyed by the identity of a list: all lexical functions share one list of 150,000 words.
         self._texts: dict[int, LowerTexts] = {}
         self._solved: dict[str, FunctionTable] = {}
         self._spellings: dict[str, Spellings] = {}
@@ -358,7 +358,7 @@ class LowerCase:
 
 
 class LowerAnswerer:
-    """Answers single inputs in lower case; capitals in the input do not matter."""
+    """Answers single inputs in lower case and ignores capitals in the input."""
 
     def __init__(self, world: LowerCase, function: Function, answerer: Answerer) -> None:
         self.world = world
@@ -399,8 +399,8 @@ class LowerPaths:
         self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
     ) -> list[pa.Array]:
         """Return for each step of the outline the texts of its values."""
-        # Words are followed by their numbers, which lower-casing leaves alone; entities are looked
-        # up by their names.
+        # Words are followed by their numbers, which lower-casing does not change. Entities are
+        # looked up by their names.
         table = solved if isinstance(self.paths, WordPaths) else self._original(solved)
         return [
             _lower_column(column) for column in self.paths.columns(tree, table, inputs, answers)

@@ -3,7 +3,7 @@
 The published reference sends one query per input, up to 12 million for the benchmark. Here a
 relation is one query with pages, and a composition over a sample is one query per batch: the inputs
 of a relation, then with `VALUES` the rows that the next relation needs. Pages continue after the
-last pair seen and not at an offset, so they stay right if a server caps its rows.
+last pair seen and not at an offset, so they stay correct if a server caps its rows.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class QueryClient(Protocol):
 
 
 class QueryWorld(CatalogueWorld):
-    """The facts of anything that answers SPARQL queries in Wikidata's vocabulary."""
+    """The facts of a source that answers SPARQL queries in Wikidata's vocabulary."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class QueryWorld(CatalogueWorld):
         page: int = 5_000,
         batch: int = 200,
     ) -> None:
-        """Take whom to ask; nothing is asked yet.
+        """Set up the world. No query is sent yet.
 
         Args:
             client: Source that answers queries.

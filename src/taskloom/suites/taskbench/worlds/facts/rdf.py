@@ -159,14 +159,14 @@ def disk_store(
                     _build(files, whole, chunk, only)
         except (OSError, RuntimeError) as error:
             raise DataError(
-                f"cannot make the fact store {whole}: {error}; make room, or name another"
+                f"cannot make the fact store {whole}: {error}; free some space, or set another"
                 " TASKLOOM_CACHE"
             ) from error
     try:
         return _oxigraph().Store.read_only(str(whole / "triples"))
     except (OSError, RuntimeError) as error:
         raise DataError(
-            f"the fact store {whole} is damaged ({error}): remove that folder and it is made again"
+            f"the fact store {whole} is damaged ({error}): remove that folder to rebuild it"
         ) from error
 
 
@@ -301,13 +301,9 @@ class RdfWorld(TableWorld):
             chunk: Bytes loaded at once.
         """
         if keep not in ("auto", "memory", "disk"):
-            raise InputError(
-                f"a fact store is kept in 'memory', on 'disk' or 'auto'matically, not '{keep}'"
-            )
+            raise InputError(f"keep must be 'memory', 'disk' or 'auto', not '{keep}'")
         if only not in ("everything", "catalogue"):
-            raise InputError(
-                f"of a dump 'everything' or only the 'catalogue' is loaded, not '{only}'"
-            )
+            raise InputError(f"only must be 'everything' or 'catalogue', not '{only}'")
         self._languages = (check_language(language), ALL_LANGUAGES)
         lines = (
             lines_about({*PROPERTIES.values(), INSTANCE_OF}, self._languages)

@@ -173,13 +173,15 @@ class _QueryWriter:
 
         Args:
             tree: The predicate.
-            of: The variable of which it holds.
-            y: The variable that tells.
-            only: "" for those of which it holds, "!" for those of which it does not, None for both.
+            of: The variable that the predicate is about.
+            y: The variable for the truth value.
+            only: "" for values for which it holds, "!" for values for which it does not, None for
+                both.
             groups: The variables.
-            given: What binds them beside the predicate. It stands in each pattern, not beside a
-                group of counts: Virtuoso counts anew for every row of what a group is joined with,
-                and runs out of memory on paths of classes.
+            given: Patterns that bind the variables in addition to the predicate. They are repeated
+                in each pattern instead of being joined with the group of counts: Virtuoso counts
+                anew for every row that a group is joined with, and runs out of memory on paths of
+                classes.
         """
         test = self._test(tree, of)
         condition = test.known if only is None else f"({test.known}) && {only}{test.truth}"
@@ -216,8 +218,8 @@ class _QueryWriter:
                 assert_never(tree)
 
     def _is(self, relation: Expression, value: str, x: str) -> _Test:
-        """Write whether an entity, given by its id or its label, is among the values, or for
-        classes a kind of it is.
+        """Write whether an entity, given by its id or its label, is among the values. For classes,
+        a subclass of it counts, too.
         """
         every, right = self._new(), self._new()
         known = self.relation(relation, x, every)
@@ -234,8 +236,8 @@ class _QueryWriter:
         return _Test(_some(right), decided, [known, holds, above])
 
     def _any(self, tree: Chain, x: str) -> _Test:
-        """Write whether a predicate holds of any value of a relation, of which something must be
-        known.
+        """Write whether a predicate holds of any value of a relation. It must be known for at least
+        one value.
         """
         every, right = self._new(), self._new()
         parts = [
@@ -253,8 +255,8 @@ class _Test:
     of a nested `NOT EXISTS`.
 
     Attributes:
-        truth: Whether it holds of an input.
-        known: Whether the graph says so or the contrary.
+        truth: Condition that it holds of an input.
+        known: Condition that the graph states either this or the opposite.
         values: The patterns whose values are counted.
     """
 
@@ -272,8 +274,8 @@ def _some(variable: str) -> str:
 
 
 def _below(narrow: str, broad: str, named: Sequence[str] = ()) -> Lines:
-    """Write that one class is a kind of another, in a selection of its own: there the path is
-    followed once, not for every row.
+    """Write that one class is a kind of another, in a selection of its own, so that the path is
+    followed once instead of for every row.
     """
     path = f"{narrow} {_property(SUBCLASS_OF)}* {broad} ."
     return _group("", [f"SELECT DISTINCT {narrow} WHERE {{", *_indented([*named, path]), "}"])

@@ -2,7 +2,7 @@
 over it.
 
 `LexicalWorld` computes the lexical atoms from a lexicon by the rules of a recipe. `Words` adds the
-random and added ones, and is what functions are evaluated on.
+random and added ones, and functions are evaluated on it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class LexicalWorld:
         return self._allowed(lexicon.lemmas[target].after(senses), target)
 
     def _allowed(self, table: Table, language: str) -> Table:
-        """Drop the argument itself in any capitalisation, and values that the rules exclude."""
+        """Drop the argument itself in any capitalisation, and the values that the rules exclude."""
         owners = table.owners()
         fold = self.lexicon.fold
         keep = fold[owners] != fold[table.values]
@@ -137,7 +137,7 @@ class LexicalWorld:
             wanted = lexicon.pos == POS.index(_POS_NAMES[match[2]])
         elif lexicon.sentiment is None:
             raise DataError(
-                f"{name} needs SentiWordNet, which this package does not carry; run 'taskloom data"
+                f"{name} needs SentiWordNet, which this package lacks; run 'taskloom data"
                 " get nltk' or set NLTK_DATA, and use lexicon=nltk"
             )
         else:
@@ -189,10 +189,10 @@ class Words:
         """Take a lexicon.
 
         Args:
-            lexicon: Where words and senses come from.
+            lexicon: Source of words and senses.
             rules: What counts as a value of a lexical relation.
             pairing: How the random relations pair words.
-            own: Added atoms that will be asked for; their values become words too.
+            own: Added atoms that will be used. Their values become words, too.
         """
         self.lexicon = lexicon
         self.lexical = LexicalWorld(lexicon, rules or Rules())
@@ -206,7 +206,8 @@ class Words:
         for images in self._own.values():
             values.update(*images.values())
         new = sorted(text for text in values if text not in lexicon.numbers)
-        # Without new texts the lexicon's own lists are used: their identity keys the caches.
+        # Without new texts, use the lexicon's own lists, because caches are keyed by their
+        # identity.
         self.texts, self.shown = lexicon.texts, lexicon.shown
         if new:
             self.texts = lexicon.texts + new
@@ -236,7 +237,7 @@ class Words:
         return np.append(entry["hashes"], random_relations.text_hashes(self.texts[len(texts) :]))
 
     def _of_language(self, code: str) -> NDArray[np.bool_]:
-        """Mask of the words that the language has."""
+        """Mask of the words of the language."""
         has = np.zeros(len(self.texts), dtype=np.bool_)
         has[self.lexicon.lemmas[code].values] = True
         return has
@@ -250,7 +251,7 @@ class Words:
         assert known is not None
         if known.type.source == "entity" or known.type.target == "entity":
             raise TaskloomError(
-                f"the added atom '{name}' is one of entities; added atoms work on words so far"
+                f"the added atom '{name}' takes entities; so far, added atoms only work on words"
             )
         texts = self.lexicon.texts
         return {
@@ -279,7 +280,7 @@ class Words:
             table = random_relations.relation(
                 name, self._hashes, self.vocabulary[language], self.pairing
             )
-            # Words of the other language have no part in it, not even in its inverse.
+            # Words of the other language do not occur in it, not even in its inverse.
             return table.keep(self._of_language(language)[table.owners()])
         if known.family == "own":
             pairs = [
@@ -306,7 +307,7 @@ class Words:
         return self._masks[name]
 
     def look(self, name: str, text: str, inverse: bool = False) -> tuple[str, ...]:
-        """Return the values of a relation (or its inverse) at any text, also one that is not a word
+        """Return the values of a relation (or its inverse) at any text, even one that is not a word
         of the lexicon.
         """
         key = (f"{name}.inv" if inverse else name, text)

@@ -1,6 +1,6 @@
 """Invented words: names for invented facts, and a lexicon of words that no model has read.
 
-`Names` gives pronounceable names, which are keyed and different by construction: a name spells a
+`Names` gives pronounceable names, which are keyed and unique by construction: a name spells a
 number in syllables, and the numbers are a keyed shuffle. Two entities share a name only if the
 recipe asks for ambiguity, and another seed gives other names.
 
@@ -113,7 +113,7 @@ def digest() -> str:
 
 
 def read() -> RawLexicon:
-    """Build what the invented lexicon is compiled from."""
+    """Build the data from which the invented lexicon is compiled."""
     key = Key("taskbench", "invented words", VERSION)
     net = WordNet(pos=[p for p, n in MEANINGS.items() for _ in range(n)])
     net.exceptions = {p: {} for p in MEANINGS}
@@ -166,8 +166,8 @@ def _link(net: WordNet, rng: Random) -> None:
 
 
 def _words(net: WordNet, key: Key, language: str) -> list[list[str]]:
-    """Draw the words of every meaning: new ones, some of two parts, and some that another meaning
-    has already.
+    """Draw the words of every meaning: new ones, some of them in two parts, and some that already
+    have another meaning.
     """
     rng = key.random("words", language)
     names = Names(key.child("names", language))

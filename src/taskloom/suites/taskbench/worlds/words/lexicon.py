@@ -84,7 +84,7 @@ def store_arrays(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bo
             (beside / LIST).write_text("\n".join(arrays), encoding="utf-8")
             (beside / "text").write_text(text, encoding="utf-8")
     except OSError:
-        # The folder is read-only or full: the arrays in memory are right all the same.
+        # The folder is read-only or full. The arrays in memory are valid nevertheless.
         return load_arrays(name) is not None
     return True
 
@@ -108,23 +108,23 @@ CLOSED = ("hyponyms", "hypernyms", "entailments")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words and what they mean, as arrays. A word is its position in `texts`; a sense is the number
+    """Words and their meanings, as arrays. A word is its position in `texts`; a sense is the number
     of a synset.
 
     Attributes:
         texts: Every lemma name of both languages, as WordNet writes it (underscores, capitals),
             sorted.
-        fold: For each word the first word that differs from it in nothing but capitals.
+        fold: For each word, the first word that is equal to it except for capitals.
         senses: For each language the senses of every word, the most frequent first.
         lemmas: For each language the words of every sense.
         links: Direct links between senses.
         closed: The transitive closures of those that are followed to any depth.
         pos: The part of speech of each sense, a position in "nvar".
-        sentiment: The sign of each sense's sentiment, or None where SentiWordNet was not at hand.
+        sentiment: The sign of each sense's sentiment, or None if SentiWordNet was not available.
         vocabulary: For each language the words from which inputs are drawn.
         exceptions: For each part of speech irregular forms with their base forms.
-        sources: The digests of what it was compiled from.
-        place: The name of its entry in the array cache; empty where it was not compiled from files.
+        sources: Digests of the files it was compiled from.
+        place: Name of its entry in the array cache; empty if it was not compiled from files.
     """
 
     texts: list[str]
@@ -285,7 +285,7 @@ def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
         tables[link] = Table.of_pairs(pairs[:, 0], pairs[:, 1], len(net.pos))
     for link in CLOSED:
         closed = tables[link].closure()
-        # WordNet's verbs have a cycle; a sense is still no kind of itself.
+        # WordNet's verbs have a cycle, but no sense is a kind of itself.
         tables[f"all_{link}"] = closed.keep(closed.owners() != closed.values)
     arrays: dict[str, NDArray[Any]] = {
         "fold": fold,
@@ -306,7 +306,7 @@ def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
 
 
 INFLECTED = tuple({ending for endings in ENDINGS.values() for ending in endings})
-"""The endings of forms that may have a base form."""
+"""Endings of forms that may have a base form."""
 
 
 def _english_senses(net: WordNet, texts: list[str]) -> Table:
@@ -332,7 +332,7 @@ def _english_senses(net: WordNet, texts: list[str]) -> Table:
 
 
 def _own_senses(row: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """Rank the senses of a form that is its own only base form. The index has them by part of
+    """Rank the senses of a form whose only base form is itself. The index has them by part of
     speech.
     """
     if not any(counts):

@@ -1,11 +1,11 @@
 """WordNet: its morphology, its files, and the packaged table of its English part.
 
 Morphology leads from an inflected form to base forms: exception lists first, then the detachment
-rules, applied repeatedly until a form is known. This is the rule of WordNet's own `morphy`, on
-which the reference relied. Later versions of NLTK apply the rules only once and lose a few words
-(611 instead of 616 with entailments), so the rule is spelt out here.
+rules, applied repeatedly until a form is known. This is the rule of WordNet's own `morphy`, which
+the reference used. Later versions of NLTK apply the rules only once and lose a few words (611
+instead of 616 with entailments), so the rule is spelt out here.
 
-The readers take the files of WordNet, the Open Multilingual Wordnet, SentiWordNet and the two
+The readers parse the files of WordNet, the Open Multilingual Wordnet, SentiWordNet and the two
 corpora that give the vocabularies.
 
 `wordnet-eng.npz.xz`, the packaged table, makes English lexical tasks work on a fresh machine. It
@@ -183,7 +183,8 @@ def _read_synset(
     net.places[pos, int(parts[0])] = number
     net.pos.append(pos)
     words = int(parts[3], 16)
-    # An adjective may carry where it stands, as in "galore(ip)"; that is not part of the word.
+    # An adjective may have a marker of its position, as in "galore(ip)", which is not part of the
+    # word.
     net.lemmas.append([re.sub(r"\((?:a|p|ip)\)$", "", w) for w in parts[4 : 4 + 2 * words : 2]])
     at = 4 + 2 * words
     for i in range(at + 1, at + 1 + 4 * int(parts[at]), 4):
@@ -194,7 +195,7 @@ def _read_synset(
 
 
 def _read_index(corpus: Corpus, net: WordNet) -> dict[tuple[str, str, int], int]:
-    """Fill the index; return the place of each (form, part of speech, sense number) in it."""
+    """Fill the index. Return the position of each (form, part of speech, sense number) in it."""
     places: dict[tuple[str, str, int], int] = {}
     for pos in POS:
         for line in corpus.lines(f"index.{_FILES[pos]}"):
