@@ -283,8 +283,8 @@ class NumberedTask(Generic[F, Q]):
                 strange = [name for name in self.mentions(query) if name not in met]
                 if strange:
                     raise InputError(
-                        f"{_place(item, where)}: the question is about '{strange[0]}', which the"
-                        " story does not mention"
+                        f"{_place(item, where)}: the question is about '{strange[0]}', of which the"
+                        " story says nothing"
                     )
                 queries.append(query)
         return Parsed(story, tuple(facts), tuple(queries))
