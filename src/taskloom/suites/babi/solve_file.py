@@ -392,12 +392,12 @@ def _must_know(knowledge: Knowledge, placed: PlacedQuestion, name: str) -> None:
     for who in (question.person, question.other):
         if who and who not in known:
             raise InputError(
-                f"{name}:{placed.at}: the question is about {who}, whom the story does not mention"
+                f"{name}:{placed.at}: the question is about {who}, of whom the story says nothing"
             )
     if question.thing and question.thing not in knowledge.things:
         raise InputError(
-            f"{name}:{placed.at}: the question is about the {question.thing}, which the story"
-            " does not mention"
+            f"{name}:{placed.at}: the question is about the {question.thing}, of which the story"
+            " says nothing"
         )
 
 
@@ -436,8 +436,8 @@ def _solve_rooms(story: StoryText, name: str) -> Iterator[SolvedQuestion]:
             )
         if query.other not in {room for fact in facts for room in (fact.room, fact.other)}:
             raise InputError(
-                f"{name}:{line.line}: the question is about the {query.other}, which the story"
-                " does not mention"
+                f"{name}:{line.line}: the question is about the {query.other}, of which the story"
+                " says nothing"
             )
         placed = task04_relations.solve(facts, query)
         rooms = {room for room, _ in placed}

@@ -137,7 +137,7 @@ class SparqlClient:
         kind = reply.media_type
         if kind in ("text/html", "application/xhtml+xml") or reply.body.lstrip()[:1] == b"<":
             raise Refused(
-                f"answered with a web page ({kind}), not with SPARQL results: is the address"
+                f"answered with a page for people ({kind}), not with SPARQL results: is the address"
                 " that of the query service?"
             )
         if reply.status == 206 or reply.headers.get("X-SQL-State"):
