@@ -81,7 +81,7 @@ def build_world(
     """
     target = Path(folder)
     if target.exists():
-        raise DataError(f"{target} already exists; remove it, or name another folder")
+        raise DataError(f"{target} is there already; remove it, or name another folder")
     files = [Path("-")] if str(source) == "-" else rdf_files(Path(source))
     properties = sorted({*PROPERTIES.values(), INSTANCE_OF})
     beside = target.with_name(f".{target.name}-{uuid.uuid4().hex[:8]}")

@@ -303,7 +303,9 @@ class RdfWorld(TableWorld):
         if keep not in ("auto", "memory", "disk"):
             raise InputError(f"keep must be 'memory', 'disk' or 'auto', not '{keep}'")
         if only not in ("everything", "catalogue"):
-            raise InputError(f"only must be 'everything' or 'catalogue', not '{only}'")
+            raise InputError(
+                f"of a dump 'everything' or only the 'catalogue' is loaded, not '{only}'"
+            )
         self._languages = (check_language(language), ALL_LANGUAGES)
         lines = (
             lines_about({*PROPERTIES.values(), INSTANCE_OF}, self._languages)
