@@ -1,3 +1,3 @@
-"""Local web applications: `taskloom view` and `taskloom collect`, and the guards that both servers
-share.
+"""Local web applications: `taskloom view` and `taskloom collect`, and the request guards that both
+servers share.
 """

@@ -1,6 +1,6 @@
-"""Access to the viewer and to collection: this machine under its own name, and others with the
-token; and what browsers may do with an answer. The rules for requests that other sites cause are in
-`core/listener.py`.
+"""Access control for the viewer and the collection server. Requests from this machine must use one
+of its names, all others need the token. Security headers limit what browsers do with a response.
+The rules against cross-site requests are in `core/listener.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing that stands in a page runs or loads, only the files of ours."""
+"""Content security policy: a page loads only our own files, and inline scripts and styles do not
+run.
+"""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -35,7 +37,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": (
         "same-origin"
-    ),  # under "no-referrer" browsers hide the origin of our own forms, too
+    ),  # with "no-referrer", browsers would also hide the origin of our own forms
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -43,24 +45,23 @@ HEADERS = {
 TOKEN = "token"  # noqa: S105 - the name of a query parameter
 
 COOKIE_DAYS = 30
-"""How long a browser keeps the token: as long as a personal link of a collection project works."""
+"""Days for which a browser keeps the token, the same as for personal links of a collection project.
+"""
 
 LARGEST_BODY = 1_000_000
-"""Bytes of a form: the longest answer to a passage of 5,000 words has a tenth of it."""
+"""Maximum bytes of a form. The longest answer to a passage of 5,000 words has a tenth of this."""
 
 DRAINED = 256_000_000
-"""Bytes of a body that is too large that are still read and thrown away, so that its sender gets to
-read the answer.
+"""Maximum bytes of an oversized body that are read and discarded, so that the client gets to read
+the response.
 """
 
 LONGEST_ADDRESS = 64_000
-"""Characters of a path or a query: no more fit into the first line of a request that servers
-read.
-"""
+"""Maximum characters of a path or a query. Servers do not read longer request lines."""
 
 
 class TooLargeError(Exception):
-    """A body without a stated length that turned out too large."""
+    """A body without a Content-Length that turned out to be too large."""
 
 
 class AccessGuard:
@@ -68,15 +69,15 @@ class AccessGuard:
     response.
 
     Args:
-        app: What answers the others.
-        command: The command whose server this is, for refusals and for the name of the cookie.
-        token: What every request must bring, in the query once and then in a cookie; None on the
+        app: The application that answers accepted requests.
+        command: The command that started the server, for error messages and the name of the cookie.
+        token: Token that every request needs, once in the query and then in a cookie. None on the
             loopback interface.
-        hosts: Names under which the server is reached, besides those of the loopback interface. Not
-            checked where there is a token, which no other site has.
-        same_site: Whether a link on another page carries the cookie of the token ("lax") or not
-            ("strict").
-        longest: Characters that a path or a query may have.
+        hosts: Names of the server besides those of the loopback interface. Not checked if there is
+            a token, which no other site has.
+        same_site: Whether browsers send the token's cookie when a link on another site is followed
+            ("lax") or not ("strict").
+        longest: Maximum characters of a path or a query.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class AccessGuard:
         headers = Headers(scope=scope)
         if max(len(scope["path"]), len(scope["query_string"])) > self.longest:
             return self._refused("this address is too long; go back to the start page", 414)
-        if len(headers.getlist("host")) > 1:  # whoever forwards it may have read the other one
+        if len(headers.getlist("host")) > 1:  # a proxy may have checked the other one
             return self._refused("the request names more than one host", 400)
         name = hostname(headers.get("host", ""))
         if self.token is None and name not in self.hosts:
@@ -149,8 +150,8 @@ class AccessGuard:
         return None
 
     def _without_token(self, scope: Scope, headers: Headers, token: str) -> Response | None:
-        """Return a refusal, or the redirection that turns the token of a link into a cookie; None
-        where all is right.
+        """Return a refusal, or the redirection that turns the token of a link into a cookie. None
+        if the request has a valid cookie.
         """
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         # Servers on other ports share the browser's cookies.
@@ -158,7 +159,7 @@ class AccessGuard:
         for key, value in query:
             if key == TOKEN and _equal(value, token):
                 rest = urlencode([pair for pair in query if pair[0] != TOKEN])
-                path = "/" + scope["path"].lstrip("/")  # two slashes would name another host
+                path = "/" + scope["path"].lstrip("/")  # two slashes would redirect to another host
                 response = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
                 age = COOKIE_DAYS * 86_400
                 response.set_cookie(
@@ -177,9 +178,7 @@ class AccessGuard:
 
 
 async def too_large(request: Request, error: Exception) -> Response:
-    """Answer a request whose body turned out too large; applications name it among their exception
-    handlers.
-    """
+    """Answer a request with an oversized body. Applications register it as an exception handler."""
     return PlainTextResponse("nothing was saved: the form is too large", 413)
 
 
@@ -208,7 +207,7 @@ async def _drain(receive: Receive) -> None:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Return a `receive` that counts: a request need not state its length."""
+    """Wrap `receive` to count the bytes of the body. A request need not state its length."""
     size = 0
 
     async def counted() -> Message:

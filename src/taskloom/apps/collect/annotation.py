@@ -132,7 +132,7 @@ LEASE = 900.0
 """Seconds for which an open item counts as answered, so that not everyone gets the same item."""
 
 LONGEST_TIME = 3_600.0
-"""Maximum seconds that count for one item. A page left open over lunch is not a measurement."""
+"""Maximum seconds recorded for one item, because a page may be left open over lunch."""
 
 RIGHT = 0.8
 """Minimum score of a right answer to a qualification item. Spans may differ by a word."""

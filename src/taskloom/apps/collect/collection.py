@@ -24,7 +24,7 @@ SECRET = ".secret"  # noqa: S105 - the name of a file
 """File with the signing key. It is created after the database."""
 
 SYSTEM = "system"
-"""Actor of events by the server itself, at its start."""
+"""Actor of the events that the server itself records when it starts."""
 
 UNSEEN = "\u00ad\u034f\u115f\u1160\u200c\u200d\u3164\uffa0"
 """Soft hyphens, joiners and Hangul fillers. They are legitimate in texts, but in a name they only
@@ -190,7 +190,7 @@ class Collection:
         return person
 
     def change_roles(self, by: str, id: str, roles: list[str], version: int) -> None:
-        """Change a person's roles. The last owner remains one."""
+        """Change a person's roles. The last owner cannot lose that role."""
         with self.store.change(by, "roles") as change:
             person = self.store.need(Person, id).value
             new = replace(person, roles=check_roles(roles))
@@ -233,7 +233,7 @@ class Collection:
 
 
 def _folded(name: str) -> str:
-    """Normalise a name to detect look-alikes: case, width and joiners are removed."""
+    """Normalise a name to detect look-alikes, ignoring case, width and joiners."""
     seen = "".join(ch for ch in name if ch not in UNSEEN)
     return "".join(unicodedata.normalize("NFKC", seen).casefold().split())
 
@@ -255,7 +255,7 @@ def check_roles(roles: list[str]) -> tuple[Role, ...]:
 
 
 def require(person: Person, *roles: Role) -> None:
-    """Raise `ForbiddenError` for a person who has none of the given roles."""
+    """Raise `ForbiddenError` if a person has none of the given roles."""
     if not set(roles) & set(person.roles):
         raise ForbiddenError(
             phrase("other_role", wanted=" or ".join(roles), roles=", ".join(person.roles))

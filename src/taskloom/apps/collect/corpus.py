@@ -76,7 +76,7 @@ class SourceDocument:
 
 
 def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
-    """Read the documents of a folder or a file. Returns notes on what was skipped, too.
+    """Read the documents of a folder or a file. Also returns notes on the files that were skipped.
 
     Raises:
         CollectError: If there is nothing to read.

@@ -137,8 +137,8 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "What is the oldest thing in this museum?": ("oldest was made in 1540|ship of oak", ""),
     "Is there a restaurant in this museum?": ("restaurant|canteen", ""),
 }
-"""Patterns that find the answer to each question of the demonstration in a passage, and patterns
-that show that the answer is no.
+"""For each question of the demonstration, a pattern that finds the answer in a passage, and a
+pattern that shows that the answer is no.
 """
 
 CARELESS = 0.15
@@ -159,7 +159,7 @@ def fill_demo(folder: Path) -> None:
         try:
             shutil.copytree(documents, folder / "documents")
         except shutil.Error as error:
-            # It lists (source, target, reason) of every file; the first reason says what to do.
+            # The error lists (source, target, reason) for every file; the first reason is enough.
             reason = error.args[0][0][2]
             raise CollectError(phrase("demo_not_copied", folder=folder, reason=reason)) from error
     (folder / FILE).write_text(PROJECT, encoding="utf-8")

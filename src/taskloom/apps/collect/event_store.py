@@ -61,7 +61,7 @@ SESSIONS = """
 CREATE TABLE IF NOT EXISTS ended_sessions (seal TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID
 """
 """Sessions that were ended by signing out. They are not part of the log and are deleted once they
-would have expired. Databases of version 0.2.0 and before lack the table.
+would have expired. Databases from version 0.2.0 and earlier do not have this table.
 """
 
 EVENT_COLUMNS = "number, at, who, what, note, changes, undoes"
@@ -591,7 +591,8 @@ class EventStore:
             )
             .fetchone()
         )
-        # Compared by content, because a later event that was undone has left everything unchanged.
+        # Compared by content: a later event that was undone changes the version but not the
+        # content.
         if (self.parsed(row[1]) if row else None) != change.new:
             later = phrase("event_number", number=row[0]) if row else phrase("later_event")
             raise ConflictError(

@@ -6,7 +6,7 @@ EXPORT/
   zest/test_unanswered.jsonl                 what a leaderboard would publish
   recipe.yaml                                a recipe over these files, for `taskloom make`, `run` and `show`
   dataset/                                   the same as Parquet with manifest and card
-  statistics.json agreement.json audit.json  Table 2, Table 10 with alpha, and what the audit says
+  statistics.json agreement.json audit.json  Table 2, Table 10 with alpha, the audit's findings
   log.jsonl README.md
 """
 
@@ -223,7 +223,7 @@ def _audit_leaks(report: Audit) -> list[str]:
 
 
 def _near_remarks(report: Audit) -> list[str]:
-    """Remarks on inputs that are nearly in training: mostly another question about the same
+    """Remarks on near-duplicates of training inputs. Most are other questions about the same
     passage, as in ZEST itself.
     """
     return [
@@ -234,8 +234,8 @@ def _near_remarks(report: Audit) -> list[str]:
 
 
 def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
-    """Leaks that only the tasks show: a question in two splits, or a variant in another split than
-    its base task.
+    """Leaks between tasks: a question in two splits, or a variant in a different split from its
+    base task.
     """
     leaks = []
     where: dict[str, str] = {}
@@ -274,8 +274,8 @@ def share_remarks(c: Collection) -> list[str]:
 
 
 def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
-    """Remarks on splits whose yes/no tasks are nearly always answered by yes, which a model could
-    learn instead of the tasks.
+    """Remarks on splits whose yes/no tasks are nearly always answered yes. A model could learn to
+    say yes instead of learning the tasks.
     """
     remarks = []
     for name, tasks in splits.items():

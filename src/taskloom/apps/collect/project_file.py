@@ -116,7 +116,7 @@ class SplitPercent(_Strict):
 
 
 class ModelEntry(_Strict):
-    """A model that may suggest texts if an owner enables it, behind an OpenAI-compatible endpoint
+    """A model that may suggest texts once an owner enables it, behind an OpenAI-compatible endpoint
     or on this machine.
     """
 
@@ -203,7 +203,7 @@ def read_project(folder: Path) -> ProjectFile:
 
 
 def write_template(folder: Path) -> Path:
-    """Write a project file to edit, but never over an existing one."""
+    """Write a project file to start from. An existing one is never overwritten."""
     path = folder / FILE
     if path.exists():
         raise CollectError(f"{path} is there already; edit it, or choose another folder")

@@ -1,9 +1,9 @@
 """Quality of people's answers: human performance on the tasks, and agreement of the annotators.
 
 Human performance is a leave-one-out estimate with the official evaluation, like the paper's Table
-10. Each annotator is scored like a model, against the answers that the others give without this
-one. If the others' answers do not settle an item, the adjudicator's answer is used, who has seen
-all of them. An item with neither is left out.
+10. Each annotator is scored like a model, against the final answers that follow from the other
+annotators' answers. If the others' answers do not settle an item, the adjudicator's answer is used,
+who has seen all of them. An item with neither is left out.
 
 Agreement is Krippendorff's alpha:
 
@@ -123,8 +123,8 @@ def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask
         if gold is not None:
             tasks[row.task.id] = row.task
             instances.setdefault(row.task.id, []).append((Instance("", gold), row.answers[person]))
-    # A paraphrase or a flip is scored together with its base task, which the person must have done,
-    # too.
+    # A paraphrase or a flip is scored together with its base task, which the person must have
+    # answered, too.
     bases = {id for id, t in tasks.items() if t.variant == "normal"}
     if not bases:
         return [], []
@@ -146,7 +146,7 @@ def alpha(
 
     Args:
         units: Values of each unit. Units with fewer than two are ignored.
-        difference: Squared difference of two values. Default: 0 for equal values and 1 for others
+        difference: Squared difference of two values. Default: 0 if they are equal, 1 otherwise
             (nominal data).
 
     Returns:

@@ -137,7 +137,7 @@ def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[Form
 
 
 def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
-    """Check the first word. The public evaluation knows no others, and fails on an unknown one."""
+    """Check the first word, because the public evaluation fails on words that it does not know."""
     first = first_word(question)
     if first not in CLASSIFICATION_WORDS | EXTRACTION_WORDS:
         return [FormFinding("error", phrase("question_word", word=first[:30]))]
@@ -154,7 +154,7 @@ def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
 
 
 def _entities(question: str, domain: DomainEntry, entities: Iterable[str]) -> list[FormFinding]:
-    """Refuse names of entities: a question about a single entity is no task for the others."""
+    """Refuse names of entities, because a task must apply to every entity of its domain."""
     words = f" {' '.join(words_of(question))} "
     placeholder = set(words_of(domain.entity))
     for name in entities:

@@ -25,7 +25,7 @@ NA = "n/a"
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """Base class of records: an id, and the three keys for lookups."""
+    """Base class of records: an id and three lookup keys."""
 
     kind: ClassVar[str] = ""
 

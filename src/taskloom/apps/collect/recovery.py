@@ -35,8 +35,8 @@ tell how many events it has.
 """
 
 SMALLEST_EVENT = 32
-"""Minimum bytes of an event in the database, which has a time, a person and a change. A damaged
-database may claim any number of events, but no more than its file can hold.
+"""Minimum bytes of an event in the database (a time, a person, a change). It bounds the number of
+events that a damaged database can claim, given the size of its file.
 """
 
 UNREADABLE = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError)
@@ -157,7 +157,7 @@ def _check_records(event: LogEvent) -> None:
 
 
 def _last_number(connection: sqlite3.Connection) -> int | None:
-    """Number of the last event, or None if the database cannot say."""
+    """Number of the last event, or None if the database is too damaged to tell."""
     for query in (
         "SELECT seq FROM sqlite_sequence WHERE name = 'events'",
         "SELECT max(number) FROM events",

@@ -1,10 +1,10 @@
-"""BM25 search with the library bm25s: over questions for duplicates, over paragraphs for the
-passages of a task.
+"""BM25 search with the library bm25s, over questions to find duplicates and over paragraphs to find
+a task's passages.
 
 Passages are paragraphs of the corpus, ranked by the task's description (section 4.3 and appendix
-A). The paper asked search engines, took the paragraph around each snippet, and if that is too long
-0 to 3 sentences before and after the snippet. Here the engine is BM25 over paragraphs, and the
-snippet of a long paragraph is its best sentence.
+A). The paper used search engines. It took the paragraph around each snippet or, if that is too
+long, 0 to 3 sentences before and after the snippet. Here the engine is BM25 over paragraphs, and
+the snippet of a long paragraph is its best sentence.
 """
 
 from __future__ import annotations
@@ -245,8 +245,8 @@ class PassageIndex:
             for p in _take(ranked, count - misses, taken, most_per_entity)
         ]
         places = {(c.document, c.start) for c in chosen}
-        # Passages answer less the lower they rank. Those at the very end share a single common word
-        # and are not near misses.
+        # The lower a passage ranks, the less likely it answers. The very last share a single common
+        # word and are not near misses.
         rest = [p for p in ranked[count:] if not self._overlaps(p, places)]
         key.random("near", question).shuffle(rest)
         near = list(_take(rest, misses, taken, most_per_entity))

@@ -20,8 +20,8 @@ from taskloom.core.errors import TaskloomError
 from taskloom.suites.zest.fields import layout
 
 TIMEOUT = 30.0
-"""Seconds before a request times out, or gives up waiting for another one that a local model works
-on. Someone is waiting for it.
+"""Timeout in seconds of a request, including the wait for a busy local model. A person is waiting
+for the page.
 """
 
 SMOLLM2 = "smollm2"
@@ -94,7 +94,7 @@ _opening = threading.Lock()
 
 
 def _opened(entry: ModelEntry, folder: Path) -> Ask:
-    with _opening:  # two people who ask first at the same time must not load the model twice
+    with _opening:  # two simultaneous first requests must not load the model twice
         return _open(entry, folder)
 
 
@@ -162,7 +162,7 @@ def _chat(tokeniser: Any, prompt: str) -> str:
 
 
 def _one_at_a_time(ask: Ask) -> Ask:
-    """Let one request run at a time, because a local model shares the cores with the pages."""
+    """Run one request at a time, because a local model shares the cores with the page server."""
     lock = threading.Lock()
 
     def guarded(task: ModelTask) -> str:

@@ -20,7 +20,7 @@ LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
 """Maximum tokens of a suggested question and of a suggested answer."""
 
 REWORDED = ("paraphrase", "target_semantics")
-"""Variants that a model may word."""
+"""Variants for which a model may suggest a wording."""
 
 PROMPTS = {
     "paraphrase": (

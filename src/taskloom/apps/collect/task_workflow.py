@@ -1,10 +1,10 @@
 """Life cycle of tasks: base tasks, their approval by a second person, and variants of approved
 ones.
 
-Approved base tasks are divided among the splits by permuted blocks. A block has the smallest whole
-numbers of places in the ratio of the splits (for 40, 10, 50: 4, 1 and 5), in random order. A base
-task takes the first free place of its domain when it is approved, so that the shares are right at
-any time and neither its writer nor its reviewer knows the split in advance.
+Approved base tasks are divided among the splits by permuted blocks. A block holds slots for the
+splits, in random order and in the smallest whole numbers of their ratio (for 40, 10, 50: 4, 1 and
+5). A base task takes the first free slot of its domain when it is approved, so that the shares are
+right at any time and neither its writer nor its reviewer knows the split in advance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Undo by owners: restores what an event changed, unless something else depends on it by now."""
+"""Undo by owners: restore the records of an event, unless others depend on them by now."""
 
 from __future__ import annotations
 

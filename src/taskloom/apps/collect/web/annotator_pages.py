@@ -123,7 +123,7 @@ def _find(passage: str, line: str) -> tuple[int, int]:
     """Position of a typed quotation, ignoring differences in white space."""
     words = line.split()
     match = None
-    if len(" ".join(words)) <= len(passage):  # longer quotations are not worth such a pattern
+    if len(" ".join(words)) <= len(passage):  # the pattern would be too slow for longer quotations
         pattern = r"\s+".join(re.escape(word) for word in words)
         match = re.search(pattern, passage) or re.search(pattern, passage, re.IGNORECASE)
     if match is None:

@@ -65,7 +65,7 @@ def renew_link(request: PageRequest) -> Response:
     person = request.c.renew_link(request.me.id, request.path["person"])
     if person.id != request.me.id:
         return request.to("/people", notice=request.site.phrases["saved_link"])
-    # Owners who renew their own link stay signed in here. Other browsers need the new link.
+    # Owners who renew their own link stay signed in in this browser. Others need the new link.
     session = request.site.signer.token(person, "session")
     answer = replace(request, session=session).to(
         "/people", notice=request.site.phrases["saved_link"]
@@ -234,8 +234,8 @@ def download_log(request: PageRequest) -> Response:
 
 
 def _log_lines(request: PageRequest) -> Iterator[str]:
-    """Yield the events in batches, because the server may run each step in another thread, which
-    has another connection.
+    """Yield the events in batches, because the server may run each step in a different thread with
+    its own connection.
     """
     last = 0
     while events := list(request.c.store.events(limit=500, after=last, oldest_first=True)):

@@ -44,12 +44,12 @@ class PageFields:
         return self.values.get(name, ())
 
     def number(self, name: str, default: int = 0) -> int:
-        """An integer from 0 to a billion, or the default if the field has none."""
+        """An integer from 0 to a billion, or the default if the field does not contain one."""
         text = self.text(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def seconds(self, name: str) -> float:
-        """A time in seconds, or 0 if the field has none."""
+        """A time in seconds, or 0 if the field does not contain one."""
         try:
             return float(self.text(name)[:20])
         except ValueError:
@@ -188,7 +188,7 @@ def home(request: PageRequest) -> Response:
 
 
 def _progress(request: PageRequest) -> list[tuple[Person, int, int]]:
-    """Number of questions written and items answered by each person."""
+    """Numbers of questions written and items answered, by person."""
     store = request.c.store
     answers = store.owners(GivenAnswer, "work")
     written: dict[str, int] = {}

@@ -48,7 +48,7 @@ Handler = Callable[[PageRequest], Response]
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One address: its method, its handler, and the roles that may use it. No roles: everyone,
+    """One address: its method, its handler, and the roles that may use it. Empty roles: everyone,
     signed in or not.
     """
 
