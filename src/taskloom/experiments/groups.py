@@ -1,8 +1,8 @@
 """Groups of scores: millions of scored rows, sorted once into a table of seeds × items per group.
 
-Groups in which every run answered the same items are extracted many at a time
-(`SortedScores.tables`). Otherwise ten thousand small groups would cost more than their million
-rows. `ScoredRows` reads the rows of runs with the columns that they are grouped by.
+Groups in which every run answered the same items are extracted in bulk (`SortedScores.tables`).
+Otherwise the overhead of ten thousand small groups would exceed the cost of their million rows.
+`ScoredRows` reads the rows of runs with the columns that they are grouped by.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 TOGETHER = 1 << 20
-"""Scores that are extracted at a time: 8 MB."""
+"""Maximum scores extracted at a time: 8 MB."""
 
 FEW_CHUNKS = 16
-"""Number of chunks of a column above which combining them pays off."""
+"""Minimum number of chunks for which it pays to combine a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class ScoreGroup:
     """The scores of one group.
 
     Attributes:
-        values: One value per grouping column, shared by the group.
-        runs: The runs in it, as numbers in the order of their rows.
+        values: Value of each grouping column, shared by the whole group.
+        runs: Numbers of its runs, in the order of their rows.
         scores: One array of scores per run.
-        items: One array of item numbers per run, ascending.
+        items: One array of item numbers per run, in ascending order.
         tasks: One array of task numbers per run.
     """
 
@@ -67,15 +67,16 @@ class SortedScores:
     """Scored rows sorted by group, then by run, then by item.
 
     Attributes:
-        columns: The different values of each grouping column, in order.
-        codes: For each group, the number that its values have together.
-        edges: Where each group begins, and where the last one ends.
-        cuts: Where each run of each group begins, and where the last one ends.
-        first: For each group, the place of its first run in `cuts`, and how many there are in all.
-        runs: The run of each row.
-        scores: Its score.
-        items: Its item.
-        tasks: Its task.
+        columns: The distinct values of each grouping column, in order.
+        codes: For each group, one number that encodes its combination of values.
+        edges: First row of each group, and the end of the last group.
+        cuts: First row of each run in each group, and the end of the last run.
+        first: For each group, the index in `cuts` of its first run, followed by the total number of
+            runs.
+        runs: Run of each row.
+        scores: Score of each row.
+        items: Item of each row.
+        tasks: Task of each row.
     """
 
     columns: list[list[Any]]
@@ -108,7 +109,7 @@ class SortedScores:
         )
 
     def values(self, number: int) -> tuple[Any, ...]:
-        """The value that a group has in each grouping column."""
+        """Value of a group in each grouping column."""
         code, shared = int(self.codes[number]), []
         for ordered in reversed(self.columns):
             code, place = divmod(code, len(ordered))
@@ -116,15 +117,15 @@ class SortedScores:
         return tuple(reversed(shared))
 
     def runs_of(self, number: int) -> tuple[int, ...]:
-        """Runs of a group, as numbers in the order of their rows."""
+        """Numbers of a group's runs, in the order of their rows."""
         return tuple(self.runs[self.cuts[self.first[number] : self.first[number + 1]]].tolist())
 
     def tables(self) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        """Yield the groups that are crossed, those of one shape together.
+        """Yield the crossed groups as arrays, many groups of the same shape at a time.
 
         Yields:
-            The numbers of the groups; their runs, as groups × runs; their scores, as groups × runs
-                × items.
+            Numbers of the groups, their runs [groups × runs], and their scores [groups × runs ×
+                items].
         """
         if not len(self):
             return
@@ -151,15 +152,14 @@ def sort_scores(
     task: pa.ChunkedArray,
     score: pa.ChunkedArray,
 ) -> SortedScores:
-    """Sort rows into groups with equal keys, runs apart, items in order; groups come in the order
-    of their values.
+    """Sort rows by group, then by run, then by item. Groups are in the order of their values.
 
     Args:
         keys: The grouping columns.
-        run: Which run each row is of, as numbers.
-        item: Which item, as numbers.
-        task: Which task, as numbers.
-        score: Its score; rows without one are left out.
+        run: Number of each row's run.
+        item: Number of each row's item.
+        task: Number of each row's task.
+        score: Score of each row. Rows without a score are omitted.
     """
     scores = whole_array(score)
     finite = np.isfinite(scores)
@@ -192,7 +192,7 @@ def sort_scores(
 
 
 def _encoded(key: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Encode a column as indices into its distinct values, of which null is one."""
+    """Encode a column as indices into its distinct values, including null."""
     if pa.types.is_dictionary(key.type) and key.null_count:
         key = key.cast(key.type.value_type)
     whole = key.chunk(0) if key.num_chunks == 1 else key.combine_chunks()
@@ -204,8 +204,8 @@ def _encoded(key: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def _order(groups: NDArray[Any], runs: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
-    """Order by group, run and item. If the three fit into one number, sorting by it is three times
-    as fast.
+    """Order of rows by group, run and item. If the three fit into one number, sorting by it is
+    three times as fast.
     """
     if not len(groups):
         return np.zeros(0, np.int64)
@@ -220,14 +220,12 @@ def _order(groups: NDArray[Any], runs: NDArray[Any], items: NDArray[Any]) -> NDA
 
 
 def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """True at each value that differs from the one before, and at the first."""
+    """True at the first value and at each value that differs from the previous one."""
     return np.concatenate((np.ones(min(1, len(values)), np.bool_), values[1:] != values[:-1]))
 
 
 def _ranked(values: list[Any]) -> tuple[NDArray[Any], list[Any]]:
-    """Rank the values: numbers before text, by size, null last; return each value's rank, and the
-    values by rank.
-    """
+    """Rank of each value, and the values by rank. Numbers come first, then text, then null."""
     order = sorted(range(len(values)), key=lambda i: _sortable(values[i]))
     rank = np.empty(len(values), np.int64)
     rank[order] = np.arange(len(values))
@@ -244,7 +242,7 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 
 def numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Number the distinct values. Null is a value too."""
+    """Number the distinct values. Null counts as a value."""
     encoded = pa.chunked_array(
         [column.combine_chunks()] if column.num_chunks != 1 else column.chunks, column.type
     )
@@ -256,8 +254,8 @@ def numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def trait_lists(
     rows: Iterable[Sequence[tuple[str, str]] | None],
 ) -> dict[str, list[str | None]]:
-    """Values of each trait, row by row, None for rows without it. Traits are in the order in which
-    they first occur.
+    """Values of each trait by row; None for rows without it. Traits are in the order of their first
+    occurrence.
 
     >>> trait_lists([[("length", "2")], None, [("length", "3"), ("group", "a")]])
     {'length': ['2', None, '3'], 'group': [None, None, 'a']}
@@ -296,7 +294,7 @@ class ScoredRows:
     """Scores of runs, row by row, ready for grouping. Only the necessary columns are read.
 
     Attributes:
-        about: Columns in the table of runs, for each run by number.
+        about: Columns of the table of runs, indexed by the number of the run.
         columns: Grouping columns.
     """
 
@@ -357,7 +355,7 @@ class ScoredRows:
         return rows, number
 
     def _spread(self, column: str, kind: pa.DataType) -> pa.ChunkedArray:
-        """Repeat a column of the runs for every row, as numbers into its values."""
+        """Repeat a column of the runs for every row, as indices into its values."""
         values = column_of([about[column] for about in self.about], kind).dictionary_encode(
             null_encoding="encode"
         )
@@ -372,17 +370,17 @@ class ScoredRows:
         return [str(name) for name in self._rows["task"].combine_chunks().unique().to_pylist()]
 
     def groups(self) -> list[ScoreGroup]:
-        """Return the groups, in the order of their values."""
+        """Groups in the order of their values."""
         return list(self.sorted_scores())
 
     def sorted_scores(self) -> SortedScores:
-        """Return the rows in the order of their groups."""
+        """Rows sorted by group."""
         rows = self._rows
         task = numbered(rows["task"]) if "task" in rows.column_names else self._number
         return sort_scores(self._keys, self._number, rows["index"], task, rows["score"])
 
     def alike(self, runs: Sequence[int]) -> bool:
-        """True if runs differ in nothing but the seed, so that equal indices are equal items."""
+        """True if runs differ only in the seed, so that equal indices mean equal items."""
         return len(runs) == 1 or len({self._kind(run) for run in runs}) == 1
 
     def _kind(self, run: int) -> str:
@@ -419,7 +417,7 @@ def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
 
 
 def shown_traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
-    """Return the traits that a run of each recipe shows."""
+    """Traits that occur in one run of each recipe."""
     table = runs.table
     first = dict(
         zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True)
@@ -431,7 +429,7 @@ def shown_traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
         rows = rows.filter(pc.is_in(rows["split"].cast(pa.string()), strings(list(splits))))
     shown: set[str] = set()
     for traits in rows["traits"].chunks:
-        # `keys` also has those of rows outside of the chunk, if it is a slice.
+        # If the chunk is a slice, `keys` also has keys of rows outside it.
         start, stop = traits.offsets[0].as_py(), traits.offsets[-1].as_py()
         shown.update(traits.keys.slice(start, stop - start).unique().to_pylist())
     return shown

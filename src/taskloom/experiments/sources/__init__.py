@@ -11,7 +11,7 @@ from taskloom.experiments.table import Runs
 
 
 def runs(path: str | Path = "runs") -> Runs:
-    """The runs of a store, or those that a file has or names.
+    """Runs in a store, or those that a file contains or names.
 
     Args:
         path: The store's folder; a file of scores by seed (JSON, CSV, TSV, Parquet), or the folder
@@ -21,7 +21,7 @@ def runs(path: str | Path = "runs") -> Runs:
     folder = path_of(path)
     if (folder / STORE).is_file():
         return Runs(Store(folder))
-    # Only files need what reads them.
+    # The readers of files are imported only if they are needed.
     from taskloom.experiments.sources.score_files import open_runs
 
     return open_runs(path)

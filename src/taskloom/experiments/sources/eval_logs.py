@@ -1,9 +1,10 @@
 """Logs of other evaluation tools as runs: Inspect's `.eval` files and lm-evaluation-harness's
 `samples_*.jsonl`.
 
-Every log of a task and a model is a run, and so is every epoch of an Inspect log, as seeds 0, 1, …
-The score of an item is the one in the log. Items are matched by their ids, so two models that
-answered the same task can be compared in pairs. Metadata of a sample are its traits.
+Every log of a task and a model is a run. The epochs of an Inspect log are separate runs, with the
+seeds 0, 1, … The score of an item is the one in the log. Items are matched by their ids, so two
+models that answered the same task can be compared in pairs. The metadata of a sample become its
+traits.
 
 An `.eval` file is a zip archive. Its `summaries.json` has the metadata, the answer and the score of
 every sample, so the much larger sample files, with all messages and events, are not opened. Inspect
@@ -40,7 +41,8 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's grades as numbers, as its own metrics count them: correct, partial, incorrect, none."""
 
 LONGEST_TRAIT = 100
-"""Maximum length of a piece of metadata that is taken for a trait; longer ones are texts."""
+"""Maximum characters of a metadata value that becomes a trait. Longer values are treated as
+texts."""
 
 REPLY_KINDS = tuple((field.name, field.type) for field in REPLY_COLUMNS)
 """Names and types of the columns of whole replies."""
@@ -49,10 +51,10 @@ LARGEST_EXACT = 2**53
 """Largest whole number that a column of floating-point numbers holds exactly."""
 
 MISSHAPEN = (AttributeError, TypeError, ValueError, KeyError, IndexError, RecursionError)
-"""What reading JSON of another shape raises."""
+"""Errors raised when JSON has an unexpected shape."""
 
 TARGET_KEYS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter")
-"""Keys of a row of lm-evaluation-harness that hold no metric."""
+"""Keys in a row of lm-evaluation-harness that are not metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class LoggedItem:
         prediction: The answer that the log's scorer found, or the whole reply.
         score: The log's score.
         traits: Its metadata.
-        reply: The whole reply; empty unless it was asked for.
+        reply: The whole reply; empty unless it was requested.
     """
 
     id: str
@@ -85,10 +87,10 @@ class LoggedRun:
     Attributes:
         task: Name of the task.
         model: Name of the model.
-        scorer: Which of the log's scores was taken.
+        scorer: The scorer whose scores were taken from the log.
         fields: Settings of the task and of the model, by name.
-        items: The items that have a score.
-        epoch: Which pass it is in an Inspect log, from 1.
+        items: Items with a score.
+        epoch: Number of the pass in an Inspect log, counted from 1.
     """
 
     task: str
@@ -100,7 +102,7 @@ class LoggedRun:
 
 
 def find_logs(path: Path) -> list[Path]:
-    """The log itself, or the logs below a folder; none if it is something else."""
+    """The log itself, or all logs below a folder. Empty if the path is neither."""
     if is_log(path):
         return [path]
     return [*sorted(path.rglob("*.eval")), *sorted(path.rglob("samples_*.jsonl"))]
@@ -112,13 +114,13 @@ def is_log(path: Path) -> bool:
 
 
 class LoggedRuns(LoadedRuns):
-    """The runs of one or several logs.
+    """Runs from one or several logs.
 
     Args:
-        path: The log, or the folder that holds them.
+        path: The log, or the folder with the logs.
         files: The logs.
-        skip_bad: True to leave out logs that cannot be read, unless none can; `readable` names
-            them.
+        skip_bad: True to skip logs that cannot be read, which `readable` lists. If none can be
+            read, an error is raised.
     """
 
     def __init__(self, path: str | Path, files: Sequence[Path], skip_bad: bool = False) -> None:
@@ -131,7 +133,7 @@ class LoggedRuns(LoadedRuns):
         self._bad: dict[str, str] = {}
         for file in files:
             try:
-                # The whole file before any of it: half of a log is not a run.
+                # Read the whole file before using any of it, because half a log is not a run.
                 for run in list(read_log(file)):
                     self._add(run, file)
             except DataError as error:
@@ -166,7 +168,7 @@ class LoggedRuns(LoadedRuns):
             },
             "data": json_digest(["logged", logged.task]),
         }
-        # The same item has the same index in every run, whatever was left out of one of them.
+        # The same item has the same index in every run, even if some runs lack other items.
         places = self._places.setdefault(logged.task, {})
         indices = [places.setdefault(item.id, len(places)) for item in logged.items]
         self._tables[run] = _table(logged, indices)
@@ -174,22 +176,22 @@ class LoggedRuns(LoadedRuns):
         self._files[run] = file
 
     def config(self, run: str) -> str:
-        """What is known of a run, as the recipe and learner of an experiment would be written."""
+        """Known settings of a run, written like the recipe and learner of an experiment."""
         scores = self._scores[run]
         config = {"recipes": [scores["recipe"]], "learners": [scores["learner"]]}
         return yaml.safe_dump({**config, "seeds": [scores["seed"]]}, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of the predictions of a run; there are no curves."""
+        """Columns of a run's predictions. Logs have no curves."""
         return self._tables[run].select(list(columns)) if file == PREDICTIONS else None
 
     def keeps_predictions(self, run: str) -> bool:
-        """True: a log has every answer."""
+        """Always true: a log has every answer."""
         return True
 
     def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
-        """Whole replies to some items, with the messages. Of an Inspect log, only the files of these
-        samples are read.
+        """Whole replies to some items, with the messages. In an Inspect log, only the files of
+        these samples are read.
         """
         logged, file = self._logged[run], self._files[run]
         wanted = set(indices)
@@ -205,24 +207,24 @@ class LoggedRuns(LoadedRuns):
             elif sample := archive.sample(item.id, logged.epoch):
                 reply = _inspect_reply(sample)
             else:
-                continue  # the log was cut down to its summaries
+                continue  # the log has only its summaries
             rows.append({"split": split, "index": places[item.id], **reply})
         columns = [column([row.get(name) for row in rows], kind) for name, kind in REPLY_KINDS]
         return pa.table(columns, schema=REPLY_COLUMNS)
 
     def readable(self) -> tuple[list[str], dict[str, str]]:
-        """Digests of the runs, and what is wrong with the logs that cannot be read."""
+        """Digests of the runs, and the reasons why other logs cannot be read."""
         return self.names(), self._bad
 
     def finished_at(self, run: str) -> float:
-        """When the log of a run was written, in seconds of the system's clock."""
+        """Time at which the log of a run was written, in seconds since the epoch."""
         try:
             return self._files[run].stat().st_mtime
         except OSError:
             return 0.0
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Nothing: where the log was made is not known."""
+        """Always empty, because the log's origin is unknown."""
         return {}
 
 
@@ -270,8 +272,7 @@ def read_inspect(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
     """Read an Inspect log: a run for each epoch.
 
     Args:
-        path: The `.eval` file. Logs of evaluations that were interrupted are read as far as they
-            go.
+        path: The `.eval` file. Logs of interrupted evaluations are read up to the interruption.
         replies: Read whole replies as well.
     """
     archive = EvalArchive(path)
@@ -306,9 +307,9 @@ def read_inspect(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
 def _scorer_of(
     header: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], path: Path
 ) -> tuple[str, str]:
-    """Return the scorer of a log whose values are taken, and the key if its values are mappings.
+    """Scorer whose values are used, and the key if its values are mappings.
 
-    It is the one that Inspect shows first, or else the first one of the samples.
+    This is the scorer that Inspect shows first, or else the first one in the samples.
     """
     scored = next((sample["scores"] for sample in samples if sample.get("scores")), None)
     if scored is None:
@@ -352,7 +353,7 @@ def _inspect_item(
 ) -> LoggedItem:
     answer = sample["scores"][scorer].get("answer")
     if answer is None:
-        # Only scorers that extract an answer say which; the whole reply is in the sample's file.
+        # Only scorers that extract an answer record it. The whole reply is in the sample's file.
         answer = archive.reply(sample)
     target = sample.get("target", "")
     return LoggedItem(
@@ -366,7 +367,7 @@ def _inspect_item(
 
 
 def _inspect_reply(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model was sent for a sample and what it wrote, as columns of whole replies."""
+    """Messages sent to a model for a sample and its output, as columns of whole replies."""
     output = _mapping(sample.get("output"))
     choices = output.get("choices")
     choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
@@ -398,7 +399,8 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _said(content: object) -> str:
-    """Text of a message, which may be in parts; parts that are no text by their kind."""
+    """Text of a message, which may have several parts. Parts that are not text are shown as their
+    type."""
     if not isinstance(content, list):
         return _text(content or "")
     parts = [_mapping(part) for part in content]
@@ -407,20 +409,20 @@ def _said(content: object) -> str:
 
 
 def _thought(content: object) -> str:
-    """Thinking in the parts of a message."""
+    """Reasoning text in the parts of a message."""
     parts = [_mapping(part) for part in content] if isinstance(content, list) else []
     return "\n".join(str(part["reasoning"]) for part in parts if part.get("reasoning"))
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens; None if it cannot be one."""
+    """Number of tokens; None if the value is not a valid count."""
     return value if type(value) is int and 0 <= value < 2**63 else None
 
 
 def read_harness(path: Path) -> Iterator[LoggedRun]:
     """Read a `samples_TASK_DATE.jsonl` of lm-evaluation-harness: a run for each filter.
 
-    The model is what the results file next to it names, or else the name of the folder.
+    The model's name comes from the results file next to it, or else from the folder.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     with path.open("rb") as file:
@@ -467,7 +469,7 @@ def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem
     choices, chosen = _choice(row)
     if choices:
         reply = prediction = choices[chosen]
-        # The target of a choice is its number.
+        # The target of a multiple-choice item is the index of the choice.
         number = int(targets[0]) if targets[0].isdecimal() else len(choices)
         targets = (choices[number],) if number < len(choices) else targets
     else:
@@ -486,8 +488,8 @@ def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem
 
 
 def _choice(row: Mapping[str, Any]) -> tuple[list[str], int]:
-    """Texts of the choices of an item whose likelihoods were compared, and the index of the
-    likeliest one; empty if the model replied with a text.
+    """Texts of the choices whose likelihoods were compared for an item, and the index of the
+    likeliest one. Empty if the model replied with text.
     """
     asked, replies = row.get("arguments"), row.get("resps")
     texts = []
@@ -502,21 +504,21 @@ def _choice(row: Mapping[str, Any]) -> tuple[list[str], int]:
                 return [], 0
             texts.append(str(text).strip())
             likelihoods.append(float(likelihood))
-    except (TypeError, ValueError):  # another shape: a text
+    except (TypeError, ValueError):  # any other shape is a text reply
         return [], 0
     return texts, max(range(len(texts)), key=likelihoods.__getitem__, default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What a document of one of Taskloom's own tasks has of its example."""
+    """The parts of an example that a document of one of Taskloom's own tasks contains."""
 
     targets: tuple[str, ...]
     traits: dict[str, Any]
 
 
 def _record(doc: Mapping[str, Any]) -> _Record | None:
-    """Read a Taskloom example from a document; None if it is of another task."""
+    """Read a Taskloom example from a document. None if the document is from another task."""
     try:
         record = json.loads(doc["record"])
         targets, traits = record["targets"], record["traits"]
@@ -534,7 +536,7 @@ def _first_text(replies: object) -> str:
 
 
 def _prompt(row: Mapping[str, Any]) -> str:
-    """Return what the model was asked: the first argument of the first request."""
+    """Prompt that the model was given: the first argument of the first request."""
     arguments = row.get("arguments")
     for name in ("gen_args_0", "arg_0"):
         if not isinstance(arguments, dict):
@@ -558,7 +560,7 @@ def _harness_model(path: Path, date: str) -> str:
 
 
 def _traits(metadata: object) -> dict[str, str]:
-    """Return the short values of some metadata, as traits are written."""
+    """Short metadata values, written as traits."""
     traits: dict[str, str] = {}
     for name, value in metadata.items() if isinstance(metadata, dict) else ():
         if not isinstance(value, str | int | float | bool):
@@ -570,8 +572,8 @@ def _traits(metadata: object) -> dict[str, str]:
 
 
 def _plain(settings: object) -> dict[str, Any]:
-    """Return the settings that are single values. Whole numbers that no column holds, such as long
-    seeds, become texts.
+    """Settings that are single values. Integers too large for a column, such as long seeds, become
+    text.
     """
     found = settings.items() if isinstance(settings, dict) else ()
     plain: dict[str, Any] = {}
@@ -584,7 +586,7 @@ def _plain(settings: object) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    """Return a prompt as text: messages of a chat one after the other."""
+    """Prompt as text. The messages of a chat are joined."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(one, dict) for one in value):

@@ -7,10 +7,11 @@
       - {model: t5-11b, split: dev, file: t5-dev.txt}
       - {model: t5-11b, split: dev, seed: 1, file: t5-dev-1.txt}
 
-A file has one prediction a line in the order of the examples, or records with ids, as `taskloom
-score` takes them; with ids, some of the examples are enough. Its path is relative to this file;
-paths in `set` are what they would be on the command line. Predictions are scored by the recipe's
-scorer. With `extract`, the answer is first cut out of them, and they are kept as whole replies.
+A file has one prediction per line in the order of the examples, or records with ids, as in
+`taskloom score`. With ids, the file need not cover all examples. Its path is relative to this file.
+Paths in `set` are relative to the current folder, as on the command line. Predictions are scored by
+the recipe's scorer. With `extract`, the answer is first extracted, and the prediction is kept as
+the whole reply.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from taskloom.recipe.yaml_files import load, validated
 
 
 class PredictionFields(Fields):
-    """A file of predictions of one model for one split."""
+    """A file with one model's predictions for one split."""
 
     model: str
     split: str
@@ -60,7 +61,7 @@ class PredictedFields(Fields):
 
 
 class PredictedRuns(LoadedRuns):
-    """A run store of predictions that were made elsewhere; every model and seed is a run.
+    """Predictions made elsewhere, read like a run store. Every model and seed is a run.
 
     Args:
         path: The YAML file.
@@ -133,7 +134,7 @@ class PredictedRuns(LoadedRuns):
         return self._examples[name]
 
     def _read(self, file: Path, split: str) -> tuple[Sequence[int], list[str]]:
-        """The numbers of the examples that a file has predictions for, and these."""
+        """Indices of the examples that a file has predictions for, and the predictions."""
         n = len(self._split(split))
         numbers: Sequence[int] = range(n)
         if self._data.recipe.suite.predictions is not None:
@@ -151,7 +152,7 @@ class PredictedRuns(LoadedRuns):
         return numbers, texts
 
     def config(self, run: str) -> str:
-        """Return the recipe of a run; how its model was trained is not known."""
+        """Recipe of a run. How its model was trained is unknown."""
         config = {
             "recipes": [self._block],
             "learners": [self._scores[run]["learner"]],
@@ -160,7 +161,7 @@ class PredictedRuns(LoadedRuns):
         return yaml.safe_dump(config, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Return columns of the predictions of a run; there are no curves."""
+        """Columns of a run's predictions. There are no curves."""
         return (
             pa.concat_tables(self._tables[run]).select(list(columns))
             if file == PREDICTIONS
@@ -168,17 +169,17 @@ class PredictedRuns(LoadedRuns):
         )
 
     def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
-        """The texts that answers were cut out of; None if they are the answers."""
+        """Texts that the answers were extracted from; None if nothing was extracted."""
         if run not in self._replies:
             return None
         return replies_among(pa.concat_tables(self._replies[run]), split, indices)
 
     def keeps_predictions(self, run: str) -> bool:
-        """Return that answers to all inputs are there."""
+        """Always true: all inputs and answers are known."""
         return True
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Return nothing: where the predictions were made is not known."""
+        """Always empty, because the origin of the predictions is unknown."""
         return {}
 
 

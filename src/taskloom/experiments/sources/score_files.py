@@ -13,14 +13,14 @@ CSV, TSV and Parquet files have a row for each run and split instead:
     ctl/A,bilstm,0,ood,1000,0.977,80000
 
 Their columns are those of `tl.runs(...).table`, which may be written to such a file as it is.
-Settings that were made have columns that begin with `recipe.` or `learner.`; a row without a value
-has the default. Further numbers are columns `score.NAME`.
+Settings have columns that begin with `recipe.` or `learner.`. A row without a value has the
+default. Other scores are in columns called `score.NAME`.
 
-A group is a recipe and a learner with the settings that were made; `n` is the number of items of
-each split. Studies take such a file in place of a run store. It has no models, and answers to
-single items only where a study needs their traits (`scored_items.py`); studies that need more
-refuse it in one sentence. `further` may have other numbers of a split by seed (`score.NAME` in
-tables), and `curves` learning curves by seed: step, split and score of each point.
+A group is a recipe and a learner with their settings. `n` is the number of items in each split.
+Studies take such a file in place of a run store. It has no models, and it has answers to single
+items only if a study needs their traits (`scored_items.py`). Studies that need more raise an error.
+`further` may have other scores of a split by seed (`score.NAME` in tables). `curves` may have
+learning curves by seed: step, split and score of each point.
 """
 
 from __future__ import annotations
@@ -75,21 +75,21 @@ from taskloom.recipe.yaml_files import validated
 ENDINGS = (".csv", ".tsv", ".parquet")
 
 NEEDED = ("recipe", "learner", "seed", "split", "n", "score")
-"""Columns that every table has."""
+"""Required columns of a table."""
 
 SETTINGS = ("recipe.", "learner.")
-"""How the names of columns with settings begin."""
+"""Prefixes of the columns with settings."""
 
 IGNORED = ("run",)
-"""A column of tables of runs that says nothing: names of runs follow from the rest."""
+"""Column of run tables that is ignored, because the names of runs follow from the other columns."""
 
 
 SEED = f"a seed is a whole number from 0 to {LAST_SEED}"
-"""What errors say of seeds."""
+"""Description of a valid seed for error messages."""
 
 
 def read_groups(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table of scores as the groups of a file of scores.
+    """Convert the rows of a table of scores to the groups of a score file.
 
     Args:
         path: The table.
@@ -198,8 +198,8 @@ def is_seed(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return the number of a cell; cells of a column with a word in it are all text. What is no
-    number stays as it is.
+    """Convert a cell to a number. In a column that contains a word, all cells are text. Values that
+    are not numbers are returned unchanged.
     """
     if isinstance(value, bool):
         return None
@@ -210,12 +210,12 @@ def _number(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Return a whole number as one, where a program wrote it as 1.0."""
+    """Convert a whole number that was written as 1.0 to an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _setting(value: Any) -> Any:
-    """Return the value of a setting; tables of runs have lists and mappings as JSON."""
+    """Value of a setting. Tables of runs contain lists and mappings as JSON."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -226,22 +226,22 @@ def _setting(value: Any) -> Any:
 
 FORMAT = "taskloom scores"
 VERSION = 1
-"""Raised whenever files written before could be misread."""
+"""Version of the format, raised whenever older files could be misread."""
 
 USED = (TASK_FIELD, LIMIT_FIELD, BEST_OF_FIELD)
-"""Fields of runs that the experiment sets, not the recipe or the learner."""
+"""Fields of runs that are set by the experiment, not by the recipe or the learner."""
 
 
 READ = (
     "name a run store, a file of scores (JSON, CSV, Parquet) or a YAML file that names predictions"
 )
-"""What errors say can be read."""
+"""Description of the readable sources for error messages."""
 
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class ScoreGroupFields(Fields):
-    """Runs that differ in the seed alone."""
+    """Runs that differ only in the seed."""
 
     recipe: str
     learner: str
@@ -258,7 +258,7 @@ class ScoreGroupFields(Fields):
 
 
 class ScoreFileFields(Fields):
-    """A file of scores."""
+    """A score file."""
 
     format: str
     schema_: int = Field(alias="schema")
@@ -267,7 +267,7 @@ class ScoreFileFields(Fields):
 
 
 class ScoreFile(LoadedRuns):
-    """A run store that is one file: scores by seed, and how they were made.
+    """A single file read like a run store: scores by seed, and the settings behind them.
 
     Args:
         path: The file.
@@ -285,8 +285,8 @@ class ScoreFile(LoadedRuns):
                 self._add(group, seed, splits)
 
     def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
-        """Refuse settings that recipes and learners of ours do not have; many groups differ in the
-        task alone.
+        """Raise an error for settings that our recipes and learners do not have. One group is
+        checked for all groups with the same settings, since many differ only in the task.
         """
         preset = "learner.preset"
         different = {
@@ -339,7 +339,7 @@ class ScoreFile(LoadedRuns):
         }
 
     def config(self, run: str) -> str:
-        """Return the experiment of a run alone, as the settings that were written down make it."""
+        """Experiment of this run alone, built from the recorded settings."""
         group = self._groups[run]
         own = {name: value for name, value in group.fields.items() if name not in USED}
         fields = {head: {k.partition(".")[2]: v for k, v in own.items() if k.startswith(f"{head}.")}
@@ -358,8 +358,8 @@ class ScoreFile(LoadedRuns):
         return yaml.safe_dump(config, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Return columns of the predictions or curves of a run; None where the file has no answers
-        to items, or no curves.
+        """Columns of a run's predictions or curves. None if the file has no answers to items, or no
+        curves.
         """
         group, seed = self._groups[run], str(self._scores[run]["seed"])
         if file == CURVES and seed in group.curves:
@@ -378,27 +378,26 @@ class ScoreFile(LoadedRuns):
         return pa.concat_tables(tables).select(list(columns))
 
     def keeps_item_scores(self, run: str) -> bool:
-        """True if the file has the answers of a run to items."""
+        """True if the file has a run's answers to items."""
         return bool(self._groups[run].answers.get(str(self._scores[run]["seed"])))
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Return machine, versions and whatever else was written down of a run."""
+        """Machine, versions and other recorded facts about a run."""
         return dict(self._groups[run].environment)
 
 
 def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str) -> None:
-    """Refuse settings that a recipe or learner of ours does not have: a run with a misspelt one
-    would pass for one without it.
-
-    Recipes and learners that are not known here may have any.
+    """Raise an error for settings that one of our recipes or learners does not have. Otherwise a
+    run with a misspelt setting would look like one without it. Recipes and learners that are
+    unknown here may have any settings.
 
     Args:
         recipe: Its name.
         learner: Its name.
-        fields: The settings that were written down.
+        fields: The recorded settings.
         where: The file, for error messages.
     """
-    # Finding a learner may import all of them, which reading a run store does not need.
+    # Finding a learner may import all of them, which is not needed to read a run store.
     from taskloom.core.registry import SUITES, TASKS
     from taskloom.learners.config import LEARNERS, presets_of
     from taskloom.learners.config import settings as settings_of
@@ -451,7 +450,7 @@ def _read(path: Path) -> ScoreFileFields:
 def _check_answers(
     path: Path, group: ScoreGroupFields, items: Mapping[str, ItemTableFields]
 ) -> None:
-    """Refuse answers to items that the file does not have."""
+    """Raise an error for answers to items that are not in the file."""
     for seed, splits in group.answers.items():
         for split, answers in splits.items():
             known = items.get(group.items.get(split, ""))
@@ -471,19 +470,19 @@ def _check_answers(
 
 
 FILES = (".json", ".yaml", ".yml", *ENDINGS)
-"""Endings of what is no folder of runs."""
+"""Extensions of files with runs or scores, as opposed to folders of runs."""
 
 LOGS = (".eval", ".jsonl")
-"""Endings of logs of other tools."""
+"""Extensions of logs of other tools."""
 
 
 def open_runs(path: str | Path) -> Runs:
-    """Return the runs of a store's folder, of a file of scores (JSON, CSV, TSV, Parquet), or of
-    predictions that a YAML file names.
+    """Open a run store, a score file (JSON, CSV, TSV, Parquet), or a YAML file that names
+    predictions.
 
     Args:
-        path: The folder or file; of a folder that is no store its file of scores, such as that of a
-            study's page.
+        path: The folder or file. In a folder that is not a store, such as that of a study's page,
+            its score file is opened.
     """
     path = path_of(path)
     if (path / SCORES).is_file() and not any(
@@ -506,14 +505,13 @@ def open_runs(path: str | Path) -> Runs:
 def score_groups(
     runs: Runs, traits: Sequence[str] = (), curves: bool = False
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return runs as the groups of a file of scores, and its items: what is worth committing of
-    them.
+    """Convert runs to the groups and items of a score file, which is the part worth committing.
 
     Args:
         runs: The runs.
-        traits: Traits of the examples that are kept, with the score and the prediction of each
-            example; none: neither.
-        curves: Whether to keep learning curves.
+        traits: Traits of the examples to keep, with the score and the prediction of each example.
+            If empty, neither is kept.
+        curves: True to keep learning curves.
     """
     groups: dict[str, dict[str, Any]] = {}
     items: dict[str, Any] = {}
@@ -544,7 +542,7 @@ def score_groups(
 
 
 def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
-    """Return the points of each run's learning curve that have a score."""
+    """Points of each run's learning curve that have a score."""
     points: dict[str, list[list[Any]]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:
@@ -557,7 +555,7 @@ def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
 def _add_answers(
     runs: Runs, run: Run, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]
 ) -> None:
-    """Add the answers of a run to its group, and the items that they are to."""
+    """Add a run's answers to its group, with the items that were answered."""
     rows = runs.answers(run.name, ["split", "targets", "traits", "task", "prediction", "score"])
     if rows is None:
         return
@@ -575,7 +573,7 @@ def _add_answers(
 
 
 MACHINE = ("gpu", "versions", "command", "precision")
-"""What is kept of a run's environment: what a result may depend on, not names of machines or
+"""Facts kept from a run's environment: those that a result may depend on, but no machine names or
 times.
 """
 
@@ -587,7 +585,7 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
 def write_scores(
     groups: Iterable[Mapping[str, Any]], path: Path, items: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write a file of scores: a line for each score, and one for each list of answers."""
+    """Write a score file with a line for each score and for each list of answers."""
     contents = {
         "format": FORMAT,
         "schema": VERSION,
@@ -600,10 +598,10 @@ def write_scores(
 
 
 def _json(contents: Mapping[str, Any]) -> str:
-    """Return JSON text with indents, in which a list of plain values stands on one line."""
+    """Format indented JSON with lists of plain values on one line."""
     text = json.dumps(contents, indent=1, ensure_ascii=False)
     return PLAIN_LIST.sub(lambda match: " ".join(match[0].split()), text)
 
 
 PLAIN_LIST = re.compile(r"\[\n(?:\s+(?:-?\d[\d.e+-]*|null|\"[^\"\\\\]*\"),?\n)+\s*\]")
-"""A list of numbers and plain texts, as `json.dumps` writes it with indents."""
+"""Matches a list of numbers and plain texts, as written by `json.dumps` with an indent."""

@@ -1,13 +1,11 @@
-"""Items of runs in a file of scores: the traits and the answer of each, and how each run answered
-it.
+"""Items in a score file: traits and official answer of each, and how each run answered it.
 
     "items": {"1f3a…": {"traits": ["answer", "question", "support"], "kinds": [["garden", "where-O",
     "2"]], "of": [0, 0]}}
 
-A kind is a combination of values, and `of` has the kind of each item in the order in which it was
-answered. A group then says which items a split has, and for each seed what was answered: `scores`
-as one digit an item (a list where an item can be half right), and `predictions` as places in
-`texts`:
+A kind is a combination of values, and `of` has the kind of each item in the order of the answers. A
+group then names the items of each split and has the answers of each seed: `scores` with one digit
+per item (a list if items can be partly right), and `predictions` as indices into `texts`:
 
     "items": {"mix": "1f3a…"}, "texts": ["garden", "park"], "answers": {"0": {"mix": {"scores":
     "10", "predictions": [0, 1]}}}
@@ -29,17 +27,16 @@ from taskloom.experiments.files import PREDICTION_COLUMNS
 from taskloom.recipe import Fields
 
 ANSWER = "answer"
-"""The name that the official answer has among the traits of an item; a trait of that name is not
-kept.
+"""Name of the official answer among the traits of an item. A trait with the same name is not kept.
 """
 
 TASK = "task"
-"""The name under which the task of an item is kept, where it is wanted."""
+"""Name under which the task of an item is kept, if it is requested."""
 
 
 class ItemTableFields(Fields):
-    """The items of a split: `traits` are names, `kinds` combinations of their values, `of` the kind
-    of each item.
+    """The items of a split: `traits` are names, `kinds` are combinations of their values, and `of`
+    is the kind of each item.
     """
 
     traits: list[str]
@@ -56,13 +53,13 @@ class ItemTableFields(Fields):
 
 
 class AnswerFields(Fields):
-    """What a run answered to the items of a split."""
+    """A run's answers to the items of a split."""
 
     scores: str | list[float]
     predictions: list[int] = Field(default_factory=list)
 
     def values(self) -> list[float]:
-        """Return the score of each item."""
+        """Score of each item."""
         return (
             [float(digit) for digit in self.scores]
             if isinstance(self.scores, str)
@@ -77,11 +74,11 @@ class AnswerFields(Fields):
 
 
 def pack_items(rows: pa.Table, traits: Sequence[str]) -> dict[str, Any]:
-    """Return the items of a split's predictions, with the traits that are wanted.
+    """Items of a split's predictions, with the requested traits.
 
     Args:
         rows: Columns `targets`, `traits` and `task` of the predictions of one run and split.
-        traits: Names of traits, or `task`; the official answer is always kept.
+        traits: Names of traits, or `task`. The official answer is always kept.
     """
     names = [ANSWER, *(name for name in traits if name != ANSWER)]
     kinds: dict[tuple[str | None, ...], int] = {}
@@ -91,17 +88,17 @@ def pack_items(rows: pa.Table, traits: Sequence[str]) -> dict[str, Any]:
         answer = targets[0] if targets else None
         known = {TASK: task, **dict(pairs or ()), ANSWER: answer}
         kind = tuple(known.get(name) for name in names)
-        # A kind that is new gets the next number.
+        # A new kind gets the next number.
         of.append(kinds.setdefault(kind, len(kinds)))
     return {"traits": names, "kinds": [list(kind) for kind in kinds], "of": of}
 
 
 def pack_answers(rows: pa.Table, texts: dict[str, int]) -> dict[str, Any]:
-    """Return the scores and predictions of one run and split; new texts are added to `texts`.
+    """Scores and predictions of one run and split. New texts are added to `texts`.
 
     Args:
         rows: Columns `score` and `prediction`.
-        texts: The places of the texts that the group has already.
+        texts: Indices of the texts that the group already has.
     """
     scores = rows["score"].to_pylist()
     whole = all(score in (0.0, 1.0) for score in scores)
@@ -114,16 +111,14 @@ def pack_answers(rows: pa.Table, texts: dict[str, int]) -> dict[str, Any]:
 
 
 def items_key(items: Mapping[str, Any]) -> str:
-    """Return the name of a table of items in a file."""
+    """Name of a table of items in a file."""
     return json_digest(dict(items), 6)
 
 
 def unpack(
     split: str, items: ItemTableFields, answers: AnswerFields, texts: Sequence[str]
 ) -> pa.Table:
-    """Return the rows of predictions.parquet, without inputs: indices count the items that were
-    answered.
-    """
+    """Rows of predictions.parquet without inputs. Indices count the answered items."""
     n = len(items.of)
     kinds = [items.kinds[place] for place in items.of]
     traits = [

@@ -1,9 +1,10 @@
-"""The data of cells: recipes under a data seed, a person's own files, and mixes of both.
+"""The data of cells: recipes with a data seed, the user's own files, and mixes of both.
 
-Own data are a folder, a JSONL, CSV or Parquet file, SQuAD's JSON, or a Hugging Face dataset on
-disk. Every file is a split (`train.jsonl`, `test/*.parquet`, `test/*.arrow`, `dev-v1.1.json`). Columns are named `input` and
-`targets` (or `target`), or are renamed by `columns`; a column `task` distinguishes tasks, and all
-other columns of plain values become traits. The digest is that of the rows, whatever their path.
+Your own data can be a folder, a JSONL, CSV or Parquet file, SQuAD's JSON, or a Hugging Face dataset
+on disk. Every file is a split (`train.jsonl`, `test/*.parquet`, `test/*.arrow`, `dev-v1.1.json`).
+Columns are named `input` and `targets` (or `target`), or are renamed by `columns`. A column `task`
+distinguishes tasks, and all other columns of plain values become traits. The digest covers the
+rows, not their path.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from taskloom.recipe.overrides import parse_changes
 
 @dataclass(frozen=True)
 class CellData:
-    """A recipe under a data seed, as cells use it.
+    """A recipe with a data seed, as used by cells.
 
     Attributes:
         recipe: The checked recipe.
-        seed: Of the samples.
+        seed: Data seed of the samples.
         block: The user's spelling of it, which `config.yaml` repeats.
-        fields: The fields that were set or tried, by name.
+        fields: Fields that were set or searched, by name.
     """
 
     recipe: Recipe
@@ -73,18 +74,18 @@ class CellData:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The names of its tasks, if they can be listed."""
+        """Names of its tasks, if they can be listed."""
         return self.plan.tasks.names or ()
 
     @property
     def states_task(self) -> bool:
-        """True if every input states its task, by a description or by itself."""
+        """True if every input states its task, in a description or in the input itself."""
         tasks = self.plan.tasks
         if self.recipe.described is not None:
             return True
         if tasks.by != "task" or tasks.tell is None:
             return False
-        # An empty description means that the input states the task already.
+        # An empty description means that the input already states the task.
         first = self.tasks[0] if self.tasks else ""
         return not tasks.tell(first, "instruction")
 
@@ -94,7 +95,7 @@ class CellData:
         return self.plan.tasks.by == "task" and len(self.tasks) > 1 and not self.states_task
 
     def evaluated_tasks(self, train: str, tests: Sequence[str]) -> dict[str, bool]:
-        """Return the tasks of some splits, and whether the training split has them."""
+        """Tasks of some splits; True for those that the training split has."""
         listed = self.plan.tasks.names or ()
         taught = self._tasks_in(train) if train else frozenset()
         tested: set[str] = set()
@@ -106,9 +107,7 @@ class CellData:
         return {name: not train or name in taught for name in in_order if name in tested}
 
     def _tasks_in(self, split: str) -> frozenset[str]:
-        """Return the tasks that occur in a split: as the plan lists them, or where it does not, by
-        its rows.
-        """
+        """Tasks in a split: those that the plan lists, or if it lists none, those in the rows."""
         planned, by = self.plan.split(split), self.plan.tasks.by
         names = self.plan.tasks.names if planned.tasks is None else planned.tasks
         if names is None:
@@ -123,11 +122,11 @@ class CellData:
 
     @property
     def parts(self) -> tuple[CellData, ...]:
-        """The data that are learned from: these alone."""
+        """The data that are learned from: only these."""
         return (self,)
 
     def described(self) -> CellData:
-        """Return the same data with the description of its task before every input."""
+        """The same data with a description of the task before every input."""
         block = dict(self.block)
         if "recipe" in block:
             block["set"] = {**block.get("set", {}), "described": True}
@@ -137,8 +136,8 @@ class CellData:
         return CellData(recipe, self.seed, block, {**self.fields, "described": True})
 
     def plainly(self) -> CellData:
-        """Return the same items as they are written by default: nothing described, fields of
-        presentation at their defaults.
+        """The same items in their default form: no descriptions, and presentation fields at their
+        defaults.
         """
         recipe, described = self.recipe, self.recipe.described
         fields = recipe.fields.plainly() if isinstance(recipe.fields, Fields) else recipe.fields
@@ -152,21 +151,21 @@ class CellData:
 
     @cached_property
     def key(self) -> str:
-        """The name of the data. Equal keys have equal rows, because recipes are pure."""
+        """Identifier of the data. Equal keys have equal rows, because recipes are pure."""
         sources = {s.name: s.digest for s in self.plan.sources}
         return json_digest([self.recipe.digest, self.seed, sources])
 
 
 @dataclass(frozen=True)
 class RecipeMix:
-    """Several recipes, or own data, that one model learns from and is evaluated on.
+    """Several recipes, or the user's own data, that one model learns from and is evaluated on.
 
     Attributes:
-        parts: What is mixed.
-        rates: The share of each part among the training rows, as parts of their sum; empty: every
-            row of every part once.
-        rows: Training rows in all; 0: as many as the parts have together.
-        given: The name that the user gave it; empty: those of its parts.
+        parts: The recipes or data that are mixed.
+        rates: Relative share of each part among the training rows. Empty: every row of every part
+            once.
+        rows: Total training rows; 0: the sum over the parts.
+        given: Name given by the user. Empty: the names of its parts.
     """
 
     parts: tuple[CellData, ...]
@@ -176,7 +175,7 @@ class RecipeMix:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The names of the parts; the second of two equal names has a number."""
+        """Names of the parts. Repeated names get a number."""
         labels = []
         met: Counter[str] = Counter()
         for part in self.parts:
@@ -192,7 +191,7 @@ class RecipeMix:
 
     @property
     def block(self) -> dict[str, Any]:
-        """The mix as `config.yaml` has it."""
+        """The mix as written in `config.yaml`."""
         options = {"rates": list(self.rates), "rows": self.rows, "name": self.given}
         return {
             "mix": [dict(part.block) for part in self.parts],
@@ -201,7 +200,7 @@ class RecipeMix:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Settings that were made or tried: the fields of each part, the rates, the rows."""
+        """Settings that were set or searched: fields of each part, rates and rows."""
         fields = {}
         for label, part in zip(self.labels, self.parts, strict=True):
             for name, value in part.fields.items():
@@ -215,26 +214,24 @@ class RecipeMix:
         return any(part.unlabelled for part in self.parts)
 
     def described(self) -> RecipeMix:
-        """Return the mix with a description before the inputs of every part that does not state its
-        task itself.
-        """
+        """The mix with a description before the inputs of every part that does not state its task."""
         return dataclasses.replace(
             self, parts=tuple(p if p.states_task else p.described() for p in self.parts)
         )
 
     @cached_property
     def key(self) -> str:
-        """The name of the mix. Equal keys have equal training rows."""
+        """Identifier of the mix. Equal keys have equal training rows."""
         return json_digest(["mix", [part.key for part in self.parts], list(self.rates), self.rows])
 
     def order(self, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield part and row of every training row, shuffled by the key of the mix.
 
-        A part that has fewer rows than its rate asks for is repeated from its first row on; one
-        that has more gives its first.
+        A part with fewer rows than its rate requires is repeated from its first row. A part with
+        more rows contributes its first ones.
 
         Args:
-            sizes: The training rows of each part.
+            sizes: Number of training rows of each part.
         """
         counts = list(sizes)
         if self.rates or self.rows:
@@ -255,8 +252,8 @@ def products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def read_data(
     block: str | dict[str, Any], grid: Mapping[str, list[Any]]
 ) -> Iterator[CellData | RecipeMix]:
-    """Yield the data that a block of an experiment's recipes stands for, one for each combination
-    of the grid's values.
+    """Yield the data that a block under `recipes` describes, one for each combination of the grid's
+    values.
     """
     if isinstance(block, dict) and "mix" in block:
         yield from _mixes(block, grid)
@@ -283,8 +280,8 @@ MIX_KEYS = ("mix", "rates", "rows", "name", "grid")
 
 
 def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[RecipeMix]:
-    """Yield a mix for each combination of the values of the grid, which may be over `rates`, `rows`
-    and fields of all parts.
+    """Yield a mix for each combination of the grid's values. The grid may have `rates`, `rows` and
+    fields of all parts.
     """
     for key in block:
         if key not in MIX_KEYS:
@@ -320,7 +317,7 @@ def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> RecipeMix:
 
 
 def _are_rates(rates: Any, parts: int) -> bool:
-    """True for a list with a finite number above 0 for each part of a mix."""
+    """True if the value is a list with a finite number above 0 for each part of a mix."""
     if not isinstance(rates, list) or len(rates) != parts:
         return False
     for rate in rates:
@@ -332,7 +329,7 @@ def _are_rates(rates: Any, parts: int) -> bool:
 
 
 def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
-    """Build the cell data of files in the place of a recipe."""
+    """Build the cell data of files that are given instead of a recipe."""
     described = block.get("set") == {"described": True}
     allowed = ("recipe", "columns", "seed", *(["set"] if described else []))
     unknown = [key for key in block if key not in allowed]
@@ -351,9 +348,7 @@ def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
 
 
 def _spelled(block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block with its changes under the key that runs are recorded by: `changes` is another
-    name for `set`.
-    """
+    """Rename the key `changes` to `set`, the name under which runs record it."""
     if "changes" not in block:
         return block
     if "set" in block:
@@ -383,8 +378,8 @@ def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
 
 
 def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
-    """Build the data of a recipe that stands in the experiment itself; `name` is what tables call
-    it.
+    """Build the data of a recipe that is defined in the experiment itself. `name` is its name in
+    tables.
     """
     body = {k: v for k, v in block.items() if k not in ("name", "grid")}
     if not {"suite", "task"} & set(body):
@@ -428,12 +423,12 @@ COLUMNS = ("input", "targets", "target", "task", "question", "key", "derivation"
 
 
 class OwnFields(Fields):
-    """What is said of own data.
+    """Fields of a recipe that describes the user's own data.
 
     Attributes:
-        path: Where it lies; not part of the digest.
-        columns: Our name of a column to the name that the data has for it: `{input: question,
-            target: answer}`.
+        path: Path of the data. Not part of the digest.
+        columns: Maps our name of a column to its name in the data: `{input: question, target:
+            answer}`.
     """
 
     path: str = Field(exclude=True)
@@ -441,8 +436,8 @@ class OwnFields(Fields):
 
 
 def is_own_data(name: str) -> bool:
-    """True if a name is the path of one's own data: a file of rows, or a folder written with `./`,
-    `../`, `/` or `~`.
+    """True if a name is the path of the user's own data: a file of rows, or a folder written with
+    `./`, `../`, `/` or `~`.
     """
     path = path_of(name)
     return (
@@ -453,7 +448,7 @@ def is_own_data(name: str) -> bool:
 
 
 def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
-    """Return a recipe whose plan has the rows of the files."""
+    """Build a recipe whose plan has the rows of the files."""
     tables = {
         name: _adapted(table, name, columns) for name, table in _tables(path_of(path)).items()
     }
@@ -481,14 +476,14 @@ def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
 
 
 def _is_squad_data(path: Path) -> bool:
-    """True if all rows come from files of SQuAD, whose official score then counts."""
+    """True if all rows come from SQuAD files, so that SQuAD's official score is used."""
     files = [path] if path.is_file() else sorted(path.iterdir())
     rows = [file for file in files if file.suffix in FILES or is_squad(file) or file.is_dir()]
     return bool(rows) and all(is_squad(file) for file in rows)
 
 
 def _name(task: str, level: Level) -> str:
-    """Return the name of a task, which is all that is known of it."""
+    """Name of a task, the only thing known about it."""
     return task
 
 
@@ -560,7 +555,7 @@ def _read_one(file: Path) -> pa.Table:
 
 
 def _adapted(table: pa.Table, split: str, columns: dict[str, str]) -> pa.Table:
-    """Return a split with our columns, and its other columns of plain values as they are."""
+    """Split with its columns renamed to ours. Other columns of plain values are unchanged."""
     for ours, theirs in columns.items():
         if ours not in COLUMNS:
             raise DataError(
@@ -592,7 +587,7 @@ def _kind(arrow: pa.DataType) -> type | None:
 
 
 def _traits(tables: dict[str, pa.Table]) -> dict[str, type]:
-    """Return the traits of all splits; one of two types is text."""
+    """Traits of all splits. A trait whose type differs between splits is text."""
     kinds: dict[str, set[type]] = {}
     for table in tables.values():
         own = [(f.name, f.type) for f in table.schema if f.name not in COLUMNS]
