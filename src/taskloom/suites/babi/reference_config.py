@@ -281,12 +281,12 @@ def _check_filter(base: Mapping[str, Any], given: Mapping[str, Any], where: str)
     _known(given, _FILTER, where)
     if given.get("always_pass_q_types") and "story" in base:
         raise RecipeError(
-            f"{where}.always_pass_q_types: with several questions per story, all are filtered;"
+            f"{where}.always_pass_q_types: with several questions a story, all are filtered;"
             " leave it empty"
         )
     if given.get("filter_each_q") is False and "story" in base:
         raise RecipeError(
-            f"{where}.filter_each_q: with several questions per story, all are filtered; set it"
+            f"{where}.filter_each_q: with several questions a story, all are filtered; set it"
             " to true"
         )
 
