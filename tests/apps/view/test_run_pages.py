@@ -252,6 +252,28 @@ def test_the_default_axes_of_a_heat_map_fill_more_than_half_of_it(tmp_path: Path
     assert PredictionRows(store, run).telling_pair("none", [], 10) == []
 
 
+def test_a_heat_map_without_choices_can_be_drawn(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    # An identifier, a trait that another one determines, and two that fill a third of their map.
+    traits = [
+        {"id": str(i), "a": str(i % 3), "fine": str(i % 6), "b": "xyz"[i % 3 if i > 5 else i // 2]}
+        for i in range(90)
+    ]
+    scores = {"iid": [0.0] * 90, "easy": [1.0] * 90, "ood": [float(i % 2) for i in range(90)]}
+    run = write(store, scores, traits=traits)
+    assert PredictionRows(store, run).telling_pair("ood", [], 10) != ["a", "fine"]
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+        page = viewer.get(f"/runs/{name}/heat").text
+        large = viewer.get(f"/runs/{name}/heat", params={"x": "id", "y": "a"}).text
+    assert '<option value="ood" selected>' in page, "the lowest held-out split, not iid"
+    assert '<option value="id" selected>' not in page
+    assert "<td class" in page
+    assert "3 rows and 90 columns are too many" in large
+    assert "Draw traits that fit" in large
+    assert 'class="key"' not in large, "no key without a map"
+
+
 def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
     learner = Store(filled.folder).scores(filled.runs["weak"][0])["learner"]
     page = filled.get("/heat", learner=learner, split="test", x="length", y="task")

@@ -5,6 +5,7 @@ two traits.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
+from taskloom.analysis.report.effects import is_constant
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render, trait_order
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
@@ -33,8 +35,8 @@ SIDES = 400
 MOST_RUNS = 60
 """Runs of a heat map: their predictions are read for it, some milliseconds each."""
 
-MOST_CELLS = 900
-"""Cells of a heat map; one with more is not readable."""
+MOST_LINES = 60
+"""Rows, and columns, of a heat map; one with more is not readable."""
 
 FEW = 10
 """Minimum examples of a cell that is drawn in full colour; smaller ones are faded."""
@@ -233,13 +235,14 @@ def heat(request: Request) -> Response:
     recipes = sorted({run.recipe for run in whole})
     learners = sorted({run.learner for run in whole})
     recipe = _among(request, "recipe", recipes)
-    learner = _among(
-        request, "learner", [x for x in learners if any(_is_of(r, recipe, x) for r in whole)]
-    )
+    trained = [x for x in learners if any(_is_of(r, recipe, x) for r in whole)]
+    learner = _among(request, "learner", trained, [x for x in trained if not is_constant(x)])
     chosen = [run for run in whole if _is_of(run, recipe, learner)]
     if not chosen:
         raise VanishedError(f"no run of '{learner[:80]}' on '{recipe[:80]}'")
-    split = chosen_split(request, chosen[:1])
+    if not chosen[0].splits:
+        raise VanishedError("no split was answered")
+    split = _among(request, "split", list(chosen[0].splits), [hardest_split(chosen)])
     predictions = prediction_rows(viewed, chosen[0].name)
     traits = list(predictions.traits())
     named = predictions.named_by(recipe)
@@ -285,10 +288,20 @@ def _axes(
     # It reads thousands of rows: only if a default is needed.
     best = [] if asked else predictions.telling_pair(split, trait_order(named), FEW)
     x = _among(request, "x", traits, best)
-    other_best = [trait for trait in best if trait != x]
-    others = [trait for trait in traits if trait != x]
-    y = _among(request, "y", traits, other_best or others)
+    # A trait alone is a map of its own values; any other trait may have too many.
+    y = _among(request, "y", traits, [trait for trait in best if trait != x] or [x])
     return x, y
+
+
+def hardest_split(runs: Sequence[Run]) -> str:
+    """The held-out split with the lowest mean score; iid only if there is no other."""
+
+    def key(split: str) -> tuple[bool, float]:
+        scores = [run.splits[split].score for run in runs if split in run.splits]
+        known = [score for score in scores if score is not None and not math.isnan(score)]
+        return split == "iid", sum(known) / len(known) if known else math.inf
+
+    return min(runs[0].splits, key=key)
 
 
 def _is_of(run: Run, recipe: str, learner: str) -> bool:
@@ -324,14 +337,9 @@ def _maps(
     maps = []
     for values, cells in groups.items():
         rows, columns = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-        if len(rows) * len(columns) > MOST_CELLS:
-            return (
-                [],
-                (
-                    f"{len(rows):,} × {len(columns):,} values are too many for a map; choose other"
-                    " traits"
-                ),
-            )
+        if max(len(rows), len(columns)) > MOST_LINES:
+            size = f"{len(rows):,} rows and {len(columns):,} columns"
+            return [], f"{size} are too many for a map, which has at most {MOST_LINES} of each"
         title = ", ".join(f"{name} {value}" for name, value in zip(apart, values, strict=True))
         maps.append(
             {"title": title, "rows": _sorted(rows), "columns": _sorted(columns), "cells": cells}

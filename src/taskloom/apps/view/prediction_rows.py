@@ -5,11 +5,13 @@ whole run are in memory.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -303,19 +305,23 @@ class PredictionRows:
         """Return the two traits for the axes of a map, the one with fewer values first.
 
         Of all pairs that fill more than half of their map, with `least` examples in a cell, those
-        two that together explain most. If no pair does, the two most telling traits.
+        two that together explain most. If no pair does, the one that fills most. Pairs of which one
+        trait determines the other are chosen only if there are no others.
         """
         few, scores = self._small_traits(split)
         places = {name: place for place, name in enumerate(known)}
-        pairs = []
+        pairs, rest = [], []
         for a, b in combinations(sorted(few, key=lambda name: places.get(name, len(few))), 2):
             cells = [f"{one}\0{other}" for one, other in zip(few[a], few[b], strict=True)]
-            filled = sum(n >= least for n in Counter(cells).values())
-            if 2 * filled > len(set(few[a])) * len(set(few[b])):
+            counts = Counter(cells)
+            sizes = len(set(few[a])), len(set(few[b]))
+            share = sum(n >= least for n in counts.values()) / math.prod(sizes)
+            if share > 1 / 2:
                 pairs.append((round(_explained(cells, scores), DIGITS), [a, b]))
-        if not pairs:
-            return _telling(few, scores, known)[:2]
-        best = max(pairs, key=lambda pair: pair[0])[1]
+            rest.append(((len(counts) > max(sizes), share), [a, b]))
+        if not rest:
+            return _telling(few, scores, known)
+        best = max(pairs or rest, key=itemgetter(0))[1]
         return sorted(best, key=lambda name: len(set(few[name])))
 
     def _small_traits(self, split: str) -> tuple[dict[str, list[str]], NDArray[np.float64]]:
