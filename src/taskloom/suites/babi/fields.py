@@ -339,15 +339,15 @@ class StoryGroup(Fields):
         n: Number of examples, or proportion if the split has a plain size.
         events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
         wording: Constructs with weights; AFFIRM is "Mary is in the park".
-        coref: What a sentence with a pronoun may say, with weights. Default: all of `events`.
-            NEGATE, INDEF and AFFIRM are possible too.
-        conj: What a sentence with two subjects (or, for GRAB, DROP and GIVE, two objects) may say,
-            with weights. Default: MOVE. NEGATE, INDEF and AFFIRM are possible too. COMPOUND uses
-            the same weights.
-        negate: What NEGATE is said of. Default: MOVE ("is not in the park"). GRAB, DROP and GIVE
-            ("did not take the milk") are possible too.
-        indef: What INDEF is said of. Default: MOVE ("is either in A or B"). GRAB, DROP and GIVE
-            ("took it in either A or B") are possible too.
+        coref: Events of sentences with a pronoun, with weights. Default: all of `events`. NEGATE,
+            INDEF and AFFIRM are possible too.
+        conj: Events of sentences with two subjects (or, for GRAB, DROP and GIVE, two objects), with
+            weights. Default: MOVE. NEGATE, INDEF and AFFIRM are possible too. COMPOUND uses the
+            same weights.
+        negate: Events to which NEGATE applies, with weights. Default: MOVE ("is not in the park").
+            GRAB, DROP and GIVE ("did not take the milk") are possible too.
+        indef: Events to which INDEF applies, with weights. Default: MOVE ("is either in A or B").
+            GRAB, DROP and GIVE ("took it in either A or B") are possible too.
         questions: Question types with weights.
         length: Number of sentences before the question.
         support: Size of the official support, or a range of sizes.
@@ -359,8 +359,8 @@ class StoryGroup(Fields):
             the wanted support, which takes many stories.
         frequencies: Concepts with the share of examples whose official support has them. Without
             it, all kinds of planned proofs are equally frequent.
-        cited: Use the support that bAbI cites for lists and counts: every sentence by which
-            something came into the person's hands or left them. Default: a minimal one.
+        cited: Use the support that bAbI cites for lists and counts: every sentence in which the
+            person gets something or gives it up. Default: a minimal support.
         alternatives: Number of minimal supports.
         answers: Answers of yes-no questions with weights.
         distractors: Share of the sentences beside the support that is kept. 0 leaves only what the
@@ -445,8 +445,8 @@ class StoryGroup(Fields):
         return any(name in self.wording for name in constructs)
 
     def topics(self) -> dict[str, dict[str, float]]:
-        """What each construct may be said of, with weights. By default, COREF may be said of every
-        event, even one with weight 0.
+        """Topics of each construct, with weights. By default, every event is a topic of COREF, even
+        one with weight 0.
         """
         coref = self.coref
         if coref is None:

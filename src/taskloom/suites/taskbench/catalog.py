@@ -327,9 +327,9 @@ def compositions(
 
     Args:
         atoms: Names of relations and predicates, inverses included.
-        kinds: Of atomic, map_filter and the words of the operators of two or more functions, map
-            and filter. Map and filter are made of the atoms and of those compositions that are
-            among the kinds.
+        kinds: Names of compositions: atomic, map, filter, map_filter, or the word of an operator of
+            two or more functions. Maps and filters are built from the atoms and from the other
+            compositions in this list.
         most: Maximum number of functions.
 
     Raises:

@@ -1,6 +1,6 @@
 """ZEST files: tasks with their passages and answers, and predictions for them.
 
-One task a line (JSON): `id`, `question`, `type` (`generalization_type`, `derives_from`, `domain`)
+One task per line (JSON): `id`, `question`, `type` (`generalization_type`, `derives_from`, `domain`)
 and `examples`, each with a `context` and an `answer`. Test files that were published without
 answers lack `type` and `answer`. `read_tasks` refuses what cannot be a ZEST file; `problems` lists
 what can be read but is probably wrong.
@@ -58,13 +58,13 @@ class ZestTask:
     """One task: its description in question form and its instances.
 
     Attributes:
-        id: Names the task; derived tasks point to their base tasks by it.
+        id: Id of the task, by which derived tasks refer to their base tasks.
         question: The description.
         kind: The generalization type; None in files without answers.
         derives_from: The ids of the base tasks.
-        domain: What the passages are about.
+        domain: Topic of the passages.
         instances: Passages and answers in file order.
-        line: Where in the file it stands, for messages.
+        line: Its line in the file, for messages.
     """
 
     id: str
@@ -144,7 +144,7 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     ends removed).
     """
     path = Path(path)
-    if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
+    if path.is_dir() or not path.exists():  # a pipe is not a file, but can be read
         raise InputError(
             f"{path} is a folder; name a file in it"
             if path.is_dir()
@@ -167,7 +167,7 @@ def read_tasks(path: str | Path) -> list[ZestTask]:
     """Read and check a file of tasks."""
     numbered = [
         (n, line.removeprefix("\ufeff")) for n, line in lines(path)
-    ]  # some editors write a mark first
+    ]  # some editors write a byte order mark first
     tasks = [_task(_object(line, f"{path}:{n}"), f"{path}:{n}", n) for n, line in numbered if line]
     if not tasks:
         raise InputError(f"{path} has no tasks; a ZEST file has one JSON object a line")
@@ -233,7 +233,7 @@ def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
 
 
 def tasks_from(rows: Iterable[Any]) -> list[ZestTask]:
-    """Check rows that are already in memory (one dictionary a task)."""
+    """Check rows that are already in memory (one dictionary per task)."""
     return [_task(row, f"task {n}", n) for n, row in enumerate(rows, start=1)]
 
 
@@ -320,9 +320,7 @@ class Problem:
 
 
 def problems(tasks: Sequence[ZestTask]) -> list[Problem]:
-    """List what a person should look at before using a file: each with the task and what is odd
-    about it.
-    """
+    """List the problems that a user should check before using a file, each with its task."""
     first: dict[str, int] = {}
     bases = {t.id for t in tasks if t.kind == "normal"}
     oddities: list[Problem] = []

@@ -62,14 +62,14 @@ Outline = list[tuple[str, tuple[int, ...]]]
 
 
 NOTHING = -1
-"""Number that means "no word"."""
+"""Index that stands for "no word"."""
 
 Path = tuple[str, ...]
 """Value of each step: an entity, a word, `true`, `false`, or an empty text."""
 
 
 def outline(tree: Expression, source: int | None = None, steps: Outline | None = None) -> Outline:
-    """Steps of a relation or predicate (in normal form). `source` is the step that gives its
+    """Steps of a relation or predicate (in normal form). `source` is the step that produces its
     inputs.
     """
     steps = [] if steps is None else steps
@@ -116,7 +116,7 @@ def is_predicate(tree: Expression) -> bool:
 
 
 class WordPaths:
-    """Finds the words between words."""
+    """Finds intermediate values that are words."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -255,7 +255,7 @@ class WordPaths:
 
 
 class FactPaths:
-    """Finds the entities (and words) between entities."""
+    """Finds intermediate values that are entities (or words)."""
 
     def __init__(self, space: FactSpace) -> None:
         self.space = space

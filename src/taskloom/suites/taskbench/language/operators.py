@@ -57,7 +57,7 @@ class Atom:
 
     @property
     def notation(self) -> str:
-        """Give the expression in our notation."""
+        """The expression in our notation."""
         return self.name
 
     def infer(self, checker: Checker) -> Type:
@@ -94,7 +94,7 @@ class Is:
 
     @property
     def notation(self) -> str:
-        """Give the expression in our notation, which has values of atoms only."""
+        """The expression in our notation, in which only atoms have values."""
         if not isinstance(self.relation, Atom):
             raise ValueError(f"is{{…={self.value}}} needs an atom, not {self.relation.notation}")
         return f"is{{{self.relation.name}={self.value}}}"
@@ -139,7 +139,7 @@ class Operator:
 
     @property
     def notation(self) -> str:
-        """Give the expression in our notation."""
+        """The expression in our notation."""
         return f"{self.word}({', '.join(part.notation for part in self.parts)})"
 
 
@@ -169,12 +169,12 @@ class SequenceOperator(Operator):
 
     @property
     def element(self) -> Expression:
-        """Give the function of a single word."""
+        """The function of a single word."""
         return self.parts[0]
 
     @property
     def before(self) -> Expression | None:
-        """Give the sequence function that comes before, or None."""
+        """The sequence function that is applied first, or None."""
         return self.parts[1] if len(self.parts) > 1 else None
 
 
@@ -382,7 +382,7 @@ class Inverse(RelationOperator):
 
     @property
     def notation(self) -> str:
-        """Give the expression in our notation."""
+        """The expression in our notation."""
         if isinstance(self.part, Atom):
             return f"{self.part.name}.inv"
         return f"{self.word}({self.part.notation})"

@@ -66,7 +66,7 @@ def score(
 
     Args:
         gold: A file of tasks with answers, or the tasks.
-        pred: A file (`-` for standard input) with one prediction a line in the order tasks x
+        pred: A file (`-` for standard input) with one prediction per line in the order tasks x
             examples, or with records whose ids are the examples' numbers in that order, from 0, or
             `TASK/NUMBER` in the task; or the predictions.
         mode: `official` or `corrected`.
@@ -100,7 +100,9 @@ def _score(
     if mode == "official":
         _refuse_faults(predictions, pred)
     else:
-        tasks = [t for t in tasks if t.instances]  # nothing was done there; the notes name them
+        tasks = [
+            t for t in tasks if t.instances
+        ]  # tasks without instances are only named in the notes
     if not tasks:
         raise InputError(f"{_name(gold, 'the gold tasks')} has no examples to score")
     return _report(
@@ -115,7 +117,7 @@ def score_examples(
     thresholds: Sequence[float] = (75, 90),
 ) -> ScoreReport:
     """Score predictions for the examples of any dataset, in its order: every example knows its
-    task, so C@T and consistency are there for every suite. Examples without the traits of ZEST
+    task, so C@T and consistency are available for every suite. Examples without the traits of ZEST
     count as base tasks.
     """
     rows = list(examples)

@@ -39,7 +39,7 @@ Spans = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AnswerValue:
-    """A value of an answer: its alternatives (each a list of spans), and whether NA is one of them
+    """A value of an answer: its alternatives (each a list of spans), and True if NA is one of them
     or the only one.
     """
 

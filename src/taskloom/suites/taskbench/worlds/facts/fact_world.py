@@ -206,7 +206,7 @@ class TableWorld(CatalogueWorld):
         read_labels: Callable[[], Iterable[tuple[str, str]]],
         sources: Callable[[], tuple[Source, ...]],
     ) -> None:
-        """Take the readers.
+        """Set up the world.
 
         Args:
             read: Reads all pairs of a property id.
