@@ -54,7 +54,7 @@ class ChildProcess:
         return self.process.poll() is None
 
     def communicate(self, seconds: float) -> tuple[bytes, bytes] | None:
-        """Everything the process writes until it ends, or None if it was killed for taking too
+        """Everything that the process writes until it ends, or None if it was killed for taking too
         long.
         """
         try:
@@ -89,8 +89,8 @@ class ChildProcess:
 class ChildObject:
     """An object in a child process. Its methods are called here and run there.
 
-    For libraries that end the whole process when something goes wrong, which would end a notebook
-    or a command without a word.
+    Meant for libraries that end the whole process when something goes wrong. Here that would end a
+    notebook or a command without an error message.
 
     Args:
         name: Name of the child in the error that is raised if it ends.
@@ -120,7 +120,7 @@ class ChildObject:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the object. Its errors are raised here."""
-        with suppress(OSError):  # the child has ended, which the missing answer shows
+        with suppress(OSError):  # the child has ended: `_answer` reports it
             self.connection.send((method, arguments))
         return self._answer()
 
@@ -262,7 +262,7 @@ def end_with_parent(stop: Connection | None = None) -> None:
             waiting process sees it.
     """
     known = parent_process()
-    # The parent may have been killed already, and this process belong to another one.
+    # The parent may have been killed already, in which case this process has a new parent.
     parent = os.getppid() if known is None else known.pid
     threading.Thread(target=_watch, args=(parent, stop), daemon=True).start()
 

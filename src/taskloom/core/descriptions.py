@@ -1,5 +1,5 @@
-"""Any suite by description: every input begins with a description of its task, and some tasks may
-be held out of training.
+"""Described inputs for any suite: every input begins with a description of its task, and some tasks
+may be held out of training.
 
 A described input is one line of instructions followed by the original input. The rows are those of
 the recipe without `described`, so that the two can be compared example by example. Content keys and

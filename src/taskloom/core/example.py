@@ -105,13 +105,13 @@ class Example:
 
     @property
     def content(self) -> str:
-        """What makes this example the same as another one: its key, or else its input."""
+        """The content that identifies this example: its key, or its input if it has no key."""
         return self.key or self.input
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a function task says of one input: the acceptable outputs and how they come about."""
+    """Answer of a function task to one input: the acceptable outputs and their derivation."""
 
     targets: tuple[str, ...]
     derivation: tuple[Step, ...] = ()

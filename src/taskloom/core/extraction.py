@@ -1,4 +1,4 @@
-"""Extraction: how an answer is cut out of a model's reply, before a scorer sees it.
+"""Extraction: how an answer is cut out of a model's reply before it is scored.
 
 A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box,
 quotes. The extraction is part of how a model is prompted, so learners have it as a setting, which
@@ -8,9 +8,9 @@ Thinking is never the answer: `without_thinking` removes it before extraction. A
 inside a thought has no answer.
 
 The defaults of prompts are here too, because a prompt asks for the form that an extraction expects.
-The learners `endpoint` and `model` and every bridge to another tool share them, and
-docs/reference/prompts.md states them for people. A prompt is the description of the task, the input,
-and the form of the answer:
+They are shared by the learners `endpoint` and `model` and every bridge to another tool, and
+documented in docs/reference/prompts.md. A prompt is the description of the task, the input, and the
+form of the answer:
 
     Read the story and answer the question from it.
     Fred went to the bedroom. Where is Fred?
@@ -41,7 +41,7 @@ KINDS = {
         " the last line"
     ),
 }
-"""The kinds of extraction, by the word that chooses them, with what each cuts out."""
+"""Kinds of extraction by name, with the text that each extracts."""
 
 WITH_ARGUMENT = ("tag", "regex", "json")
 """Extraction kinds that need an argument."""
@@ -145,18 +145,18 @@ def divide_thinking(reply: str, marks: Iterable[tuple[str, str]] = ()) -> tuple[
     closing = {before.lower(): after.lower() for before, after in pairs}
     said: list[str] = []
     thought: list[str] = []
-    awaited = ""  # the mark that ends the present thought
+    awaited = ""  # the tag that ends the current thought
     end = 0
     for found in pattern.finditer(reply):
         mark = found[0].lower()
         if awaited and mark != awaited:
-            continue  # a thought may name other marks, and its own opening again
+            continue  # a thought may contain other tags and its own opening tag
         (thought if awaited else said).append(reply[end : found.start()])
         end = found.end()
         if mark in closing and not awaited:
             awaited = closing[mark]
             continue
-        if not awaited:  # all before it was a thought
+        if not awaited:  # everything before it was a thought
             thought += said
             said = []
         awaited = ""
@@ -395,7 +395,7 @@ def unwrapped(text: str) -> str:
         before = text
         if text.endswith(".") and not text.endswith("..") and not _ABBREVIATION.search(text):
             text = text[:-1].rstrip()
-        if text.count("**") == 1:  # the other one went with a label: **Answer: kitchen**
+        if text.count("**") == 1:  # its partner was removed with a label: **Answer: kitchen**
             text = text.removeprefix("**").removesuffix("**").strip()
         for left, right in _WRAPPERS:
             if (

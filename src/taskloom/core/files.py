@@ -34,7 +34,7 @@ compared with a system call.
 """
 
 DEVICES = Path("/dev")
-"""Folder in which no file is written: it holds devices, and links to open files (`/dev/stdout`)."""
+"""Folder where no files are created: it holds devices, and links to open files (`/dev/stdout`)."""
 
 
 def cache_folder(*parts: str) -> Path:
@@ -209,7 +209,7 @@ def read_utf8(path: Path, error: type[TaskloomError] = DataError, *, most: int =
         raise error(
             f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8"
         ) from problem
-    return text.replace("\r\n", "\n").replace("\r", "\n")  # as files opened as text are read
+    return text.replace("\r\n", "\n").replace("\r", "\n")  # as in text mode
 
 
 @contextmanager
@@ -365,7 +365,7 @@ def sweep(folder: Path) -> None:
 
 def _alive(pid: int) -> bool:
     if pid == os.getpid():
-        return False  # our own writes are over when we sweep
+        return False  # this process sweeps only after its own writes
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

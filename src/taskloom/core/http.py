@@ -658,5 +658,5 @@ class AnswerCache:
                 with self._base:
                     self._base.executemany("insert or replace into answers values (?, ?)", rows)
             except BaseException:
-                self._waiting.extend(rows)  # none is lost: the next one to write tries them again
+                self._waiting.extend(rows)  # kept for the next write, so none is lost
                 raise

@@ -107,8 +107,8 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
 
 
 def address(host: str, listener: socket.socket) -> str:
-    """Address to open in a browser, without a trailing slash. A server on all interfaces uses this
-    machine's name.
+    """Address to open in a browser, without a trailing slash. If the server listens on all
+    interfaces, it has this machine's name.
     """
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host.strip("[]")  # noqa: S104 - what the person chose
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"

@@ -1,8 +1,8 @@
 """Datasets in object stores: `s3://BUCKET/FOLDER` and other addresses of a file system.
 
-pyarrow's file systems, because they come with pyarrow: S3, Google Cloud Storage and Azure need
-nothing else installed. Other schemes are opened by fsspec, if it is installed. Credentials come
-from the environment, as for the provider's own tools.
+pyarrow's own file systems are used for S3, Google Cloud Storage and Azure, so these need nothing
+else installed. fsspec opens other schemes, if it is installed. Credentials come from the
+environment, as for the provider's own tools.
 
 An object appears whole or not at all, so that writing one is atomic without a temporary name.
 There are no locks.
@@ -55,7 +55,7 @@ class ObjectPath:
 
     @property
     def parent(self) -> ObjectPath:
-        """The path above, within the address."""
+        """Parent path, within the address."""
         return ObjectPath(self.url, self.inside.rpartition("/")[0])
 
     def resolve(self) -> ObjectPath:

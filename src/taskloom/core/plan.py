@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks", "Withheld"]
 
 Role = Literal["train", "test", "probe"]
-"""train: used for training. test: disjoint from train, which is checked. probe: an exhaustive set
-for analyses, which may repeat training items.
+"""Role of a split. `train` is used for training. `test` is disjoint from train, which is checked.
+`probe` is an exhaustive set for analyses, which may repeat training items.
 """
 
 
@@ -68,8 +68,8 @@ def apportion(total: int, weights: Sequence[float]) -> list[int]:
 
 
 Level = Literal["instruction", "explicit"]
-"""Level of detail of a description. instruction: what to do. explicit: also what every name in it
-means and how to answer.
+"""Level of detail of a description. `instruction` states what to do. `explicit` also states what
+every name in it means and how to answer.
 """
 
 Withheld = Callable[[str], bool]
@@ -278,7 +278,7 @@ _made: ContextVar[dict[Hashable, Any] | None] = ContextVar("made", default=None)
 
 @contextmanager
 def sharing() -> Iterator[None]:
-    """Share what `shared` makes until the block ends; a block inside another one is part of it."""
+    """Share results of `shared` until the block ends. A nested block belongs to the outer one."""
     if _made.get() is not None:
         yield
         return
@@ -290,7 +290,7 @@ def sharing() -> Iterator[None]:
 
 
 def shared(key: Hashable, make: Callable[[], Made]) -> Made:
-    """Make something, or return what this block has made under the same key."""
+    """Return the result of `make`, cached by key within a block of `sharing`."""
     made = _made.get()
     if made is None:
         return make()

@@ -109,7 +109,7 @@ class Progress:
 
     @property
     def split(self) -> str:
-        """The part, under its name in `make` and `verify`, whose parts are splits."""
+        """The part. Alias for `make` and `verify`, whose parts are splits."""
         return self.part
 
     def __str__(self) -> str:

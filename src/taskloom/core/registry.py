@@ -71,7 +71,7 @@ class Describable(Protocol):
 
     @property
     def describe(self) -> str:
-        """One line about it."""
+        """One-line description."""
 
 
 T = TypeVar("T", bound=Describable)
@@ -490,7 +490,7 @@ def paper_folders() -> dict[str, Path]:
     load_entry_points()
     for point in entry_points(group=GROUP):
         paths = getattr(sys.modules.get(point.module), "__path__", None)
-        if paths:  # a module without a folder of its own has no files beside it
+        if paths:  # a module that is not a package has no folder of its own
             folders[point.module] = Path(next(iter(paths)))
     return folders
 

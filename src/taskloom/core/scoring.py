@@ -176,9 +176,7 @@ def number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Exact(CallableScorer):
-    """Right when the prediction is the official target, character by character (outer white space
-    aside).
-    """
+    """Right if the prediction equals the official target, ignoring surrounding white space."""
 
     name: str = "exact"
 
@@ -194,7 +192,7 @@ class Exact(CallableScorer):
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(CallableScorer):
-    """Right when the prediction is one of the acceptable targets, in any case and spacing, with or
+    """Right if the prediction is one of the acceptable targets, in any case and spacing, with or
     without an article.
 
     Numbers may be written in digits or words, except that `no` is not read as 0, because it also
@@ -313,9 +311,7 @@ class PerPosition(CallableScorer):
 
 @dataclass(frozen=True, slots=True)
 class NumberWord(CallableScorer):
-    """Right when both say the same number, in digits or words: 'two', '2' and 'Two.' are one
-    answer; so are 'none' and '0'.
-    """
+    """Right if the numbers are equal, in digits or words ('two' is '2', and 'none' is '0')."""
 
     name: str = "number-words"
 
@@ -471,7 +467,7 @@ class FunctionScorer(CallableScorer):
     function: Callable[[str, Example], float]
     describe: str = ""
     needs: tuple[str, ...] = ()
-    """Traits without which an example cannot be scored."""
+    """Traits that an example must have to be scored."""
 
     def score(self, prediction: str, example: Example) -> float:
         """Call the function, and check that it returns a number from 0 to 1."""

@@ -373,7 +373,7 @@ def write(
 
 
 def _source(path: Path | ObjectPath) -> Path | pa.NativeFile:
-    """What pyarrow reads a shard from."""
+    """Open an object, or check a local path, for reading by pyarrow."""
     if isinstance(path, ObjectPath):
         return path.open()
     refuse_special(path)
@@ -387,7 +387,7 @@ def read_stamp(path: Path | ObjectPath) -> Stamp | None:
     source = _source(path)
     try:
         return _parse_stamp(pq.read_metadata(source).metadata)
-    except (pa.ArrowException, OSError, ValueError):  # names that were edited
+    except (pa.ArrowException, OSError, ValueError):  # edited names
         return None
 
 
@@ -398,7 +398,7 @@ def _parse_stamp(metadata: Mapping[bytes, bytes] | None) -> Stamp | None:
     try:
         payload = json.loads(raw)
         return Stamp(**{**payload, "blocks": tuple(map(str, payload["blocks"]))})
-    except (ValueError, KeyError, TypeError, RecursionError):  # a stamp that was edited
+    except (ValueError, KeyError, TypeError, RecursionError):  # an edited stamp
         return None
 
 
@@ -413,9 +413,7 @@ def read_stamped(path: Path | ObjectPath) -> tuple[pa.Table, Stamp | None]:
 
     source = _source(path)
     try:
-        with pq.ParquetFile(
-            source
-        ) as file:  # read_table would import what reads whole folders, and pandas
+        with pq.ParquetFile(source) as file:  # read_table would import pyarrow.dataset and pandas
             table = file.read(use_threads=False)
         _look_at_names(table.schema)
         table.validate(full=True)  # texts that are not UTF-8, offsets that point elsewhere

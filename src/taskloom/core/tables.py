@@ -353,7 +353,7 @@ def column_widths(
     for column in texts:
         longest = max((cell_len(word) for word in _words(column)), default=1)
         least.append(min(longest, LONGEST_WORD))
-    least[0] = wanted[0]  # names are looked up, and copied
+    least[0] = wanted[0]  # names must stay whole for copying
     # Give one character to the narrowest column that needs it until no width remains. Tables are
     # small enough for this loop.
     open_places = [i for i in range(len(heads)) if least[i] < wanted[i]]
