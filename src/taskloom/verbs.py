@@ -99,7 +99,7 @@ def _is_experiment(path: Path) -> bool:
 
 
 def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], Answer]:
-    """Return a task's function from the text of an input to its answer."""
+    """Return a task's function, which maps the text of an input to its answer."""
     from taskloom.recipe import read as read_recipe
 
     recipe = read_recipe(name, changes)
@@ -170,7 +170,7 @@ def variants(
 
     Args:
         recipe: Recipe of the example, in any form that `make` takes.
-        example: An example of it; only its input and targets matter.
+        example: An example of the recipe. Only its input and targets matter.
         kind: Restrict to `simpler`, `flip` or `keep`. Default: all.
         seed: The seed of the example's dataset, for worlds that depend on it.
         changes: Changes of the recipe's fields.
@@ -204,7 +204,7 @@ def compare(
     """Compare two groups of runs by paired tests on the same examples, or on the same tasks.
 
     Args:
-        runs: A folder of runs, or anything else that `tl.runs` opens; or such runs.
+        runs: A folder of runs, anything else that `tl.runs` opens, or runs that are already open.
         a: First group: a learner, a recipe, or columns (`learner=bilstm and seed=0`).
         b: Second group.
         split: Only these splits.

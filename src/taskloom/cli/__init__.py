@@ -1,7 +1,8 @@
 """The command line. Everything it does can be done from Python.
 
-One function a command: parse, call the API, print. Docstrings and options are the --help. What a
-command needs is imported when it is called, so `taskloom --help` imports none of it.
+Each command is one function, which parses its arguments, calls the API and prints the result. The
+text of --help comes from its docstring and options. Commands import what they need when they are
+called, so `taskloom --help` stays fast.
 """
 
 from taskloom.cli.app import main as main

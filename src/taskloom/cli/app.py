@@ -91,7 +91,7 @@ ACTIONS = {
     "runs": ("show", "compare", "report", "rescore", "verify"),
     "collect": ("new", "demo", "status", "check", "log", "export", "recover", "serve"),
 }
-"""Actions of each command that has some."""
+"""Actions of each command that has any."""
 
 WITHOUT_ACTION = {"runs": "show", "collect": "serve"}
 """Action that runs if a group is called without one, as when it was a single command."""
@@ -118,7 +118,7 @@ INTERRUPTED = "interrupted; finished work is kept: rerun the command to resume"
 
 def app_for(arguments: list[str]) -> typer.Typer:
     """Return the command that is called, with the options that suites add to it. Return all
-    commands if none is named.
+    commands if the command line names none.
     """
     app = typer.Typer(
         invoke_without_command=True,
@@ -147,7 +147,7 @@ def app_for(arguments: list[str]) -> typer.Typer:
 
 
 def _called(line: list[str]) -> list[str]:
-    """Command that the arguments name, including its action, or all commands of a group. Empty if
+    """Command named by the arguments, including its action, or all commands of a group. Empty if
     there is no such command.
     """
     known = COMMANDS | HIDDEN
@@ -228,9 +228,9 @@ def command_of(
     Args:
         name: The command.
         function: What it calls.
-        arguments: The command line. Suites are imported only where it calls this very command with
-            `--help` or an option that the command itself does not have: importing all of them takes
-            a third of a second.
+        arguments: The command line. Suites are imported only if it calls this command with `--help`
+            or with an option that the command itself does not have, because importing all of them
+            takes a third of a second.
     """
     signature = inspect.signature(function)
     if GIVEN not in signature.parameters:
@@ -273,7 +273,7 @@ def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
 
 
 def _option_names(part: Any) -> list[str]:
-    """Names of an option. Until Typer reads the annotation, the first name is in the place of the
+    """Names of an option. Until Typer reads the annotation, the first name is stored as the
     default.
     """
     names = [getattr(part, "default", None), *(getattr(part, "param_decls", None) or ())]
@@ -368,7 +368,7 @@ def _replacement(command: str, rest: list[str]) -> str:
 
 
 def _flags(rest: list[str]) -> list[str]:
-    """Actions of `collect` that are written as options, as they once were."""
+    """Actions of `collect` that are written as options, which is the old form."""
     typed = {word.partition("=")[0] for word in rest}
     return [action for action in ACTIONS["collect"] if f"--{action}" in typed]
 

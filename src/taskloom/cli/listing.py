@@ -131,8 +131,8 @@ def _scorer(name: str) -> Any:
 
 
 def _study(name: str) -> Study | None:
-    """Find a study by name. None if the name may be something else; an error if it can only be a
-    study's and there is no such study.
+    """Find a study by name. None if the name may be something else. Raises an error if only a study
+    can have such a name and there is none.
     """
     from taskloom.analysis import STUDIES
     from taskloom.core.registry import SUITES, TASKS, is_python
@@ -151,7 +151,9 @@ def _study(name: str) -> Study | None:
 
 
 def _study_in_file(name: str) -> Study | None:
-    """Study in `mine.py` or `mine.py::NAME`. A file that has a task counts as the task's."""
+    """Study in `mine.py` or `mine.py::NAME`. None for a file that defines a task, unless NAME is
+    one of its studies.
+    """
     from taskloom.analysis import STUDIES
     from taskloom.analysis.study import find_study
     from taskloom.core.registry import TASKS, load_module
@@ -311,8 +313,8 @@ def _study_card(study: Study, name: str, as_json: bool) -> None:
 
 
 def _method(name: str) -> str:
-    """Learner in a name that experiments write as `smollm2/prompt-tune`. Other names are returned
-    unchanged.
+    """Learner in a combined name such as `smollm2/prompt-tune`, as experiments write it. Other
+    names are returned unchanged.
     """
     from taskloom.core.registry import is_python
     from taskloom.learners import LEARNERS
@@ -325,7 +327,7 @@ def _method(name: str) -> str:
 
 
 def is_learner(name: str) -> bool:
-    """True if the name is a learner's. A file that has a task counts as the task's."""
+    """True if the name is a learner's. False for a file that defines a task."""
     from taskloom.core.registry import TASKS, is_python, load_module
     from taskloom.learners import LEARNERS
 

@@ -226,7 +226,7 @@ def show_runs(
     columns: ChosenColumns = "",
     as_json: Json = False,
 ) -> None:
-    """Show scores of runs: means with intervals, grouped by whatever runs or examples differ in.
+    """Show scores of runs: means with intervals, grouped by any property of runs or examples.
 
     \b
     Examples:

@@ -347,8 +347,8 @@ def flags(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Run the actions that are written as options, as in `taskloom collect PROJECT --new` before
-    actions were words.
+    """Run actions that are written as options, as in `taskloom collect PROJECT --new`. This is the
+    old form of `taskloom collect new PROJECT`.
     """
     from taskloom.apps.collect.demo_project import fill_demo
 

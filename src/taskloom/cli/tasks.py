@@ -219,8 +219,8 @@ def data(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List outside resources: which are present, which are missing, and how to get them. Nothing is
-    downloaded unless you name it.
+    """List external resources: which are present, which are missing, and how to get them. Nothing
+    is downloaded unless you name it.
 
     \b
     Examples:
@@ -256,7 +256,7 @@ def data(
 
 PACKAGE = "taskloom"
 SKIPPED = ("all", "dev", "docs", "browser")
-"""Extras that doctor does not list, because they belong to no part of Taskloom that users run."""
+"""Extras that doctor does not list, because users do not need them to run Taskloom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +393,7 @@ def _declared(file: Path) -> dict[str, list[str]]:
 
 
 def libraries(extra: str, wanted: dict[str, list[str]]) -> set[str]:
-    """Libraries of an extra, including those of the extras that it names."""
+    """Libraries of an extra, including those of the extras that it includes."""
     names: set[str] = set()
     for line in wanted.get(extra, []):
         inner = re.match(rf"{PACKAGE}\[([\w,-]+)\]", line)
