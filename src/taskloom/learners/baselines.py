@@ -277,8 +277,8 @@ class BagOfWords(WithoutSteps[FittedBag]):
 
     Attributes:
         strength: Inverse strength of the L2 penalty, as in scikit-learn.
-        most: Maximum training examples to use. More would hardly change a linear model over few
-            words, and take long.
+        most: Maximum training examples to use. More would take long and hardly change a linear
+            model over few words.
     """
 
     strength: float = 1.0
@@ -325,7 +325,7 @@ class BagOfWords(WithoutSteps[FittedBag]):
 
 
 class FittedSolver(_Remembering):
-    """Asks the suite's solver."""
+    """Answers with the suite's solver."""
 
     @cached_property
     def _plan(self) -> Plan:
@@ -369,8 +369,8 @@ def load_solver(folder: Path) -> Fitted:
 
 
 CHECKED = 100
-"""Number of training examples that a solver must answer correctly before it is used, which reveals
-a wrong world.
+"""Number of training examples that a solver must answer correctly before it is used. This detects a
+solver built with other settings than the data.
 """
 
 

@@ -170,7 +170,7 @@ class Fitted(Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A way to learn, with its settings."""
+    """A learning method with its settings."""
 
     def fit(
         self,

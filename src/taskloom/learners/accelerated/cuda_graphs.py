@@ -67,9 +67,9 @@ class Captured:
             tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]
         ] = {}
         self.pool: Any = None
-        # Layers with adapters inside are the library's own; a prompt's keys would reach those
-        # through a cache object, which a compiled layer would have to guard, and so it would the
-        # choice of a task's adapter.
+        # Layers that contain adapters are the library's own. They are not compiled if tasks are
+        # stacked (prompts, many tasks): a compiled layer would have to guard the cache object that
+        # passes a prompt's keys, and the choice of a task's adapter.
         model = adapter.base.model
         own_pass = can_follow(model)
         wrap = functools.partial(compiled, rounded=True)
@@ -195,8 +195,8 @@ class Captured:
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
-        """Compile the layers while a step is recorded. Not while answering: there each new shape
-        would compile again.
+        """Compile the layers while a step is recorded. Not while answering, because every new shape
+        would be compiled again.
         """
         for layer, quick in self.layers.items():
             layer._compiled_call_impl = quick

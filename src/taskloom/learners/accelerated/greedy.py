@@ -52,8 +52,8 @@ FEWEST_ROWS = 8
 """Minimum rows of a recorded step."""
 
 FEWEST_MOVED = 128
-"""Unfinished rows count as at least this many when a move to a smaller recorded step is considered:
-a GPU takes as long for fewer.
+"""Minimum number of rows to assume when a move to a smaller recorded step is considered, because a
+GPU takes as long for fewer.
 """
 
 FIRST_RECORDED = 8
@@ -115,7 +115,7 @@ class _Layer(NamedTuple):
     """
 
     weights: Layer
-    keys: Tensor  # [shared, size, length], with the factor of attention in them
+    keys: Tensor  # [shared, size, length], already scaled by attention's factor
     values: Tensor  # [shared, length, size]
 
 
@@ -385,7 +385,8 @@ class GreedyDecoder:
         rows, seen = own.shape[1], bias.shape[-1]
         heads = shape.shared * shape.groups
         n = self._norm(h, w.before)
-        # Rotated together: on a GPU a small product costs no more than the call.
+        # Queries and keys are rotated together: on a GPU a small product costs no more than its
+        # launch.
         both = torch.cat([n.mm(w.q), n.mm(w.k)], 1).view(rows, len(at), -1, shape.size)
         both = torch.addcmul(both * turns[0], both.roll(shape.size // 2, -1), turns[1])
         own[0].index_copy_(2, at, both[:, :, heads:].transpose(1, 2))

@@ -64,8 +64,8 @@ class Rounded:
     """A model's maps in the precision of the products, as leaves of their own. They are rounded,
     and their gradients widened, all at once.
 
-    With autograd, each weight would be a rounding and each gradient a widening of its own: four
-    hundred small kernels per step.
+    Autograd would round each weight and widen each gradient separately, which takes four hundred
+    small kernels per step.
     """
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
@@ -154,7 +154,7 @@ def logits_at(
 
     Args:
         model: A causal language model that `can_follow` accepts.
-        ids: Tokens, right-padded, where no position attends from.
+        ids: Tokens, right-padded, so that no token attends to padding.
         where: Positions of the logits.
         prompts: [tasks, n, d] prompt vectors that precede the tokens.
         tasks: [batch] index of each row's prompt, if there are prompts.
@@ -251,10 +251,10 @@ def _layer(
     where: Tensor | None,
     form: Form,
 ) -> tuple[Tensor, Tensor, Pair]:
-    """Next states (only at `where` if given) as a sum still to be taken, and this layer's keys and
-    values.
+    """Next states (only at `where` if given) as two terms that are not added yet, and this layer's
+    keys and values.
 
-    The sum is left to the next layer, whose norm reads it anyway.
+    The next layer adds them, because its norm reads the sum anyway.
     """
     h = h if change is None else h + change
     n = _norm(h, w.before, form.epsilon)

@@ -1,7 +1,7 @@
 """Common parts of all learners that ask a chat model: settings, the prompt, and extracting answers
 from replies.
 
-A fitted one records every reply (`replies`), which runs write to `replies.parquet`.
+A fitted learner records every reply in `replies`, which runs write to `replies.parquet`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ANSWERED = "answered"
-"""Outcome of a reply that has an answer. The others: `refused`, `filtered`, `too long`, `cut off`,
-`only thinking`, `empty` and `no answer` (a text in which the extraction finds none).
+"""Outcome of a reply that has an answer. The other outcomes are `refused`, `filtered`, `too long`,
+`cut off`, `only thinking`, `empty` and `no answer` (a text in which the extraction finds none).
 """
 
 SHOTS_AS = ("messages", "prompt")
@@ -70,7 +70,7 @@ MOST_CHOICES = 200
 """Maximum number of known answers for a constrained choice."""
 
 MILLION = 1_000_000
-"""Number of tokens that a price is for."""
+"""Number of tokens to which a price applies."""
 
 
 def is_finished(said: str, how: str) -> bool:
@@ -92,7 +92,7 @@ def is_finished(said: str, how: str) -> bool:
 
 
 def read_prices(prices: Mapping[str, float] | str | None, model: str) -> tuple[float, float] | None:
-    """Return the price of a million tokens in and out; None if it is not known.
+    """Return the prices of a million input and output tokens, or None if they are not known.
 
     Args:
         prices: `{in: 0.25, out: 2}`, or a JSON file of LiteLLM's format: by model,
@@ -166,7 +166,7 @@ class FittedChat:
 
     @cached_property
     def asker(self) -> Asker:
-        """The connection, with what has been spent through it, or the model."""
+        """The connection, which records what has been spent, or the model."""
         return self.learner.client(self.prompt.answers)
 
     def messages(self, text: str) -> list[Message]:
@@ -269,8 +269,8 @@ class ChatLearner(WithoutSteps[FittedChat]):
     Attributes:
         model: Name of the model, also used in tables and on pages.
         described: Put the description of the task before each input, in experiments.
-        describe: Your own instruction, before the first input.
-        answer_format: The sentence after each input that asks for a form; empty: none.
+        describe: Your own instruction before the first input.
+        answer_format: Sentence after each input that asks for an answer format; empty: none.
         system: A system message before the prompt.
         shots: Number of training examples to show, chosen by the seed.
         shots_as: `messages`: as earlier turns of the conversation; `prompt`: in the one prompt.
@@ -291,11 +291,11 @@ class ChatLearner(WithoutSteps[FittedChat]):
         cache: File that caches replies by the content of the request; empty: one in the store of
             the runs, or in memory outside experiments.
         request: Parameters to send unchanged, such as `{temperature: 0, seed: 1, reasoning_effort:
-            low, stop: [";"]}`; null leaves one out. None are sent by default but the longest
-            answer: a server's own temperature counts.
+            low, stop: [";"]}`; null leaves one out. By default only the maximum answer length is
+            sent, so the server's own temperature applies.
         thinking: Additional marks around thoughts, such as `<plan> </plan>`.
         prices: Price of a million tokens, `{in: 0.25, out: 2}`, or a JSON file in LiteLLM's format
-            with the prices of many models. Runs do not depend on it.
+            with the prices of many models. It does not affect runs.
     """
 
     model: str = ""
@@ -336,11 +336,11 @@ class ChatLearner(WithoutSteps[FittedChat]):
 
     @cached_property
     def price(self) -> tuple[float, float] | None:
-        """Price of a million tokens in and out; None if it is not known."""
+        """Prices of a million input and output tokens, or None if they are not known."""
         return read_prices(self.prices, self.model)
 
     def cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
-        """Cost of a reply; None if the price or the tokens are not known."""
+        """Cost of a reply, or None if the prices or the numbers of tokens are not known."""
         if self.price is None or tokens_in is None or tokens_out is None:
             return None
         return (tokens_in * self.price[0] + tokens_out * self.price[1]) / MILLION

@@ -7,9 +7,10 @@ a row, and is halved when the endpoint answers 429 (too many requests). Replies 
 content of the request, so a stopped run asks only the remaining questions.
 
 Empty, refused, filtered and cut-off replies are kept like any other and have no answer. Only a
-failing server ends a run: one that cannot be reached, as soon as a question has used up its
-attempts; any other after `MOST_FAILED_IN_ROW` such questions, if it then also fails at a question
-that it has answered before. Secrets are removed before anything is stored or shown.
+failing server ends a run. If the server cannot be reached, the run ends as soon as a question has
+used up its attempts. Otherwise it ends after `MOST_FAILED_IN_ROW` such questions, if the server
+then also fails at a question that it has answered before. Secrets are removed before anything is
+stored or shown.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ NOTED_WAIT = 5.0
 
 MOST_FAILED_IN_ROW = 8
 """Maximum consecutive questions without a usable answer, after all their attempts. Then a question
-that was answered before is asked again. If that fails, too, the server is failing, and the run
-ends. Otherwise a server that is down would be asked all questions six times each, which takes
-minutes for hundreds. If it is answered, only these questions are at fault, and the others are asked.
+that was answered before is asked again. If it is answered, only the failed questions are at fault,
+and the run continues. If it fails, too, the server is failing, and the run ends. Without this
+check, a server that is down would be asked all questions six times each, which takes minutes for
+hundreds of questions.
 """
 
 MOST_BYTES = 2**22

@@ -52,7 +52,7 @@ class LocalAsker(ABC):
 
 
 class TransformersAsker(LocalAsker):
-    """Asks a model of transformers; replies are greedy."""
+    """Asks a model loaded by transformers, with greedy decoding."""
 
     @cached_property
     def _model(self) -> Any:

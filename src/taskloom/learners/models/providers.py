@@ -206,8 +206,8 @@ class ProviderClient(ModelClient):
 
     Args:
         model: Provider and name: `openai/gpt-5-mini`.
-        limits: What may be spent.
-        cache: The file of replies; None: in memory.
+        limits: Budgets, timeouts and retries.
+        cache: File of cached replies; None to cache in memory.
         settings: Settings of Inspect's `GenerateConfig`.
         arguments: Further arguments of its `get_model`, such as `base_url`.
         batch: Use the provider's batch mode.

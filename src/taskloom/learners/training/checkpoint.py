@@ -4,8 +4,8 @@ run.
 A run whose loss was not a number leaves a note next to its checkpoint. The settings that can fix
 this may then be changed, and the run resumes from the checkpoint.
 
-Besides its regular checkpoints, a run is saved after minutes without one, and on Ctrl-C. During
-training its folder is locked.
+Besides its regular checkpoints, a run is saved on Ctrl-C and after some minutes without a
+checkpoint. Its folder is locked during training.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def note_fault(folder: Path | None, step: int) -> str:
         return remedy
     with contextlib.suppress(
         OSError
-    ):  # on a full disk, the error to report is still that about the loss
+    ):  # on a full disk, the error to report is still the one about the loss
         (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
@@ -184,21 +184,21 @@ def _without_remedies(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MOST_LOST = 120.0
-"""Maximum seconds of work that a kill may cost. Slow steps may be few between two regular
-checkpoints.
+"""Maximum seconds of work that a kill may cost. If steps are slow, regular checkpoints are too far
+apart for this.
 """
 
 COST = 0.05
 """Maximum share of the time spent on such checkpoints."""
 
 PATIENCE = 5.0
-"""Seconds to wait for another owner of the folder to end: the worker of a killed experiment needs a
-moment.
+"""Seconds to wait for another process to release the folder, because the worker of a killed
+experiment needs a moment to end.
 """
 
 
 class Watch:
-    """Tells a loop when to save."""
+    """Decides when a training loop saves."""
 
     def __init__(self, pressed: Callable[[], bool] = lambda: False) -> None:
         self._pressed = pressed
@@ -241,7 +241,7 @@ def watching(folder: Path | None) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Lock a folder if the file system supports it. Otherwise two runs cannot be told apart."""
+    """Lock a folder if the file system supports it. Otherwise a second run in it is not detected."""
     with contextlib.ExitStack() as stack:
         try:
             alone = stack.enter_context(locked(folder, PATIENCE))
@@ -255,8 +255,8 @@ def _held(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that is True after Ctrl-C, which waits for the end of the step because
-    nothing can be saved in the middle. A second Ctrl-C ends the run at once.
+    """Yield a function that returns True after Ctrl-C. The current step is finished first, because
+    nothing can be saved in the middle of it. A second Ctrl-C ends the run at once.
     """
     seen = False
 

@@ -2,11 +2,12 @@
 any step.
 
 Everything random is a function of the seed and the step (initial weights, dropout) or of the order
-seed and the epoch (batches), so a resumed run ends as an uninterrupted one does, and a seed in a
-stack as it does alone.
+seed and the epoch (batches), so a resumed run gives the same result as an uninterrupted one, and a
+seed gives the same result in a stack as alone.
 
 Batches are built as in the reference: shuffle, drop the remainder, sort by length (stably), cut,
-shuffle the batches. So a batch has one length unless it lies where two lengths meet.
+shuffle the batches. So all rows of a batch have the same length, except at the border between two
+lengths.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def train(
         data: Framed training data; labels must be classes.
         seeds: Different seeds of initial weights and dropout.
         how: The settings.
-        evaluate: Framed data for the learning curve; `dev` decides about stopping when `patience`
-            is set.
+        evaluate: Framed data for the learning curve; `dev` decides when to stop if `patience` is
+            set.
         folder: Folder of checkpoints; a run found there is resumed.
         progress: Called about every hundred steps.
         seconds: Time limit of this call, after which the run is saved and `Paused` raised. Needs a
@@ -133,15 +134,15 @@ def train_each(
 ) -> list[TrainingOutcome]:
     """Train a network once per member of a stack, all at once, with separate data for each member.
 
-    Where the datasets have equally many inputs of each length, the batches of a step are equally
-    wide (borders between two lengths aside), and a member ends as it does alone. Otherwise every
-    batch is padded to the longest input of all, as `shortest` pads: a member ends as it does alone
-    with `shortest` at that length, if its own longest input has it. Masks of dropout belong to the
-    padded batch, so wider batches have others.
+    If the datasets have equally many inputs of each length, the batches of a step are equally wide
+    (except at borders between two lengths), and each member gets the same result as alone.
+    Otherwise every batch is padded to the longest input of all datasets. A member whose own longest
+    input has that length then gets the same result as alone with `shortest` set to that length.
+    Dropout masks belong to the padded batch, so wider batches have different masks.
 
     Args:
-        net: A network that takes an input for each seed (`own_inputs`).
-        sources: The datasets, of equal batches and steps.
+        net: A network that takes separate inputs for each seed (`own_inputs`).
+        sources: The datasets, with equal numbers of batches and steps.
         members: The source and the seed of each member.
         how: The settings.
         folder: As in `train`.
@@ -240,7 +241,7 @@ class _Run:
         ]
         self.records = [_Record() for _ in members]
         self.best = self.stepper.state.weights.detach().clone() if how.patience else None
-        self.measured = 0  # the step of the last point, since which training losses are summed
+        self.measured = 0  # step of the last point; training losses are summed since then
         self.loss = 0.0
         self.done = 0
         self.seconds_before = 0.0
@@ -283,7 +284,7 @@ class _Run:
         return self._outcomes()
 
     def _look(self) -> float:
-        """Return the mean training loss since the last point; a loss that is not a number ends the
+        """Return the mean training loss since the last point. A loss that is not a number ends the
         run.
         """
         state = self.stepper.state
@@ -432,7 +433,8 @@ class Order:
         self.batch = batch
         self.shortest = min(shortest, int(lengths.max()))
         self.per_epoch = len(lengths) // batch
-        # Small numbers are sorted by counting, ten times as fast; a GPU waits for an epoch's order.
+        # 16-bit numbers are sorted by counting, which is ten times as fast. A GPU waits for the
+        # order of an epoch.
         self._short = lengths.astype(np.uint16) if lengths.max() < 1 << 16 else lengths
         self._key = Key("batches", seed)
         self._epoch = -1

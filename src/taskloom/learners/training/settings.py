@@ -31,14 +31,14 @@ class Training:
             `adafactor` (the rate times each weight's size, as T5 was trained; language models).
         beta2: Adam's decay rate for the squares of gradients.
         weight_decay: Weight decay of all weights.
-        clip: Maximum global norm of a seed's gradient; 0 is no limit.
+        clip: Maximum global norm of a seed's gradient; 0: no limit.
         evaluate_every: Steps between points of the learning curve; 0: only at the end.
         evaluate_at: Further steps at which to add a point.
         patience: Stop after this many points without a better `dev` score and keep the best
             weights; 0: never, keep the last.
-        order_seed: Of the order of batches, which all seeds of a network from scratch share, as in
-            the reference; language models add the seed to it, since nothing else may tell the seeds
-            of a model that is trained whole apart.
+        order_seed: Seed of the order of batches. All seeds of a network from scratch share it, as
+            in the reference. Language models add the run's seed to it, because nothing else may
+            depend on the seed if a whole model is trained.
         checkpoint_every: Steps between checkpoints, when a folder is given.
         device: `auto` uses a GPU if there is one.
         precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32;
@@ -48,9 +48,9 @@ class Training:
         shortest: Minimum tokens to which batches are padded, so that rare short lengths need no
             separate program.
         compile: True to compile layers on a GPU.
-        kernels: When NDR and the Transformer compute their layers on a GPU by Triton kernels of
-            Taskloom's own: `always`, `never`, or `auto`, which is where they were measured to be
-            faster (NDR in tf32 and bf16, the Transformer in bf16). Needs `compile`.
+        kernels: Whether NDR and the Transformer compute their layers on a GPU with Taskloom's own
+            Triton kernels: `always`, `never`, or `auto`, which uses them if they were measured to
+            be faster (NDR in tf32 and bf16, the Transformer in bf16). Needs `compile`.
         graphs: True to capture steps as CUDA graphs, one per length.
         epochs: Passes over the training split, instead of `steps`; 0: use `steps`.
         evaluate_epochs: Epochs between points of the learning curve, instead of `evaluate_every`;

@@ -152,8 +152,8 @@ R = TypeVar("R")
 ROUNDING = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.04, "fp16": 0.04}
 """Maximum relative difference between a compiled and a plain gradient that rounding explains.
 
-Measured in bf16: NDR's are 0.01 from fp32's; SmolLM2's, compiled with rounding, are at most 0.02
-from plain ones (fine-tuned, LoRA and prompts, on a CPU).
+Measured in bf16: NDR's gradients differ by 0.01 from those in fp32. SmolLM2's, compiled with
+rounding, differ by at most 0.02 from plain ones (fine-tuning, LoRA and prompts, on a CPU).
 """
 
 FEWEST_NUMBERS = 16
@@ -239,9 +239,9 @@ def compiled(function: Callable[..., Any], rounded: bool = False) -> Callable[..
     Args:
         function: A layer, or the update of weights.
         rounded: Round intermediate values as plain torch does. Measured with torch 2.11 on an H200:
-            without it the backward pass of NDR, stacked and in bf16, gives other gradients at every
-            call, 10 to 20 % off for the weights of attention, and a stack that should learn stays
-            at guessing; with it gradients repeat to the bit.
+            without it the backward pass of NDR, stacked and in bf16, gives different gradients at
+            every call, 10 to 20 % off for the weights of attention, and a stack that should learn
+            stays at chance. With it gradients repeat to the bit.
     """
     for limit in ("recompile_limit", "cache_size_limit"):
         if hasattr(torch._dynamo.config, limit):  # the name differs between versions
@@ -297,10 +297,11 @@ def largest_difference(
     """Return the largest relative difference of any weight's gradient for any seed, and the
     weight's name.
 
-    The difference is that from plain gradients. Where `exact` ones are given it is that from those,
-    and it counts only where it is more than twice the plain ones': some gradients are sums that
-    nearly cancel, and rounding alone moves them by a tenth. Weights of few numbers, and those whose
-    gradient is less than a thousandth of all, are left out.
+    The difference is measured from the plain gradients or, if given, from the `exact` ones. In the
+    latter case it only counts if it is more than twice the difference of the plain gradients,
+    because some gradients are sums that nearly cancel, and rounding alone changes them by a tenth.
+    Weights with few numbers, and those whose gradient is less than a thousandth of the total, are
+    skipped.
     """
     reference = plain if exact is None else exact
     total = torch.stack([one.flatten(1).norm(dim=1) for one in reference.values()]).norm(dim=0)
@@ -483,10 +484,10 @@ class Stepper:
         """Compare the compiled gradient with the plain one at the first batch of each shape, and
         stop compiling if they differ.
 
-        Both are computed with the weights that seeds start with, so that a resumed run decides as
-        an uninterrupted one does. Later on rounding moves gradients further than is allowed here
-        (NDR's plain ones in bf16 by 3 to 12 % for three seeds after 77,000 steps, where it was 1 %
-        at the start), and kernels and compiled layers round elsewhere.
+        Both are computed with the weights that seeds start with, so that a resumed run decides like
+        an uninterrupted one. Later in training, rounding alone changes gradients by more than this
+        check allows (NDR's plain ones in bf16 by 3 to 12 % for three seeds after 77,000 steps, and
+        by 1 % at the start), and kernels and compiled layers round in different places.
         """
         batch = rows.shape[-1]
         if self.wrap is None or self.parts > 1 or (batch, width) in self._checked:
