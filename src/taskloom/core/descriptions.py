@@ -172,7 +172,7 @@ class Describer:
         bare = table.column("input")
         if self.alone and pc.any(pc.equal(descriptions, "")).as_py():
             raise RecipeError(
-                "described.alone: the inputs of this recipe say their task themselves; leave it out"
+                "described.alone: the inputs of this recipe already state their task; leave it out"
             )
         input = (
             descriptions if self.alone else pc.binary_join_element_wise(descriptions, bare, BETWEEN)

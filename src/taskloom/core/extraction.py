@@ -110,7 +110,7 @@ def thought_marks(text: str) -> tuple[tuple[str, str], ...]:
     if len(words) % 2:
         raise ParameterError(
             "thinking",
-            f"is {echo(text)}; write the mark before a thought, a blank, and the mark after it:"
+            f"is {echo(text)}; write the opening tag, a space and the closing tag:"
             " '<plan> </plan>'",
         )
     return tuple(zip(words[::2], words[1::2], strict=True))

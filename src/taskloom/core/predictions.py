@@ -263,8 +263,8 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
     if first is None:
         if source.suffix in (".jsonl", ".ndjson") and head and head[0] != '"':
             raise InputError(
-                f"{source.name}:1 is not a JSON object; write one a line with '{TEXT}', and 'id' if"
-                " you have ids"
+                f"{source.name}:1 is not a JSON object; write one per line with '{TEXT}', and 'id'"
+                " if you have ids"
             )
         return None
     if first.keys() >= HARNESS:
@@ -353,7 +353,7 @@ def _csv_rows(source: PredictionSource, delimiter: str) -> Iterator[_Row]:
             if None in row or None in row.values():
                 raise InputError(
                     f"{source.name}:{reader.line_num} has more or fewer fields than the header;"
-                    " quote fields that hold a comma"
+                    " quote fields that contain a comma"
                 )
             yield reader.line_num, row
     except csv.Error as error:
@@ -440,7 +440,7 @@ def _text(row: Mapping[str, Any], line: int, name: str) -> str:
     value = row.get(TEXT)
     if value is None:
         raise InputError(
-            f"{name}:{line} has no '{TEXT}'; write an empty text where the model gave none"
+            f"{name}:{line} has no '{TEXT}'; write an empty text if the model gave none"
         )
     try:
         if isinstance(value, str):

@@ -74,7 +74,7 @@ def with_twins(plan: Plan, wanted: Mapping[str, tuple[TwinKind, ...]]) -> Plan:
         for kind in kinds:
             name = companion(split.name, kind)
             if name in names:
-                raise RecipeError(f"twins: there is a split '{name}' already; rename it")
+                raise RecipeError(f"twins: there is already a split '{name}'; rename it")
             splits.append(
                 replace(
                     split,

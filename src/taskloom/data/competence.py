@@ -302,7 +302,7 @@ def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:
     found = tests or known
     if len(found) == 1:
         return found[0]
-    if "test" in found:  # before dev of the same size
+    if "test" in found:  # preferred to a dev split of the same size
         return "test"
     many = "the predictions" if size is None else f"{size:,} predictions"
     fit = "fit several splits" if fitting else "fit no split"
@@ -338,7 +338,7 @@ def score(
         data: A dataset, or its folder.
         predictions: Predictions in the order of the examples, or a file of them; see
             `score_dataset`.
-        split: Name of the split. Default: the one with as many examples as there are predictions,
+        split: Name of the split. Default: the split with as many examples as there are predictions,
             trying `test` first and training last.
         by: Trait whose values define tasks. Default: as defined by the dataset.
         linked: Trait whose value is shared by the tasks of a family.
@@ -356,7 +356,7 @@ def score(
         return score_dataset(data, split, predictions, by, linked, thresholds, extract)
     if by or linked:
         raise InputError(
-            f"by and linked are for other suites; {suite.name} knows itself which tasks belong"
+            f"by and linked are for other suites; {suite.name} itself defines which tasks belong"
             " together"
         )
     whole = data[split]

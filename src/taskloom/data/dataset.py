@@ -98,7 +98,7 @@ class Dataset:
             first = first or part.schema
             if part.schema != first:
                 raise DataError(
-                    f"{path} has other columns than the first file of split '{split}'; make it again"
+                    f"{path} and the first file of split '{split}' differ in columns; make it again"
                 )
             stamps.append(stamp)
             rows += part.num_rows
@@ -313,7 +313,7 @@ def read_manifest(path: Path | ObjectPath) -> dict[str, Any]:
             if not isinstance(manifest.get(key, kind()), kind):
                 raise TypeError(f"'{key}' is {echo(manifest[key])}")
         if not manifest["splits"]:
-            raise ValueError("it has no split")
+            raise ValueError("it has no splits")
         for name, split in manifest["splits"].items():
             if isinstance(path, ObjectPath) and _is_count(split["shards"]):
                 split["shards"] = _equal_shards(name, split["n"], split["shards"])
@@ -345,8 +345,8 @@ def _check_entry(name: str, split: Any) -> None:
 
 
 def _equal_shards(name: str, n: int, rows: int) -> list[dict[str, Any]]:
-    """List the shards of a split in an object store, whose manifest states only their size: it
-    stays small however many there are.
+    """List the shards of a split in an object store. The manifest states only their size, so that
+    it stays small for any number of shards.
     """
     if not _is_count(n) or rows < 1 or n > rows * MOST_SHARDS:
         raise ValueError(f"split {echo(name)} has {n} rows in shards of {rows}")
@@ -432,7 +432,7 @@ def write_tables(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str,
     data from elsewhere.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} is there already; a dataset is saved into a new or empty folder")
+        raise DataError(f"{folder} already exists; a dataset is saved to a new or empty folder")
     if "recipe_digest" not in manifest:
         write_foreign(folder, tables)
         return

@@ -112,7 +112,7 @@ def _no_format(data: Dataset, folder: str | Path, first: str = "") -> TaskloomEr
 
 
 def _formats(data: Dataset) -> dict[str, Exporter]:
-    if "seed" not in data.manifest:  # somebody else's files: the first suite that knows the format
+    if "seed" not in data.manifest:  # files from elsewhere: the first suite with this format
         return {name: exporter for suite in SUITES for name, exporter in suite.exporters.items()}
     return dict(data.recipe.suite.exporters)
 

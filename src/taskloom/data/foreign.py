@@ -74,7 +74,7 @@ def _joined(files: list[Path]) -> pa.Table:
         return pa.concat_tables([shards.read(p) for p in files], promote_options="default")
     except pa.ArrowException as error:
         raise DataError(
-            f"{files[0].parent}: files of different columns: {str(error).splitlines()[0]}"
+            f"{files[0].parent}: the files have different columns: {str(error).splitlines()[0]}"
         ) from error
 
 
@@ -93,7 +93,7 @@ def read_jsonl(path: Path) -> pa.Table:
                 ) from error
             except (ValueError, RecursionError) as error:
                 raise DataError(
-                    f"{path}:{number} is not JSON ({error}); one object a line"
+                    f"{path}:{number} is not JSON ({error}); write one object per line"
                 ) from error
             if not isinstance(row, dict):
                 raise DataError(
@@ -105,7 +105,7 @@ def read_jsonl(path: Path) -> pa.Table:
         return pa.Table.from_pylist(rows)
     except (pa.ArrowException, UnicodeError, OverflowError) as error:
         raise DataError(
-            f"{path}: rows of different shapes: {str(error).splitlines()[0]}"
+            f"{path}: the rows have different shapes: {str(error).splitlines()[0]}"
         ) from error
 
 
@@ -125,7 +125,7 @@ def read_csv(path: Path) -> pa.Table:
         )
     except (pa.ArrowException, UnicodeError) as error:
         raise DataError(
-            f"{path} is not a CSV file with a head: {str(error).splitlines()[0]}"
+            f"{path} is not a CSV file with a header: {str(error).splitlines()[0]}"
         ) from error
     if len(set(names)) < len(names):
         raise DataError(f"{path} has two columns of one name; rename one")
@@ -152,7 +152,7 @@ def is_split_csv(path: Path) -> bool:
     """True if the header shows that a CSV file has inputs and answers. Many other tables also end
     in .csv.
     """
-    if path.suffix != ".csv" or not path.is_file():  # a pipe of that name would never answer
+    if path.suffix != ".csv" or not path.is_file():  # reading a pipe could block forever
         return False
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
@@ -315,7 +315,7 @@ def read_squad(path: Path) -> pa.Table:
             f" ({error!r})"
         ) from error
     if not rows:
-        raise DataError(f"{path} has no question")
+        raise DataError(f"{path} has no questions")
     return pa.Table.from_pylist(rows)
 
 
@@ -327,7 +327,7 @@ def _rows(content: Any, path: Path) -> Iterator[dict[str, Any]]:
                 answers = asked["answers"]
                 if not answers:
                     raise DataError(
-                        f"{path}: the question {asked.get('id')!r} has no answer; take SQuAD 1.1,"
+                        f"{path}: the question {asked.get('id')!r} has no answer; use SQuAD 1.1,"
                         " in which every question has one"
                     )
                 first = answers[0]

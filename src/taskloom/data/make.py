@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
 
 READERS = 16
-"""Requests to an object store at once, when `make` looks which shards are there. Each mostly waits
-for the network.
+"""Maximum concurrent requests to an object store when `make` checks which shards exist. They mostly
+wait for the network.
 """
 
 MOST_ROWS = 10**11
@@ -292,15 +292,15 @@ def _owner(folder: Path | ObjectPath) -> tuple[str, str, int] | None:
 def _kept_shards(
     folder: Path | ObjectPath, origin: str, seed: int, pieces: list[Piece]
 ) -> dict[str, shards.Stamp]:
-    """Stamps of the shards that are complete already, by file."""
+    """Stamps of the shards that are already complete, by file."""
     if isinstance(folder, Path):
         stamps = [_kept(folder, origin, seed, piece) for piece in pieces]
         return {p.file: stamp for p, stamp in zip(pieces, stamps, strict=True) if stamp}
     present = set(folder.glob("*/*.parquet"))
     there = [piece for piece in pieces if folder / piece.file in present]
     with ThreadPoolExecutor(READERS) as pool:
-        # Only their stamps are read: an object appears whole, and reading all rows again would
-        # take the network longer than making them.
+        # Only the stamps are read: objects are written atomically, and downloading all rows would
+        # take longer than generating them again.
         found = list(pool.map(lambda piece: shards.read_stamp(folder / piece.file), there))
     return {
         piece.file: stamp

@@ -76,7 +76,7 @@ def stream(
         seed: Seed of the samples. Default: the recipe's own.
         changes: Changes of the recipe's fields, as for `make`.
         set: Another name for `changes`.
-        rank: Number of this process among those that train together.
+        rank: Index of this process, from 0, among those that train together.
         world_size: Number of processes that train together. They share no row.
         start: Index of the first row, counted over all ranks.
         endless: Go on after the last row: with new rows if the suite can draw more, otherwise from

@@ -383,7 +383,7 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
         refuse_unfinished(folder, folder.glob("*/*.parquet"))
         raise DataError(
             f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make',"
-            " audit those of anybody"
+            " audit any dataset"
         )
     return folder, dataset.load(folder)
 
@@ -437,10 +437,10 @@ def _check_unseen(data: Dataset, folder: Path) -> None:
             continue
         for table in _stored_tables(data, split, folder):
             if not _has_trait(table, UNSEEN):
-                break  # the columns of one shard are those of all
+                break  # all shards have the same columns
             if pc.any(task_column(table, UNSEEN)).as_py():
                 raise DataError(
-                    f"{folder}: split '{split}' has a task that training should lack; make it again"
+                    f"{folder}: split '{split}' has a task withheld from training; make it again"
                 )
 
 
@@ -696,7 +696,7 @@ def _solved(plan: Plan, examples: Iterable[Example]) -> Iterator[Answered]:
         try:
             yield example, tuple(plan.check(example))
         except DataError:
-            raise  # A file or a server that is not there proves nothing about the answer.
+            raise  # A missing file or an unreachable server proves nothing about the answer.
         except TaskloomError as error:
             yield example, (f"no answer: {error}",)
 

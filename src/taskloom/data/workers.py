@@ -64,8 +64,8 @@ class MainlessProcess(SpawnProcess):
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - the name that multiprocessing calls
-        # multiprocessing reads what a child must import from the main module when the child starts.
-        # Nothing that is sent to the child is defined there.
+        # When a child starts, multiprocessing reads from the main module what the child must
+        # import. Nothing that is sent to the child is defined there.
         with _swap:
             main = sys.modules["__main__"]
             sys.modules["__main__"] = ModuleType("__main__")
@@ -95,7 +95,7 @@ def context_for(module: str) -> SpawnContext:
         raise ParameterError(
             "workers",
             "must be 1 for a task that the running script defines: others would run the script"
-            " again; move the task to a file of its own, or what the script does under if __name__"
+            " again; move the task to a file of its own, or the script's actions under if __name__"
             " == '__main__'",
         )
     return SpawnContext()
@@ -137,7 +137,7 @@ def refuse_while_importing_main() -> None:
     if getattr(current_process(), "_inheriting", False):
         raise ParameterError(
             "workers",
-            "must be 1 where a script calls make at its top: move the call under if __name__ =="
+            "must be 1 if a script calls make at its top level: move it under if __name__ =="
             " '__main__'",
         )
 
@@ -317,12 +317,12 @@ def _make_in_processes(
         ) from error
     finally:
         if len(stamps) < len(pieces):
-            stop.send(None)  # nobody waits for the shards that are being made now
+            stop.send(None)  # shards in progress are not needed
         pool.shutdown(cancel_futures=True)
         stop.close()
         stopped.close()
         if len(stamps) < len(pieces) and isinstance(folder, Path):
-            sweep(folder)  # what a worker was writing when it ended
+            sweep(folder)  # files that workers had not finished
     return stamps
 
 
@@ -358,7 +358,7 @@ def _make_by_ray(
             piece, stamp = maker.call("next")
             if isinstance(folder, Path) and not (folder / piece.file).is_file():
                 raise DataError(
-                    f"a Ray node wrote {piece.file} where {folder} is another folder; put it where"
+                    f"a Ray node wrote {piece.file} to a folder {folder} of its own; put it where"
                     " all nodes see it"
                 )
             stamps[piece.file] = stamp
@@ -428,7 +428,7 @@ RAY_REMEDY = (
     "Ray ends it if the cluster's head or this machine's raylet dies; finished work is kept: rerun"
     " the command to resume, after starting the cluster again if you started it yourself"
 )
-"""What to do when that process has ended."""
+"""Remedy to suggest if that process has ended."""
 
 RAY_ENDING = 15.0
 """Seconds for a process that is connected to Ray to stop its cluster and end."""
@@ -473,7 +473,7 @@ class Ray:
                 ray.init(
                     address="local", num_cpus=cpus, include_dashboard=False, log_to_driver=False
                 )
-        except Exception as error:  # Ray raises plain ones if its processes die while they start
+        except Exception as error:  # Ray raises it if a process dies on start
             ray.shutdown()
             if "InvalidAuthToken" in f"{error} {error.__cause__}":
                 raise TaskloomError(
@@ -554,7 +554,7 @@ def _reach(address: str) -> None:
     """Check that an address accepts connections, because Ray would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon:
-        return  # 'auto' and the like are Ray's to find
+        return  # Ray resolves 'auto' and similar names
     if not port.isdigit():
         raise ValueError("an address is HOST:PORT")
     socket.create_connection((host, int(port)), timeout=ANSWER_WITHIN).close()

@@ -317,7 +317,7 @@ def _audited(data: Dataset, counter: WorkCounter) -> Audit:
     roles = {name: data.role(name) for name in data.splits}
     notes = list(
         data.manifest.get("warnings", [])
-    )  # what the suite has to say about its own data, such as repeats by design
+    )  # the suite's notes on its own data, such as repeats by design
     if "train" not in roles.values():
         notes.append(
             "no training split: leaks, shortcuts, coverage and divergence need one (a split called"

@@ -7,11 +7,11 @@ Data without this trait is not judged.
 
 Atom and compound divergence are those of Keysers et al. 2020, section 2. Atoms are the rules of a
 derivation; compounds are its connected parts of two and three steps (a step with one it uses, a
-chain of three, a step with two that it uses). The divergence of two distributions is 1 - C_a, C_a
-the Chernoff coefficient sum p^a q^(1-a): a = 0.5 for atoms, 0.1 for compounds, with p training and q
-test. A compound's occurrences are weighted as in the paper by 1 - max P(G'|G) over the larger
-compounds G' around it, so that what only ever occurs inside one larger compound does not count
-twice.
+chain of three, a step with two that it uses). The divergence of two distributions is 1 - C_a, where
+C_a is the Chernoff coefficient sum p^a q^(1-a) with a = 0.5 for atoms and a = 0.1 for compounds; p
+is training and q is test. A compound's occurrences are weighted as in the paper by 1 - max P(G'|G)
+over the larger compounds G' around it, so that a compound that occurs only inside one larger
+compound does not count twice.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def _unique_values(tables: list[pa.Table], trait: str) -> pa.Array:
 
 
 def _of_one_type(arrays: list[Any]) -> list[Any]:
-    """Return arrays unchanged if their types agree, otherwise as texts. In one file of a folder a
-    column may hold numbers, in another one texts.
+    """Return arrays unchanged if their types agree, otherwise as texts. A column may hold numbers
+    in one file of a folder and texts in another.
     """
     if len({array.type for array in arrays}) <= 1:
         return arrays

@@ -312,7 +312,7 @@ def _within_task(task: I64, texts: I64) -> I64:
 
 def _repeated(values: I64) -> int:
     """Number of values that repeat an earlier one."""
-    if values.max(initial=0) < 8 * len(values):  # a table of them is small, and faster than sorting
+    if values.max(initial=0) < 8 * len(values):  # counting is faster than sorting
         return len(values) - int(np.count_nonzero(np.bincount(values)))
     return len(values) - len(np.unique(values))
 
@@ -383,7 +383,7 @@ def _similar_rate(a: Texts, b: Texts) -> float:
 
 def _named(kind: str, a: Texts, b: Texts, rows: Mask) -> Counter[str]:
     """Count rows by kind of difference. A difference in order may be one of whole sentences."""
-    if kind != WORDS:  # similar, other numbers, or one other word
+    if kind != WORDS:  # near duplicates, or a difference in numbers or one word
         return Counter({kind: int(rows.sum())})
     pairs = zip(*_partners(a, b, a.forms.bag, b.forms.bag, rows), strict=True)
     return Counter(order_of(text, other) for text, other in pairs)

@@ -5,8 +5,8 @@ Texts are candidates for a Jaccard similarity of at least 0.9 between their sets
 shingles if they share a band of MinHash values. The similarity of each candidate pair is then
 computed exactly. Rows are processed in batches, in NumPy, with bounded memory.
 
-Why not datasketch: it hashes text by text, and takes 3.2 CPU-s to find candidates among 24,000 texts
-of 40 words, where this takes 0.65 with the exact measurement.
+datasketch is not used because it hashes one text at a time. It takes 3.2 CPU-s to find candidates
+among 24,000 texts of 40 words, whereas this module takes 0.65 including the exact measurement.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ LONG = 8
 SHINGLE = 3
 NEAR = 0.9
 BANDS, ROWS = 8, 4
-"""Two texts of similarity 0.9 share a band with probability 1 - (1 - 0.9^4)^8 = 0.9996."""
+"""Number of bands, and of MinHash values per band. Two texts of similarity 0.9 share a band with
+probability 1 - (1 - 0.9^4)^8 = 0.9996.
+"""
 TRIED = 50
-"""Maximum candidates measured per band. Hundreds of texts in one band share boilerplate, and the
-first ones decide.
+"""Maximum candidates measured per band. If hundreds of texts share a band, they share boilerplate,
+and comparing the first ones is enough.
 """
 TOGETHER = 1 << 20
 """Shingles sorted at a time (8 MB), so that memory does not grow with the split."""
@@ -239,7 +241,7 @@ def near_rows(
         b: Texts to compare with.
         wanted: Mask of the texts of `a` to check.
         fits: Predicate for the pairs of texts that count.
-        earlier: True to compare only with earlier texts; `a` is `b`.
+        earlier: True to compare only with earlier texts, if `a` is `b`.
     """
     near = np.zeros(len(wanted), dtype=np.bool_)
     if not len(a.flat) or not len(b.flat):
@@ -257,7 +259,7 @@ def near_rows(
                 break
             mine, theirs = rows[still], buckets[-1].rows[starts[still] + tried]
             fresh = fits(mine, theirs)
-            for before in range(band):  # pairs that an earlier band has measured
+            for before in range(band):  # skip pairs measured in an earlier band
                 met = a.bands[mine, before] == b.bands[theirs, before]
                 fresh &= ~(met & (buckets[before].place[theirs] < TRIED))
             mine, theirs = mine[fresh], theirs[fresh]
@@ -270,7 +272,7 @@ def similar(a: Shingles, b: Shingles, mine: I64, theirs: I64) -> Mask:
     sizes, others = a.sizes[mine], b.sizes[theirs]
     close = np.minimum(sizes, others) >= NEAR * np.maximum(
         sizes, others
-    )  # what is in common is at most the smaller set
+    )  # the intersection is at most the smaller set
     result = np.zeros(len(mine), dtype=np.bool_)
     at = np.flatnonzero(close)
     for low, high in _cuts(np.cumsum((sizes + others)[at])):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FIT, SCORE = 20_000, 2_000
-"""Number of training rows that baselines are fitted on, and of rows scored in each split, chosen by
-keyed permutation.
+"""Maximum number of training rows that baselines are fitted on, and of rows scored in each split.
+They are chosen by a keyed permutation.
 """
 MARGIN = 0.10
 BAG_OF_WORDS = "bag of words"
@@ -203,7 +203,7 @@ def _bag_of_words(fit: _Rows) -> Answerer:
     """
     from scipy.optimize import minimize
 
-    # Words as they stand, of any length and case: in `c b A 3` every letter counts.
+    # Words are not normalised, and short ones count too: in `c b A 3` every letter counts.
     met = Counter(word for text in fit.inputs for word in text.split())
     words = {word: place for place, (word, _) in enumerate(met.most_common(MOST_WORDS))}
     classes = sorted(set(fit.official))
@@ -212,7 +212,7 @@ def _bag_of_words(fit: _Rows) -> Answerer:
     rows = np.arange(len(answers))
     counts = _counts(fit.inputs, words)
     by_word = counts.T.tocsr()
-    # Of two classes the first always scores 0.
+    # With two classes, the first always scores 0.
     first = 1 if len(classes) == 2 else 0
     shape = (len(words) + 1, len(classes) - first)
     penalty = 1 / len(rows)
