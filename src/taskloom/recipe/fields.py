@@ -53,12 +53,14 @@ _NUMBERS = (int, float, int | None, float | None)
 M = TypeVar("M", bound=BaseModel)
 
 Kind = Literal["world", "draw", "presentation"]
-"""Kind of a field: what is true, which items a split has, or how an item is written."""
+"""Kind of a field. It determines what is true (`world`), which items a split has (`draw`), or how
+an item is written (`presentation`).
+"""
 
 
 Paths = Literal["all", "marked"]
-"""Texts of a field that are paths of files: all of them, or only those with a dot, a slash or `~`.
-The others are names.
+"""Texts of a field that are file paths: all of them, or only those with a dot, a slash or `~`. The
+others are names.
 """
 
 
@@ -138,13 +140,13 @@ class Fields(BaseModel):
     _files: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def place_files(self, files: Mapping[str, str]) -> None:
-        """Set where the files named by these fields are located. Not part of any digest, because
-        the same files may be elsewhere.
+        """Set the locations of the files named by these fields. They are not part of any digest,
+        because the same files may be elsewhere.
         """
         self._files.update(files)
 
     def find_file(self, text: str) -> Path:
-        """Resolve a path named by a field: its place if one was set, otherwise relative to the
+        """Resolve a path named by a field: its location if one was set, otherwise relative to the
         working folder, with `~` expanded.
         """
         return path_of(self._files.get(text, text))
@@ -300,7 +302,7 @@ def _world_part(
 class Choices:
     """Metadata of a field that holds names, or names with weights: the possible names.
 
-    Forms list them. Validation is up to the field itself.
+    Forms list them. The field itself validates them.
 
     Attributes:
         names: Each name with a short explanation, or an empty text if the name explains itself.
@@ -345,8 +347,8 @@ class Described(Fields):
 
 
 class CurriculumFields(Fields):
-    """How training that is rewarded begins with easy examples: `curriculum: {trait: length, bounds:
-    [3, 4, 5]}`.
+    """Curriculum for reinforcement learning, from easy to hard examples: `curriculum: {trait:
+    length, bounds: [3, 4, 5]}`.
     """
 
     trait: str = Field(description="The trait that makes examples hard; its values are numbers")

@@ -17,11 +17,11 @@ from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
 Changes = Mapping[str, Any] | Iterable[str] | None
-"""Fields with new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`;
-None: no changes.
+"""Fields with new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`.
+None means no changes.
 
-A value takes the place of the old one, whole; a key with dots reaches into groups of fields and
-lists. As text a value is YAML, and `@FILE` reads it from a JSON or YAML file.
+A new value replaces the old one completely. A dotted key reaches into groups of fields and lists.
+In text form a value is YAML, or `@FILE` to read it from a JSON or YAML file.
 """
 
 
@@ -92,7 +92,7 @@ def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
         path, equals, text = change.partition("=")
         if not equals or not path.strip():
             raise ChangeError(change, "write key=value, e.g. max_length=8")
-        fields.pop(path.strip(), None)  # it takes effect in the order of the last spelling
+        fields.pop(path.strip(), None)  # it is applied at its last position
         fields[path.strip()] = _parse(text, change)
     return fields
 
@@ -103,7 +103,7 @@ def from_file(path: Path) -> Any:
         raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
     value = yaml_files.load(path, RecipeError)
     if value is None:
-        raise RecipeError(f"{path} is empty; it should hold a value")
+        raise RecipeError(f"{path} is empty; it should contain a value")
     return value
 
 
@@ -115,7 +115,7 @@ def option_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
         command: The command.
     """
     if not given:
-        return {}  # and no suite is imported
+        return {}  # without importing any suite
     files = set()
     for suite in SUITES:
         files |= {o.name for o in suite.options if o.command == command and o.file}
@@ -135,7 +135,7 @@ def _parse(text: str, change: str) -> Any:
         raise ChangeError(change, f"the value {error}; quote it") from error
     if key := _glued_key(value):
         raise ChangeError(
-            change, f"'{key}' needs a blank after its colon: {key.replace(':', ': ', 1)}"
+            change, f"'{key}' needs a space after its colon: {key.replace(':', ': ', 1)}"
         )
     return value
 
@@ -158,7 +158,8 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
     *parents, last = path.split(".")
     if (parents or [last])[0] in ("suite", "task", "extends"):
         raise ChangeError(
-            path, f"'{path}' is what a recipe is, not a field; name another recipe instead"
+            path,
+            f"'{path}' identifies the recipe and cannot be changed; name another recipe instead",
         )
     here: Any = data
     for parent in parents:

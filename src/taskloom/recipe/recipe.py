@@ -191,11 +191,11 @@ class Recipe:
             if recipe.suite.module.split(".")[0] != "taskloom":
                 raise ChangedCodeError(
                     f"{where}: the file that defines '{recipe.suite.name}' has changed since then; "
-                    "bring back the file as it was, or make the dataset again"
+                    "restore the file, or make the dataset again"
                 )
             suite, then = recipe.suite, data["version"]
             raise ChangedCodeError(
-                f"{where}: it was made by version {then} of '{suite.name}', this is version"
+                f"{where}: it was made by version {then} of '{suite.name}', but this is version"
                 f" {suite.version}; make the dataset again, or install the taskloom that made it"
             )
         for part, digest in recipe._core().get("code", {}).items():
@@ -211,7 +211,7 @@ class Recipe:
         declares kinds.
         """
         core = self._core()
-        # Added functions change what is true of items, not which items a split has.
+        # Functions added by users change what is true of items, not which items a split has.
         core.pop("code", None)
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
@@ -355,7 +355,7 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
         raise RecipeError(f"there is no recipe file {path}")
     if path.resolve() in within:
         raise RecipeError(
-            f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the"
+            f"{path} extends itself through {' and '.join(p.name for p in within)}; break the"
             " circle"
         )
     data = yaml_files.load(path, RecipeError)

@@ -43,7 +43,7 @@ of both kinds, but at most `PROBES`.
 """
 
 HELD_OUT = "held_out"
-"""Trait of every example of a task with a held-out rule."""
+"""Name of the trait that every example of a task with a held-out rule has."""
 
 PARTS_OF_EXAMPLE = ("example", "traits", "derivation")
 """Arguments that a predicate may take by name, in addition to the task's knobs."""
@@ -111,7 +111,7 @@ class HeldOut:
             parameters = tuple(inspect.signature(predicate).parameters)
         except ValueError as error:
             raise TaskloomError(
-                f"{task}: held_out is {predicate!r}, whose parameters are not known"
+                f"{task}: held_out is {predicate!r}, whose parameters cannot be inspected"
             ) from error
         for name in parameters:
             if name not in offered:
@@ -192,7 +192,7 @@ class TaskRows:
                 final = self._rewritten(example, values, state, split, index)
                 return replace(final, traits={**final.traits, HELD_OUT: withheld})
         raise RecipeError(
-            f"{self.task}: {RARE_TRIES if self.held_out else TRIES:,} draws gave nothing for the"
+            f"{self.task}: {RARE_TRIES if self.held_out else TRIES:,} draws gave no example for the"
             f" split '{split}' that is not in another one; the task has too few different examples"
             " for these splits: widen a knob or ask for fewer splits"
         )
@@ -250,7 +250,7 @@ class TaskRows:
             if self.held_out(example, values) != verdict:
                 raise TaskloomError(
                     f"{self.task}: held_out gave both True and False for one example (input"
-                    f" {example.input[:60]!r}); it must depend on nothing but what it is given"
+                    f" {example.input[:60]!r}); it must depend only on its arguments"
                 )
             counts[verdict] += 1
             drawn += 1

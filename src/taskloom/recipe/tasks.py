@@ -84,8 +84,8 @@ def knob(
         low: Minimum.
         high: Maximum.
         kind: `world`: changing the value redraws everything. `draw`: a content stays in its split
-            for all values, so training data for one value and test data for another never share
-            content. `presentation`: changing the value changes only how the items are written.
+            for all values, so training data for one value never share content with test data for
+            another. `presentation`: changing the value changes only how the items are written.
     """
     if kind not in get_args(KnobKind):
         raise TaskloomError(
@@ -229,7 +229,7 @@ class Task:
         for variant in given:
             if not isinstance(variant, Variant) or variant.kind not in KINDS:
                 raise TaskloomError(
-                    f"{self.name}: variants gave {variant!r:.60}; it must give"
+                    f"{self.name}: variants returned {variant!r:.60}; it must return"
                     ' tl.Variant("simpler", "flip" or "keep", edit, example)'
                 )
         for variant in sorted(given, key=lambda variant: KINDS.index(variant.kind)):

@@ -44,7 +44,7 @@ their number.
 
 class YamlError(TaskloomError):
     """Text that is not valid YAML, or that would lose a value. The message continues a sentence
-    that begins with the place: `is not YAML: …`.
+    that begins with the location: `is not YAML: …`.
 
     Attributes:
         line: Line number from 1, or None if unknown.
@@ -207,7 +207,7 @@ def _refuse_twice(node: yaml.MappingNode, loader: Any) -> None:
     lines: dict[Hashable, int] = {}
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            continue  # no key that Python can hold: refused when values are made
+            continue  # not hashable: rejected when values are constructed
         value, line = (
             key.value if key.tag in KEYS_OF_YAML else loader.construct_object(key),
             key.start_mark.line + 1,
@@ -230,7 +230,7 @@ PLAINLY = {
     "float_type": "should be a number",
     "bool_parsing": "should be true or false",
 }
-"""Our wording for some of pydantic's errors, by error type."""
+"""Taskloom's wording for some of pydantic's errors, by error type."""
 
 MOST_PROBLEMS = 4
 """Maximum number of problems in one error. A file of another kind has a wrong key on every line."""
@@ -256,7 +256,7 @@ def validated(model: type[M], data: Any, where: str, error: type[TaskloomError])
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """Explain pydantic's errors in one sentence: place, problem, remedy."""
+    """Explain pydantic's errors in one sentence: location, problem, remedy."""
     parts: dict[str, list[str]] = {}
     for item in error.errors():
         # For a union, pydantic appends the alternative that it tried to the location.
@@ -277,7 +277,7 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
         )
         if (
             item["type"] == "model_type"
-        ):  # pydantic would name a class of ours, which nobody outside knows
+        ):  # pydantic would name an internal class, which users do not know
             known = _known(model, item["loc"])
             message = (
                 f"should be a mapping, e.g. {{{known[0]}: …}}" if known else "should be a mapping"
