@@ -388,7 +388,7 @@ CLEAN = [
 
 def clean_table(names: list[str]) -> Iterator[str]:
     """Yield the table of false alarms on clean data, one line at a time."""
-    yield "| recipe | test rows | false alarms | alike by themselves | made again and differ |"
+    yield "| recipe | test rows | false alarms | naturally similar | made again and differ |"
     yield "| --- | --- | --- | --- | --- |"
     rows = alarms = 0
     for name in names:
