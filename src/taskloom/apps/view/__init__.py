@@ -1,5 +1,5 @@
 """The viewer: suites, recipes, datasets and runs in a browser, from a small server on this machine.
 
-It only reads. Every page is made on the server from templates; pages work without JavaScript, which
-adds the live parts.
+It never writes to these folders. Pages are rendered on the server and work without JavaScript,
+which adds live updates.
 """

@@ -1,5 +1,5 @@
-"""Two learners side by side, example by example, with the paired test; and heat maps of accuracy by
-two traits.
+"""Comparison pages: two runs side by side with the paired test, and heat maps of accuracy by two
+traits.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import probability
 
 PAGE = 7
-"""Examples of one page."""
+"""Examples per page."""
 
 SIDES = 400
-"""Runs that a list offers; beyond, their names are typed."""
+"""Maximum runs offered in a list. Others can be named in the address."""
 
 MOST_RUNS = 60
-"""Runs of a heat map: their predictions are read for it, some milliseconds each."""
+"""Maximum runs in a heat map. Reading the predictions of each takes some milliseconds."""
 
 MOST_LINES = 60
-"""Rows, and columns, of a heat map; one with more is not readable."""
+"""Maximum rows, and maximum columns, of a heat map. Larger ones are unreadable."""
 
 FEW = 10
-"""Minimum examples of a cell that is drawn in full colour; smaller ones are faded."""
+"""Minimum examples of a cell for full colour. Cells with fewer are faded."""
 
 OUTCOMES = {
     "a": "only A is right",
@@ -47,7 +47,7 @@ OUTCOMES = {
     "neither": "both are wrong",
     "both": "both are right",
 }
-"""How two answers to one example can come out, in the order in which examples are listed."""
+"""Outcomes of two answers to one example, in the order in which examples are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +59,20 @@ class AnswerPair:
 
     @property
     def same(self) -> bool:
-        """True if both were asked the same."""
+        """True if both runs were given the same input."""
         return self.a.input == self.b.input
 
     @property
     def outcome(self) -> str:
-        """Return which of them is right."""
+        """Outcome of the pair, a key of `OUTCOMES`."""
         return {(True, False): "a", (False, True): "b", (False, False): "neither"}.get(
             (self.a.right, self.b.right), "both"
         )
 
 
 def compare(request: Request) -> Response:
-    """Compare two runs: the paired test on the split, by a trait where one is chosen, and every
-    example with both answers.
+    """Compare two runs: the paired test on a split, optionally by a trait, and every example with
+    both answers.
     """
     folder, viewed = store_folder(request), viewed_store(request)
     whole = viewed.runs()
@@ -119,9 +119,7 @@ def compare(request: Request) -> Response:
 
 
 def _sides(request: Request, viewed: ViewedStore, whole: Sequence[Run]) -> tuple[Run, Run]:
-    """Return the two runs; by default the first, and the first that differs in its learner, or else
-    in anything.
-    """
+    """The two requested runs. Default: the first run and its `_counterpart`."""
     name_a, name_b = (request.query_params.get(side, "") for side in "ab")
     a = viewed.run(name_a) if name_a else whole[0]
     b = viewed.run(name_b) if name_b else _counterpart(a, whole)
@@ -129,7 +127,7 @@ def _sides(request: Request, viewed: ViewedStore, whole: Sequence[Run]) -> tuple
 
 
 def _counterpart(a: Run, whole: Sequence[Run]) -> Run:
-    """The run that a reader most likely wants beside another: same recipe and seed, other
+    """The run that is most likely to be compared with another: same recipe and seed, different
     learner.
     """
     others = [r for r in whole if r.name != a.name]
@@ -142,8 +140,8 @@ def _counterpart(a: Run, whole: Sequence[Run]) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class JoinedAnswers:
-    """Examples that both runs answered: their indices, the rows in both files, and the place of the
-    outcome in `OUTCOMES`.
+    """Examples that both runs answered: their indices, their rows in both files, and the index of
+    each outcome in `OUTCOMES`.
     """
 
     index: NDArray[np.int64]
@@ -151,12 +149,12 @@ class JoinedAnswers:
     outcome: NDArray[np.int64]
 
     def counts(self) -> dict[str, int]:
-        """Return how often each outcome occurs."""
+        """Number of examples with each outcome."""
         return {name: int((self.outcome == place).sum()) for place, name in enumerate(OUTCOMES)}
 
     def order(self, show: str) -> NDArray[np.int64]:
-        """Return the places of the examples as they are listed: by outcome, then by index; of one
-        outcome where `show` names it.
+        """Positions of the examples in listing order: by outcome, then by index. Only one outcome
+        if `show` names it.
         """
         if show and show not in OUTCOMES:
             raise InputError(f"'show' is one of {', '.join(OUTCOMES)}, not '{show[:40]}'")
@@ -186,10 +184,10 @@ def _pairs(
 def _paired_test(
     viewed: ViewedStore, whole: Sequence[Run], a: Run, b: Run, split: str, by: str
 ) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the rows of the paired tests, or the sentence why there are none.
+    """Rows of the paired tests, or a sentence on why there are none.
 
-    The two runs are compared, and where there are others that differ from them in the seed alone,
-    all seeds with all seeds; each for every value of the trait.
+    The two runs are compared. If either has replicates with other seeds, all seeds are also
+    compared with all seeds. With a trait, every comparison is made for each of its values.
     """
     if a.name == b.name:
         return [], "A and B are the same run"
@@ -225,9 +223,7 @@ def _kind(run: Run) -> str:
 
 
 def heat(request: Request) -> Response:
-    """Show the accuracy of a learner on a recipe by two traits, as a map of colours with its
-    numbers.
-    """
+    """Show a heat map of a learner's accuracy on a recipe by two traits."""
     folder, viewed = store_folder(request), viewed_store(request)
     whole = viewed.runs()
     if not whole:
@@ -269,7 +265,7 @@ def heat(request: Request) -> Response:
         maps=maps,
         problem=problem,
         ends=_ends(maps, problem),
-        # Answers are listed by run: a cell of several seeds opens those of the first.
+        # Answers are listed by run, so a cell that averages several seeds links to the first one's.
         answers_of=chosen[0] if len(maps) == 1 else None,
         chance=predictions.best_constant(split),
         few=FEW,
@@ -281,11 +277,11 @@ def heat(request: Request) -> Response:
 def _axes(
     request: Request, predictions: PredictionRows, split: str, traits: Sequence[str], named: str
 ) -> tuple[str, str]:
-    """The traits of both axes; by default a telling pair, with fewer values across than down, as on
-    a narrow screen there is more room below than beside.
+    """The traits of both axes. Default: the pair that `telling_pair` chooses. The horizontal axis
+    gets the trait with fewer values, because narrow screens have more room below.
     """
     asked = {"x", "y"} <= set(request.query_params)
-    # It reads thousands of rows: only if a default is needed.
+    # This reads thousands of rows, so it is called only if a default is needed.
     best = [] if asked else predictions.telling_pair(split, trait_order(named), FEW)
     x = _among(request, "x", traits, best)
     # A trait alone is a map of its own values; any other trait may have too many.
@@ -309,9 +305,7 @@ def _is_of(run: Run, recipe: str, learner: str) -> bool:
 
 
 def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str] = ()) -> str:
-    """Return a value of the query that must be among known ones; the first of the best, or of all,
-    by default.
-    """
+    """A value from the query, which must be known. Default: the first of `best`, or of all."""
     value = request.query_params.get(name, "")
     if value and value not in known:
         raise VanishedError(
@@ -323,7 +317,7 @@ def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str
 def _maps(
     viewed: ViewedStore, chosen: Sequence[Run], split: str, x: str, y: str
 ) -> tuple[list[dict[str, Any]], str]:
-    """Return a map for each setting that the runs differ in, or the sentence why there is none."""
+    """One map for each setting in which the runs differ, or a sentence on why there is none."""
     by = [y, x] if x != y else [x]
     try:
         shown = viewed.table().where({"run": [run.name for run in chosen]})
@@ -348,8 +342,8 @@ def _maps(
 
 
 def _ends(maps: Sequence[Mapping[str, Any]], problem: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The cells with the lowest and the highest score of a single map; cells with few examples do
-    not count.
+    """The cells with the lowest and the highest score, if there is a single map. Cells with few
+    examples are ignored.
     """
     if problem or len(maps) != 1:
         return []

@@ -1,5 +1,5 @@
-"""Pages of datasets: what is in one, its rows in pages, one example, and the certificate of its audit
-as tables: the verdict first, then what it rests on.
+"""Pages of datasets: an overview, the rows, one example, and the audit's certificate as tables,
+with the verdict first and then the evidence.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class CertificatePage:
-    """A certificate for people.
+    """A certificate as shown on a page.
 
     Attributes:
-        passed: Whether nothing of training was found in a test, and held-out parts are where they
-            should be.
+        passed: True if no test split contains training examples and all held-out parts are where
+            they should be.
         verdict: One sentence.
-        tables: What was found, table by table.
-        notes: What a person should know besides.
+        tables: The findings.
+        notes: Further remarks.
     """
 
     passed: bool
@@ -53,7 +53,7 @@ class CertificatePage:
 
 
 def certificate_page(audit: Mapping[str, Any]) -> CertificatePage:
-    """Return the certificate that `Audit.to_dict` describes."""
+    """Build the shown certificate from the result of `Audit.to_dict`."""
     leaks, pairs, misplaced = audit["leaks"], audit["pairs"], audit["misplaced"]
     trained = any(split["role"] == "train" for split in audit["splits"].values())
     repeats = sum(one["exact"] for one in audit["repeats"])
@@ -71,20 +71,20 @@ def certificate_page(audit: Mapping[str, Any]) -> CertificatePage:
 
 
 def _shown(table: Table) -> Table:
-    """The table with hidden characters of its cells made visible."""
+    """The table with the hidden characters in its cells made visible."""
     cells = tuple(tuple(shown(cell, LONGEST) for cell in row) for row in table.cells)
     return replace(table, cells=cells)
 
 
 PAGE = 25
-"""Examples of one page."""
+"""Examples per page."""
 
 BARS = 12
-"""Values of a trait that the overview shows."""
+"""Maximum values of a trait in the overview."""
 
 
 def overview(request: Request) -> Response:
-    """Show what a dataset is made of: recipe, digests, splits, traits."""
+    """Show the overview of a dataset: recipe, digests, splits, traits."""
     data = open_dataset(dataset_folder(request))
     splits = [
         {"name": name, "entry": entry, "traits": _distributions(data.counts(name))}
@@ -110,8 +110,8 @@ def overview(request: Request) -> Response:
 
 
 def audit(request: Request) -> Response:
-    """Return the part of a dataset's page that shows its certificate; a POST begins the audit and
-    leads back to the page.
+    """Return the part of a dataset's page with its certificate. A POST starts the audit and
+    redirects to the page.
     """
     data = open_dataset(dataset_folder(request))
     if request.method == "POST":
@@ -129,7 +129,7 @@ def _audit(request: Request, data: ViewedDataset) -> dict[str, Any]:
 
 
 def _distributions(counts: Mapping[str, dict[str, int] | None]) -> list[dict[str, Any]]:
-    """Return the traits of a split with the shares of their most frequent values."""
+    """The traits of a split with the shares of their most frequent values."""
     shown = []
     for name, values in counts.items():
         if values is None or len(values) < 2:
@@ -144,7 +144,7 @@ def _distributions(counts: Mapping[str, dict[str, int] | None]) -> list[dict[str
 
 
 def rows(request: Request) -> Response:
-    """Show the rows of a split, in pages; or those that a search finds."""
+    """Show the rows of a split, or those that match a search, in pages."""
     data = open_dataset(dataset_folder(request))
     name, split = chosen_split(data, request)
     text = request.query_params.get("q", "").strip()
@@ -175,13 +175,13 @@ def rows(request: Request) -> Response:
 
 
 def chosen_split(data: ViewedDataset, request: Request) -> tuple[str, SplitRows]:
-    """Return the split that a query names; the first by default."""
+    """The split named in the query. Default: the first one."""
     name = request.query_params.get("split") or next(iter(data.splits))
     return name, data.split(name)
 
 
 def example(request: Request) -> Response:
-    """Show one example: as its suite draws it, and with everything that the dataset says of it."""
+    """Show one example, drawn by its suite, with everything that the dataset records about it."""
     data = open_dataset(dataset_folder(request))
     name, split = chosen_split(data, request)
     index = whole_number(request, "index")
@@ -205,7 +205,7 @@ def example(request: Request) -> Response:
 def _picture(
     request: Request, data: ViewedDataset, row: NumberedExample
 ) -> Mapping[str, Any] | None:
-    """Return what the suite of a dataset draws; None where it is not known, or takes too long."""
+    """Picture drawn by the dataset's suite. None if the suite is unknown or takes too long."""
     if "seed" not in data.manifest:
         return None
     try:
@@ -223,13 +223,14 @@ def _picture(
 
 @dataclass(frozen=True, slots=True)
 class ExampleParts:
-    """What a template needs to show an example.
+    """Values of the template that shows an example.
 
     Attributes:
         example: The example.
-        picture: What its suite draws, as `pictures.to_dict` gives it; None where it draws nothing.
-        context: The input before the question; the whole input where nothing is set apart.
-        question: The question, where the input ends with it or begins with it.
+        picture: The suite's picture in the form of `pictures.to_dict`; None if there is none.
+        context: The input without the question, or the whole input if there is no separate
+            question.
+        question: The question, if the input begins or ends with it.
     """
 
     example: Example
@@ -239,8 +240,8 @@ class ExampleParts:
 
 
 def example_parts(example: Example, picture: Mapping[str, Any] | None) -> ExampleParts:
-    """Return what a template needs; a derivation that branches is drawn as a tree where the suite
-    draws nothing.
+    """Prepare an example for its template. If the suite draws nothing, a derivation with branches
+    is drawn as a tree.
     """
     context, question = example.input, ""
     if (

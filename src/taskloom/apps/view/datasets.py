@@ -1,6 +1,4 @@
-"""Datasets as the viewer reads them: the manifest, and the rows of each split without loading
-them.
-"""
+"""Datasets as the viewer reads them: the manifest, and each split's rows, read on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from taskloom.data.dataset import MANIFEST, read_manifest
 from taskloom.data.foreign import adapt, is_split_csv, read_csv
 
 LINES = 10_000
-"""Lines of a JSONL file that are converted at a time."""
+"""Lines of a JSONL file that are converted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class ViewedDataset:
 
     Attributes:
         folder: Where it is.
-        manifest: Its manifest; of somebody else's files, what is known of them.
+        manifest: Its manifest. For files that Taskloom did not write, what is known about them.
         splits: The rows of each split.
     """
 
@@ -45,7 +43,7 @@ class ViewedDataset:
 
     @property
     def title(self) -> str:
-        """Return what people call it: the recipe and the seed, or the folder."""
+        """Its title: the recipe and the seed, or the folder."""
         recipe = self.manifest["recipe"]
         return (
             f"{recipe['name']}, seed {self.manifest['seed']}"
@@ -54,7 +52,7 @@ class ViewedDataset:
         )
 
     def split(self, name: str) -> SplitRows:
-        """Return the rows of a split; raise a `VanishedError` where there is none of that name."""
+        """Return the rows of a split. Raise `VanishedError` if there is no such split."""
         if name not in self.splits:
             raise VanishedError(
                 f"the dataset has no split '{name[:80]}'; {nearest(name, self.splits)}"
@@ -62,9 +60,7 @@ class ViewedDataset:
         return self.splits[name]
 
     def counts(self, split: str) -> dict[str, dict[str, int] | None]:
-        """Return how often each value of each trait occurs in a split; None for a trait of many
-        values.
-        """
+        """Counts of each trait's values in a split. None for a trait with many values."""
         counted = self.manifest["splits"][split].get("counts", {})
         return {
             str(name): (
@@ -77,7 +73,7 @@ class ViewedDataset:
 
 
 def open_dataset(folder: ViewedFolder) -> ViewedDataset:
-    """Open a dataset that `make` wrote, or somebody else's Parquet and JSONL files."""
+    """Open a dataset that `make` wrote, or Parquet, JSONL or CSV files from elsewhere."""
     path = folder.path / MANIFEST
     if not path.is_file():
         return _open_foreign(folder)
@@ -94,7 +90,7 @@ def _shards(folder: Path, entry: Mapping[str, Any]) -> list[tuple[Path, int]]:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """Return a path with links resolved; raise an error where they lead out of the folder."""
+    """Resolve the links of a path. Raise an error if they lead out of the folder."""
     resolved = Path(os.path.realpath(path))
     if not resolved.is_relative_to(folder):
         raise DataError(
@@ -148,8 +144,8 @@ def _foreign_splits(folder: Path) -> Iterator[tuple[str, list[Path]]]:
 
 
 def _converted(path: Path) -> Path:
-    """Return a Parquet file with the rows of a JSONL or CSV file, written once to the cache; lines
-    a few thousand at a time.
+    """Return a Parquet file with the rows of a JSONL or CSV file. It is written to the cache once,
+    a few thousand lines at a time.
     """
     status = path.stat()
     name = digest(json.dumps([str(path), status.st_size, status.st_mtime_ns]))
@@ -204,8 +200,8 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
 def filter_choices(
     counts: Mapping[str, dict[str, int] | None], traits: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return what a form can filter by: the task and each trait, with its values and their counts
-    where they are few.
+    """The possible filters of a split: the task and each trait, with the values and their counts if
+    there are few.
     """
     names: Sequence[str] = [*(["task"] if counts.get("task") else []), *traits]
     choices = []

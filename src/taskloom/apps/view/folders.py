@@ -1,6 +1,6 @@
-"""What lies in the folders that a person gave: datasets, run stores and logs of other tools, each
-under a name of its own for addresses. All logs below one folder are one store, so that models whose
-logs are in different subfolders can be compared.
+"""The contents of the viewed folders: datasets, run stores and logs of other tools, each with a
+unique name for its address. All logs below one folder are one store, so that models whose logs are
+in different subfolders can be compared.
 
 Addresses hold these names, never paths, so that no address can lead out of the folders. Links that
 lead out of them are not followed.
@@ -26,22 +26,22 @@ from taskloom.experiments.sources import runs as read_runs
 from taskloom.experiments.sources.eval_logs import is_log
 
 DEPTH = 4
-"""Levels of subfolders that are searched: `data/suite/recipe/seed-0`."""
+"""Maximum levels of subfolders that are searched, enough for `data/suite/recipe/seed-0`."""
 
 MOST_FOLDERS = 5_000
-"""Folders that are looked into; a home folder by mistake must not take minutes."""
+"""Maximum folders that are searched. A home folder given by mistake must not take minutes."""
 
 FRESH = 2.0
-"""Seconds for which a list of folders is not made again."""
+"""Seconds for which the list of folders is cached."""
 
 MOST_TABLES = 20
-"""CSV files of a folder whose heads are read: most are tables of another kind."""
+"""Maximum CSV files of a folder whose headers are read. Most CSV files are other tables."""
 
 DATA_FILES = (".parquet", ".jsonl")
 
 
 class VanishedError(DataError):
-    """A dataset or a store that is not there, or not there any more."""
+    """A dataset, store or part of one that does not exist, or no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class ViewedFolder:
 
     Attributes:
         name: Its name in addresses.
-        kind: What it is.
-        path: Where it is, links resolved.
-        label: Its path as people know it.
+        kind: `dataset` or `store`.
+        path: Its path, links resolved.
+        label: Its path as shown on pages.
         logs: The logs, if the runs are those of another tool's logs.
     """
 
@@ -64,15 +64,15 @@ class ViewedFolder:
 
     @property
     def short(self) -> str:
-        """The last two parts of its path, for titles."""
+        """Last two parts of its path, for titles."""
         return "/".join(self.path.parts[-2:]).lstrip("/")
 
 
 class ViewedFolders:
-    """The datasets and stores of some folders, found again when something may have changed.
+    """The datasets and stores of some folders, which are searched again after a few seconds.
 
     Args:
-        roots: The folders; or logs and other files of runs, which are shown as stores.
+        roots: The folders. Logs and other files of runs are shown as stores.
     """
 
     def __init__(self, roots: Sequence[Path]) -> None:
@@ -82,7 +82,7 @@ class ViewedFolders:
         self._when = -FRESH
 
     def every(self) -> list[ViewedFolder]:
-        """Return all of them, by label."""
+        """Return all datasets and stores, by label."""
         with self._lock:
             if time.monotonic() - self._when >= FRESH:
                 self._known = {folder.name: folder for folder in self._search()}
@@ -90,13 +90,11 @@ class ViewedFolders:
             return sorted(self._known.values(), key=lambda folder: folder.label)
 
     def of_kind(self, kind: str) -> list[ViewedFolder]:
-        """Return the datasets, or the stores."""
+        """Return all datasets or all stores."""
         return [folder for folder in self.every() if folder.kind == kind]
 
     def find(self, name: str, kind: str) -> ViewedFolder:
-        """Return the dataset or store of that name; raise a `VanishedError` where it is not
-        there.
-        """
+        """Return the dataset or store with a name. Raise `VanishedError` if it does not exist."""
         folder = next((one for one in self.every() if one.name == name and one.kind == kind), None)
         if folder is None or not folder.path.exists():
             raise VanishedError(
@@ -121,15 +119,15 @@ class ViewedFolders:
 
 
 def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
-    """Return the datasets and stores of folders and files that a person named.
+    """Find the datasets and stores of the given folders and files.
 
     Raises:
-        DataError: If one is not there, or a file cannot be read.
+        DataError: If one does not exist, or a file cannot be read.
     """
     paths = [path_of(folder) for folder in folders]
     for path in paths:
         if path.is_file():
-            read_runs(path)  # what is wrong with a file is said before a server starts
+            read_runs(path)  # report a faulty file before the server starts
         elif not path.is_dir():
             raise DataError(
                 f"there is no file or folder {path}; name folders of datasets and runs, or logs"
@@ -138,26 +136,28 @@ def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
 
 
 def _listed(folder: Path) -> tuple[set[str], list[Path]]:
-    """Names in a folder, and its subfolders in order; nothing if it cannot be read."""
+    """Names of the entries of a folder, and its subfolders in order. Both are empty if it cannot be
+    read.
+    """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         inner = [Path(e.path) for e in entries if e.is_dir() and not e.name.startswith(".")]
     except OSError:
-        return set(), []  # not ours to read, or gone since
+        return set(), []  # no permission, or deleted in the meantime
     return {entry.name for entry in entries}, inner
 
 
 def _walk(
     folder: Path, root: Path, depth: int, left: list[int], logs: list[Path]
 ) -> Iterator[ViewedFolder]:
-    """Yield what lies in a folder.
+    """Yield the datasets and stores in a folder.
 
     Args:
         folder: The folder.
-        root: Links must not lead out of it.
-        depth: Levels of subfolders that are still searched.
+        root: The folder that links must not lead out of.
+        depth: Remaining levels of subfolders to search.
         left: Number of folders that may still be opened.
-        logs: Logs of other tools are added to it.
+        logs: List to which logs of other tools are added.
     """
     left[0] -= 1
     resolved = folder.resolve()
@@ -182,8 +182,8 @@ def _walk(
 
 
 def _has_examples(folder: Path, names: Set[str]) -> bool:
-    """True if a folder holds files of somebody else's examples; of CSV files only the first
-    ones are looked into.
+    """True if a folder holds files of examples that Taskloom did not write. Only the first few CSV
+    files are checked.
     """
     if any(name.endswith(DATA_FILES) for name in names):
         return True
@@ -194,9 +194,7 @@ def _has_examples(folder: Path, names: Set[str]) -> bool:
 
 
 def _has_splits(folders: Sequence[Path]) -> bool:
-    """True if folders hold Parquet files alone, as the splits of somebody else's dataset
-    do.
-    """
+    """True if all folders hold only Parquet files, as the splits of datasets from elsewhere do."""
     ours = any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)
     if ours:
         return False
@@ -218,7 +216,7 @@ def _viewed(folder: Path, resolved: Path, kind: Literal["dataset", "store"]) -> 
 
 
 def _viewed_logs(logs: Sequence[Path]) -> ViewedFolder:
-    """Logs as one store, named after the only one or the folder that holds them all."""
+    """A store of all logs, named after the single log or after the folder that holds them all."""
     path = logs[0]
     if len(logs) > 1:
         path = Path(os.path.commonpath([log.parent for log in logs]))

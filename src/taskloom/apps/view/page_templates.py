@@ -1,7 +1,6 @@
-"""Templates: values in, a page out.
-
-Everything is escaped. Text from data goes through `shown`, `plain` or `exact`: nothing in it is
-markup, and characters that are invisible or reorder a line are shown by their code.
+"""Rendering of pages from templates. Everything is escaped. Text from data goes through `shown`,
+`plain` or `exact`, so that none of it is interpreted as markup. Characters that are invisible or
+reorder a line are shown as their code points.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
 STEPS = 20
-"""Shades of a scale from 0 to 1: the style sheet has a class for each, since a page may not hold
-styles of its own.
+"""Number of steps of the colour scale from 0 to 1. The style sheet has a class for each step,
+because the security policy forbids inline styles.
 """
 
 ORDERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Control characters, marks of direction, characters without a glyph, and halves of characters."""
+"""Control characters, direction marks, characters without a glyph, and lone surrogates."""
 
 LONGEST = 20_000
-"""Characters of one text on a page; no suite writes one that long, and a browser lays out a
-megabyte for seconds.
+"""Maximum characters of one text on a page. No suite writes longer ones, and browsers take seconds
+to lay out a megabyte.
 """
 
 
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """Return a page made from a template."""
+    """Render a template as a page."""
     here = {"path": request.url.path, "query": dict(request.query_params)}
     text = environment().get_template(template).render(**values, here=here)
     return HTMLResponse(text.encode("utf-8", "replace"), status)
@@ -85,14 +84,14 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """Return the address of a file of ours, which changes with its content, so that browsers may
-    keep it.
+    """Address of a static file. It contains a digest of the content, so that browsers may cache the
+    file.
     """
     return f"/static/{name}?{digest((STATIC / name).read_bytes(), 4)}"
 
 
 def address(path: str, query: Mapping[str, Any] | None = None, /, **more: Any) -> Markup:
-    """Return an address with its query; values that are None or empty are left out.
+    """Build an address with a query. Values that are None or empty are omitted.
 
     >>> str(address("/rows", q="a b", start=None))
     '/rows?q=a+b'
@@ -114,17 +113,17 @@ def count(value: Any) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Format a share with one decimal; a dash where there is none."""
+    """Format a share as a percentage with one decimal; a dash for None and NaN."""
     return "–" if value is None or value != value else f"{100 * value:.1f} %"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a measure; a dash where there is none."""
+    """Format a measure; a dash for None and NaN."""
     return "–" if value is None or value != value else f"{value:.{digits}f}"
 
 
 def day(seconds: float) -> str:
-    """Format a time of the system's clock as date and time of this machine; a dash for 0.
+    """Format a Unix time as local date and time; a dash for 0.
 
     >>> day(0)
     '–'
@@ -139,7 +138,7 @@ def named_trait(recipe: str, name: str) -> TraitName:
     ('question type', 'question')
     """
     suite = str(recipe).partition("/")[0]
-    if suite not in SUITES.names():  # a name from data: nothing is imported for it
+    if suite not in SUITES.names():  # the name comes from data, so nothing is imported for it
         return TraitName(name)
     return trait_name([suite], name)
 
@@ -155,18 +154,18 @@ def trait_order(recipe: str) -> list[str]:
 
 
 def in_order(traits: Mapping[str, Any], recipe: str) -> list[tuple[str, Any]]:
-    """The traits of an example, those that its suite explains first."""
+    """The traits of an example, starting with those that its suite explains."""
     order = {name: place for place, name in enumerate(trait_order(recipe))}
     return sorted(traits.items(), key=lambda item: order.get(item[0], len(order)))
 
 
 def broken(value: Any, longest: int = LONGEST) -> Markup:
-    """A name as escaped markup that may break after a plus sign."""
+    """A name as escaped markup that allows line breaks after plus signs."""
     return Markup("+<wbr>").join(shown(value, longest).split("+"))
 
 
 def shade(value: float | None) -> int:
-    """Return the step of a share on the scale of colours; -1 for none.
+    """Step of a share on the colour scale; -1 for None.
 
     >>> shade(0.0), shade(0.5), shade(1.0), shade(None)
     (0, 10, 20, -1)
@@ -177,7 +176,7 @@ def shade(value: float | None) -> int:
 
 
 def clip(text: object, longest: int = LONGEST) -> str:
-    """Return the beginning of a text, with a note on what is left out.
+    """Shorten a text, with a note on the number of omitted characters.
 
     >>> clip("abcdef", 3)
     'abc … (3 more characters)'
@@ -191,7 +190,7 @@ def clip(text: object, longest: int = LONGEST) -> str:
 
 
 def plain(value: object, longest: int = LONGEST) -> str:
-    """Return a value as text for attributes and titles, its hidden characters written as codes.
+    """Format a value as text for attributes and titles, with hidden characters as code points.
 
     >>> plain("a\\u202eb")
     'a⟨U+202E⟩b'
@@ -200,7 +199,7 @@ def plain(value: object, longest: int = LONGEST) -> str:
 
 
 def shown(value: Any, longest: int = LONGEST) -> Markup:
-    """Return a value as escaped markup, its hidden characters as marked codes.
+    """Format a value as escaped markup, with hidden characters as highlighted code points.
 
     >>> str(shown("<b>\\x07"))
     '&lt;b&gt;<span class="code-point">U+0007</span>'
@@ -216,8 +215,8 @@ def shown(value: Any, longest: int = LONGEST) -> Markup:
 
 
 def exact(value: object) -> Markup:
-    """Return a value for an attribute that comes back with a form: every character as it is, hidden
-    ones as references.
+    """Escape a value for a form field that is sent back: every character is preserved, hidden ones
+    as character references.
 
     >>> str(exact('a"\u202e'))
     'a&#34;&#x202E;'

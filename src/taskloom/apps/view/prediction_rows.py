@@ -1,5 +1,5 @@
-"""The predictions of a run, wrong ones first, a page at a time: only scores and row numbers of a
-whole run are in memory.
+"""The predictions of a run, wrong ones first, one page at a time. Only scores and row numbers of a
+whole run are kept in memory.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from taskloom.experiments.groups import trait
 from taskloom.experiments.record import RunSource
 
 RIGHT = 1.0
-"""The score of a right answer; less is wrong, or right in part."""
+"""Minimum score of a right answer. Lower scores are wrong or partially right."""
 
 SAMPLE = 4_096
-"""Rows in which the names of traits are looked for."""
+"""Number of rows from which the names and values of traits are read."""
 
 MOST_PLACES = 12
-"""Values of a trait that a map has by default; more do not fit a screen."""
+"""Maximum values of a trait on an axis that is chosen by default. More do not fit on a screen."""
 
 DIGITS = 2
-"""Digits of the explained share of variance that traits are ranked by."""
+"""Decimal places to which the explained variance is rounded when traits are ranked."""
 
 NEARLY = 0.8
-"""Share of what a trait explains that a coarser one must explain to be shown in its place."""
+"""Minimum share of a trait's explained variance that a coarser trait must explain to replace it."""
 
 SHOWN = ("index", "task", "input", "targets", "prediction", "score", "traits")
 
 
 @dataclass(frozen=True, slots=True)
 class LitStory:
-    """A story with its question apart and the sentences that answer it marked.
+    """A story with its question separated, and the sentences that answer it marked.
 
     Attributes:
         pieces: The text before the question, each piece with True if the proof uses it.
@@ -57,7 +57,7 @@ class LitStory:
 
 
 def lit_story(text: str, lit: Sequence[Sequence[int]], question: int) -> LitStory:
-    """Cut a text at the places that `lit_places` found.
+    """Cut a text at the positions that `lit_places` found.
 
     >>> lit_story("Ann sat. Bob ran. Who ran?", [(9, 17)], 18)
     LitStory(pieces=[('Ann sat. ', False), ('Bob ran.', True), (' ', False)], question='Who ran?')
@@ -72,11 +72,11 @@ def lit_story(text: str, lit: Sequence[Sequence[int]], question: int) -> LitStor
 
 
 Pieces = list[tuple[str, bool]]
-"""A text in pieces, each with True if it is lit."""
+"""A text in pieces, each with True if it is highlighted."""
 
 
 def edited(original: str, twin: str) -> tuple[Pieces, Pieces]:
-    """Light the words of two texts that are between their common beginning and end.
+    """Highlight the words of two texts between their common beginning and end.
 
     >>> edited("Ann went home.", "Ann ran home.")[1]
     [('Ann ', False), ('ran ', True), ('home.', False)]
@@ -88,7 +88,7 @@ def edited(original: str, twin: str) -> tuple[Pieces, Pieces]:
 
 
 def _alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Number of words that two texts have in common at their beginning."""
+    """Number of words in the common beginning of two texts."""
     same = [a == b for a, b in zip(ours, theirs, strict=False)]
     return [*same, False].index(False)
 
@@ -101,7 +101,7 @@ def _lit_middle(words: Sequence[str], begin: int, end: int) -> Pieces:
 
 @dataclass(frozen=True, slots=True)
 class EditedPair:
-    """An item and its twin, with the edit lit in both texts.
+    """An item and its twin, with the edit highlighted in both texts.
 
     Attributes:
         original: The answer to the item.
@@ -116,7 +116,7 @@ class EditedPair:
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
-    """A row of predictions.parquet and, of a chat model, that of replies.parquet."""
+    """A row of predictions.parquet and, for a chat model, the matching row of replies.parquet."""
 
     index: int
     task: str
@@ -137,8 +137,8 @@ class ScoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumns:
-    """The rows of a split that match a search: their numbers in the file, indices in the split, and
-    scores.
+    """The rows of a split that match a search: their row numbers in the file, indices in the split,
+    and scores.
     """
 
     rows: NDArray[np.int64]
@@ -147,7 +147,7 @@ class ScoreColumns:
 
     @property
     def right(self) -> NDArray[np.bool_]:
-        """Return which rows have the full score."""
+        """Mask of the rows with the full score."""
         return self.score >= RIGHT
 
 
@@ -155,7 +155,7 @@ class PredictionRows:
     """The predictions of one run.
 
     Args:
-        source: Where the run is.
+        source: Store or logs with the run.
         run: Its digest.
     """
 
@@ -213,7 +213,7 @@ class PredictionRows:
 
         Args:
             rows: The numbers.
-            split: The split that they are of, for whole replies; empty: without these.
+            split: Their split, to add the full replies; empty: without replies.
         """
         wanted = np.asarray(rows, dtype=np.int64)
         answers: dict[int, ScoredAnswer] = {}
@@ -231,7 +231,7 @@ class PredictionRows:
         return self._with_replies(chosen, split)
 
     def with_originals(self, answers: Sequence[ScoredAnswer], split: str) -> list[ScoredAnswer]:
-        """The answers to twins beside those to the items that they vary; others as they are."""
+        """Pair answers to twins with those to their originals. Others are returned unchanged."""
         kind = next((kind for kind in TWIN_KINDS if split.endswith(companion("", kind))), None)
         if kind is None or not answers:
             return list(answers)
@@ -241,7 +241,7 @@ class PredictionRows:
         return [_beside(one, originals.get(one.index)) for one in answers]
 
     def _with_replies(self, answers: list[ScoredAnswer], split: str) -> list[ScoredAnswer]:
-        """The answers with the whole replies that a chat model sent, if the run kept them."""
+        """The answers with the full replies of a chat model, if the run kept them."""
         wanted = [answer.index for answer in answers]
         table = self.source.replies_to(self.run, split, wanted) if split else None
         if table is None:
@@ -250,7 +250,7 @@ class PredictionRows:
         return [replace(answer, reply=replies.get(answer.index)) for answer in answers]
 
     def traits(self) -> dict[str, list[str]]:
-        """Return the traits that the first rows have, each with its values, sorted."""
+        """The traits of the first rows, each with its sorted values."""
         values: dict[str, set[str]] = {}
         for low, batch in self._batches(["task", "traits"]):
             for row in batch.to_pylist():
@@ -275,8 +275,8 @@ class PredictionRows:
         return max(counts.values()) / n if counts else None
 
     def named_by(self, recipe: str) -> str:
-        """Whose names of traits apply: the recipe, or the task of the examples if the recipe is a
-        file of its own.
+        """Recipe or task whose suite explains the traits: the recipe, or the examples' task if the
+        recipe is not one of an installed suite.
         """
         if recipe.partition("/")[0] in SUITES.names():
             return recipe
@@ -286,27 +286,29 @@ class PredictionRows:
         return recipe
 
     def telling_traits(self, split: str, known: Sequence[str] = ()) -> list[str]:
-        """Return traits that a small map can show, those first between whose values the mean score
-        differs most.
+        """Rank the traits that fit a small map by the share of the variance of scores that they
+        explain.
 
         Args:
             split: The split.
-            known: The traits that the suite explains, in its order, which decides between traits
-                that explain about as much: a model that fails everywhere has no trait that tells.
+            known: The traits that the suite explains, in its order. It breaks ties between traits
+                that explain about as much, as for a model that fails everywhere.
 
-        A trait that only renames or merges the values of another is left out, as it would fill a
-        diagonal. Of the two the coarser one stays if it explains nearly as much: groups of a recipe
-        explain everything that question and depth do, and are harder to read.
+        A trait that only renames or merges the values of another is left out, because a map of both
+        would only fill a diagonal. The coarser of the two is kept if it explains nearly as much.
+        For example, groups of a recipe explain everything that question and depth do, but are
+        harder to read.
         """
         few, scores = self._small_traits(split)
         return _telling(few, scores, known)
 
     def telling_pair(self, split: str, known: Sequence[str], least: int) -> list[str]:
-        """Return the two traits for the axes of a map, the one with fewer values first.
+        """The two traits for the axes of a map, the one with fewer values first.
 
-        Of all pairs that fill more than half of their map, with `least` examples in a cell, those
-        two that together explain most. If no pair does, the one that fills most. Pairs of which one
-        trait determines the other are chosen only if there are no others.
+        Among the pairs that fill more than half of their map's cells with at least `least`
+        examples, the one that explains most variance is chosen. If there is no such pair, it is the
+        one that fills most. Pairs in which one trait determines the other are chosen only if there
+        are no others.
         """
         few, scores = self._small_traits(split)
         places = {name: place for place, name in enumerate(known)}
@@ -325,7 +327,9 @@ class PredictionRows:
         return sorted(best, key=lambda name: len(set(few[name])))
 
     def _small_traits(self, split: str) -> tuple[dict[str, list[str]], NDArray[np.float64]]:
-        """The values of each trait that has few, and the scores, of a split's first examples."""
+        """For a split's first examples, the values of each trait that has few of them, and the
+        scores.
+        """
         traits, scores = self._sampled_traits(split)
         few = {}
         for name in {name for values in traits for name in values}:
@@ -354,7 +358,9 @@ class PredictionRows:
 
 
 def _beside(twin: ScoredAnswer, original: ScoredAnswer | None) -> ScoredAnswer:
-    """The answer to a twin with that to its original. An item without a twin repeats its original."""
+    """Pair the answer to a twin with that to its original. An item without a twin repeats its
+    original, so it is returned unchanged.
+    """
     if original is None or not twin.traits.get("edit"):
         return twin
     return replace(twin, pair=EditedPair(original, *edited(original.input, twin.input)))
@@ -373,7 +379,7 @@ def _answer(row: Mapping[str, Any]) -> ScoredAnswer:
 
 
 def _reply(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of replies.parquet with its messages read."""
+    """A row of replies.parquet with its messages parsed."""
     try:
         messages = json.loads(row["messages"] or "[]")
     except (ValueError, RecursionError):
@@ -384,7 +390,7 @@ def _reply(row: Mapping[str, Any]) -> dict[str, Any]:
 def _telling(
     few: Mapping[str, list[str]], scores: NDArray[np.float64], known: Sequence[str]
 ) -> list[str]:
-    """Traits by how much they explain, without those that rename or merge the values of another."""
+    """Traits ranked by explained variance, without those that rename or merge another's values."""
     explained = {name: _explained(column, scores) for name, column in few.items()}
     places = {name: place for place, name in enumerate(known)}
 
@@ -407,8 +413,8 @@ def _telling(
 
 
 def _explained(column: Sequence[str], scores: NDArray[np.float64]) -> float:
-    """Share of the variance of scores between the values of a trait, adjusted for their number
-    (epsilon squared): many values explain something by chance.
+    """Share of the variance of scores that a trait explains (epsilon squared). It is adjusted for
+    the number of values, because many values explain something by chance.
     """
     _, codes = np.unique(np.array(column), return_inverse=True)
     counts = np.bincount(codes)

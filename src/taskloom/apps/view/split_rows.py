@@ -1,7 +1,6 @@
-"""The rows of a split, a few at a time: memory does not grow with the dataset, and time hardly.
-
-Rows are found by the sizes of files and row groups; a search reads only the columns that it looks
-at, for a limited time, and says where to continue.
+"""The rows of a split, a few at a time. Memory does not grow with the dataset, and time hardly
+does. Rows are located by the sizes of files and row groups. A search reads only the columns that it
+needs, for a limited time, and returns the row to continue from.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from taskloom.core.example import Example
 from taskloom.data.foreign import adapt
 
 BATCH = 2_048
-"""Rows that are decoded at a time."""
+"""Rows that are decoded at once."""
 
 PATIENCE = 2.0
 """Seconds after which a search stops and offers to continue."""
 
 TASK = "task"
-"""What filters call the task, beside the traits."""
+"""Name of the task in filters, next to the traits."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedExample:
-    """An example with its place in the split."""
+    """An example with its index in the split."""
 
     index: int
     example: Example
@@ -41,12 +40,12 @@ class NumberedExample:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
         rows: Numbers of the matching rows, ascending.
-        next: The row to continue at; None where the split has been searched to its end.
-        looked: Rows that were looked at.
+        next: The row to continue from; None if the whole split has been searched.
+        looked: Number of rows that were searched.
     """
 
     rows: list[int]
@@ -59,7 +58,7 @@ class SplitRows:
 
     Args:
         files: The files in order, with their numbers of rows.
-        foreign: Whether somebody else wrote them, so that their columns must be converted to ours.
+        foreign: True if Taskloom did not write them, so that their columns must be converted.
     """
 
     def __init__(self, files: Sequence[tuple[Path, int]], *, foreign: bool = False) -> None:
@@ -68,11 +67,11 @@ class SplitRows:
         self.n = sum(rows for _, rows in self.files)
 
     def read(self, start: int, count: int) -> list[NumberedExample]:
-        """Read rows from `start` on."""
+        """Read rows, beginning with `start`."""
         return self.take(range(max(0, start), min(self.n, max(0, start) + count)))
 
     def take(self, rows: Sequence[int]) -> list[NumberedExample]:
-        """Read rows by their numbers, which ascend."""
+        """Read rows by their numbers, which must be ascending."""
         numbered: list[NumberedExample] = []
         wanted = list(rows)
         if not wanted:
@@ -100,19 +99,20 @@ class SplitRows:
         count: int,
         patience: float = PATIENCE,
     ) -> SearchResult:
-        """Find rows from `start` on that contain a text and have the given traits.
+        """Find rows from `start` onwards that contain a text and have the given traits.
 
         Args:
-            text: Looked for in input and targets, upper and lower case alike; empty for none.
-            filters: Values by the name of the trait (or `task`): exactly this value, or for numbers
-                a range such as `2..5`.
-            start: The first row that is looked at.
-            count: Matches after which to stop.
+            text: Text to find in input or targets, ignoring case; empty: any.
+            filters: Values by the name of the trait (or `task`), each an exact value or, for
+                numbers, a range such as `2..5`.
+            start: The first row to search.
+            count: Maximum number of matches.
             patience: Seconds after which to stop.
         """
         end = time.monotonic() + patience
         columns = [*(["input", "targets"] if text else []), *(["task"] if TASK in filters else [])]
-        # A dot would lead into a group of traits, which there are not: then all of them are read.
+        # A dot in a name would address a nested column. Traits are not nested, so all are read
+        # instead.
         columns += [
             "traits" if "." in name else f"traits.{name}" for name in filters if name != TASK
         ]
@@ -134,7 +134,7 @@ class SplitRows:
         return SearchResult(matches, place if place < self.n else None, place - start)
 
     def traits(self) -> dict[str, str]:
-        """Return the names of the traits with their kinds: `text`, `number` or `bool`."""
+        """Kind of each trait by name: `text`, `number` or `bool`."""
         for path, _ in self.files:
             with opened(path) as file:
                 schema = file.schema_arrow
@@ -148,8 +148,8 @@ class SplitRows:
     def _batches(
         self, start: int, columns: Sequence[str] | None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield batches from the one that holds row `start` on, each with the number of its first
-        row.
+        """Yield batches, beginning with the one that holds row `start`, each with the number of its
+        first row.
         """
         low = 0
         for path, rows in self.files:
@@ -184,8 +184,8 @@ def _decoded(
 
 
 def _columns(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
-    """Return the columns to decode; one that is always there where nothing is asked for, so that
-    rows are counted.
+    """The columns to decode. If none is wanted, one that always exists, so that rows can be
+    counted.
     """
     schema = file.schema_arrow
     traits = (
@@ -202,7 +202,7 @@ def _columns(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
 
 
 def opened(path: Path) -> pq.ParquetFile:
-    """Open a Parquet file; raise one sentence where that fails."""
+    """Open a Parquet file. Raise `DataError` if that fails."""
     try:
         file = pq.ParquetFile(path, memory_map=True, pre_buffer=False)
         _ = [field.name for field in file.schema_arrow]
@@ -214,7 +214,7 @@ def opened(path: Path) -> pq.ParquetFile:
 
 
 def damaged(path: Path, error: Exception) -> DataError:
-    """Return the sentence on a file that cannot be read."""
+    """Error for a file that cannot be read."""
     return DataError(
         f"{path} is damaged ({(str(error).splitlines() or ['no reason given'])[0][:200]});"
         " restore it"
@@ -222,7 +222,7 @@ def damaged(path: Path, error: Exception) -> DataError:
 
 
 def matching(table: pa.Table, text: str, filters: Mapping[str, str]) -> Any:
-    """Return which rows contain a text and have the given traits."""
+    """Mask of the rows that contain a text and have the given traits."""
     mask = pa.array([True] * table.num_rows, pa.bool_())
     if text:
         pieces = [table.column("input"), pc.binary_join(table.column("targets"), "\n")]

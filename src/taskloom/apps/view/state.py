@@ -1,8 +1,7 @@
-"""What the pages of one viewer share, among it audits of datasets: each in a process of its own, one
-at a time, with certificates kept in the cache.
-
-A certificate belongs to the bytes that were audited: sizes and times of all files are part of its
-key, not only the digest that the manifest states, which may be another dataset's.
+"""State shared by the pages of a viewer, including audits of datasets. Audits run in separate
+processes, one at a time, and their certificates are cached. A certificate is valid only for the
+audited files. Its key includes their sizes and times, because the digest in a manifest may be that
+of another dataset.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ from taskloom.core.files import atomic, cache_folder, json_digest
 from taskloom.data.dataset import MANIFEST
 
 PATIENCE = 1_800.0
-"""Seconds after which an audit is given up; one of a million examples takes some minutes."""
+"""Timeout of an audit in seconds. An audit of a million examples takes some minutes."""
 
 LARGEST = 50 * 2**20
-"""Bytes of a certificate."""
+"""Maximum bytes of a certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """How far the audit of a dataset is.
+    """State of a dataset's audit.
 
     Attributes:
-        state: `none` was asked for, `running`, `done` or `failed`.
-        certificate: What `Audit.to_dict` gives, when it is done.
-        problem: A sentence, where it failed.
+        state: `none` (not requested), `running`, `done` or `failed`.
+        certificate: The result of `Audit.to_dict`, once the audit is done.
+        problem: The reason, if it failed.
     """
 
     state: str
@@ -63,7 +62,7 @@ class AuditJobs:
         self._closed = False
 
     def state(self, data: ViewedDataset) -> AuditState:
-        """Return how far the audit of a dataset is."""
+        """State of a dataset's audit."""
         key = audit_key(data)
         with self._lock:
             if key in self._running:
@@ -75,7 +74,7 @@ class AuditJobs:
         return AuditState("failed", problem=problem) if problem else AuditState("none")
 
     def start(self, data: ViewedDataset) -> None:
-        """Begin the audit of a dataset, unless it is running or done."""
+        """Start the audit of a dataset, unless it is running or done."""
         key = audit_key(data)
         with self._lock:
             if key in self._running or _place(key).is_file():
@@ -85,7 +84,7 @@ class AuditJobs:
         threading.Thread(target=self._run, args=(key, data.folder.path), daemon=True).start()
 
     def close(self) -> None:
-        """End the audit that is running."""
+        """Stop the running audit."""
         self._closed = True
         if self._process is not None:
             self._process.kill()
@@ -101,7 +100,7 @@ class AuditJobs:
             self._problems[key] = problem
 
     def _audit(self, key: str, folder: Path) -> str:
-        """Run the process and keep its certificate; return what went wrong."""
+        """Run the process and save its certificate. Returns the problem, or an empty text."""
         if self._closed:
             return "the viewer has ended"
         child = ChildProcess("taskloom.apps.view.state", str(folder), stdout=PIPE, stderr=PIPE)
@@ -126,7 +125,7 @@ def main() -> None:
     """Audit the folder that the command line names, and print its certificate."""
     from taskloom.data.audit import audit
 
-    end_with_parent()  # an audit may take half an hour, which nobody would wait for then
+    end_with_parent()  # do not keep running for half an hour after the viewer has ended
     with suppress(AttributeError, OSError):  # not on Windows
         os.nice(10)
     try:
@@ -142,9 +141,7 @@ def main() -> None:
 
 
 def audit_key(data: ViewedDataset) -> str:
-    """Return what a certificate is kept under: the dataset's files as they are, and the version of
-    the audit.
-    """
+    """Cache key of a certificate: the state of the dataset's files, and Taskloom's version."""
     files = [
         data.folder.path / MANIFEST,
         *(path for rows in data.splits.values() for path, _ in rows.files),
@@ -173,19 +170,20 @@ if __name__ == "__main__":
 
 
 FILTER = "trait."
-"""Stands before the names of traits in a query."""
+"""Prefix of the names of traits in a query."""
 
 
 @dataclass
 class ViewerState:
-    """The folders that are viewed, and what was read of them.
+    """The viewed folders, and the data that was read from them.
 
     Attributes:
         folders: The datasets and stores.
         pictures: The process that draws examples.
-        previews: The process that previews recipes, apart, since a preview may take long.
-        stores: What was read of run stores and logs.
-        audits: The audits that were asked for.
+        previews: The process that previews recipes, which is separate because a preview may take
+            long.
+        stores: The run stores and logs that were read.
+        audits: The requested audits.
     """
 
     folders: ViewedFolders
@@ -195,39 +193,39 @@ class ViewerState:
     audits: AuditJobs = field(default_factory=AuditJobs)
 
     def store(self, folder: ViewedFolder) -> ViewedStore:
-        """What was read of a store."""
+        """The store of a folder, with what was read from it."""
         return self.stores.setdefault(folder, ViewedStore(folder))
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         self.pictures.close()
         self.previews.close()
         self.audits.close()
 
 
 def state_of(request: Request) -> ViewerState:
-    """Return the state of the viewer that answers a request."""
+    """State of the viewer that answers a request."""
     state: ViewerState = request.app.state.viewer
     return state
 
 
 def dataset_folder(request: Request) -> ViewedFolder:
-    """Return the dataset that an address names."""
+    """The dataset that the address names."""
     return state_of(request).folders.find(request.path_params["name"], "dataset")
 
 
 def store_folder(request: Request) -> ViewedFolder:
-    """Return the store that an address names."""
+    """The folder of the store that the address names."""
     return state_of(request).folders.find(request.path_params["name"], "store")
 
 
 def viewed_store(request: Request) -> ViewedStore:
-    """Return what is known of the store that an address names."""
+    """The store that the address names."""
     return state_of(request).store(store_folder(request))
 
 
 def chosen_filters(request: Request) -> dict[str, str]:
-    """Return the traits that a query filters by."""
+    """The filters in the query, by trait."""
     return {
         key.removeprefix(FILTER): value.strip()
         for key, value in request.query_params.items()
@@ -236,7 +234,7 @@ def chosen_filters(request: Request) -> dict[str, str]:
 
 
 def whole_number(request: Request, name: str, default: int = 0) -> int:
-    """Return a number of the query, 0 or more; raise an `InputError` for anything else."""
+    """Read a whole number of at least 0 from the query. Raise `InputError` for anything else."""
     text = request.query_params.get(name, "")
     if not text:
         return default
@@ -246,12 +244,12 @@ def whole_number(request: Request, name: str, default: int = 0) -> int:
 
 
 def page_start(request: Request, listed: int, page: int) -> int:
-    """Return the first place of the page that a query asks for, or of the last page where it asks
-    for more.
+    """Position of the first entry on the requested page, or on the last page if the query asks for
+    a later one.
 
     Args:
-        request: With `start` in its query, any place on the page.
-        listed: How many things are listed.
-        page: How many of them a page has.
+        request: A request with `start` in its query, the position of any entry on the page.
+        listed: Number of entries in the list.
+        page: Number of entries per page.
     """
     return min(whole_number(request, "start"), max(0, listed - 1)) // page * page
