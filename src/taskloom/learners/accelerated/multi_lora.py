@@ -3,8 +3,8 @@ matrices.
 
     y = W x + scale B_k A_k x        k: the task of the example
 
-The model is frozen, so the gradients of different tasks are independent: a step over the batches of
-all tasks is, for each task, the step that it would take alone.
+The model is frozen, so the gradients of different tasks are independent: for each task, a step over
+the batches of all tasks equals the step that it would take alone.
 
 Gain: eight tasks train in 4.4 CPU-seconds, and one after the other in 9.2 (four layers of 256,
     batches of 8, one core). On a GPU only prompts were measured: 16 tasks in one batch train 28

@@ -56,7 +56,7 @@ def read_source(base: Base, text: str, join: str, longest: int = 0, cut: Cut = "
 def read_sources(
     base: Base, texts: Sequence[str], join: str, longest: int = 0, cut: Cut = "end"
 ) -> list[list[int]]:
-    """Encode inputs as `read_source` does one."""
+    """Encode several inputs; see `read_source`."""
     if longest:
         texts = [_shorten(base, text, join, longest, cut) for text in texts]
     sources: list[list[int]] = []

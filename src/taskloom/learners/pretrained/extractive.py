@@ -34,8 +34,8 @@ class Extractive(Pretrained):
     """Fine-tunes all weights of an encoder with an output map for start and end, which is randomly
     initialised if the model has none.
 
-    The defaults are those usual for SQuAD: AdamW, 3e-5, batches of 16; 8,000 steps are two epochs
-    of concat(T7).
+    The defaults are the usual ones for SQuAD: AdamW, a rate of 3e-5 and batches of 16. 8,000 steps
+    are two epochs of concat(T7).
 
     Attributes:
         model: `minilm` (licence: Apache-2.0), a hub id or a local folder; it must be an encoder

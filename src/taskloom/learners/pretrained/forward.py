@@ -161,11 +161,11 @@ def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Ten
 
 
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Logits at the positions that predict a target only, because the output map is the widest of
+    """Logits, only at the positions that predict a target, because the output map is the widest of
     all.
 
-    Padding is on the right, where no position of a causal model attends from, so only future
-    positions are masked.
+    Padding is on the right, so no token of a causal model attends to it, and only future positions
+    are masked.
     """
     model = base.model
     given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
@@ -178,7 +178,7 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
         # choose one, which makes it wait.
         given["attention_mask"] = _causal(batch.ids.shape[1], before, _dtype(base), batch.ids)
     else:
-        # Padding may be masked or not; transformers warns where it is not.
+        # Masking the padding changes nothing, but without it transformers warns.
         seen = batch.mask.new_ones(len(batch.mask), before)
         given["attention_mask"] = torch.cat([seen, batch.mask], 1)
     assert batch.where is not None

@@ -82,18 +82,19 @@ class Grpo(Pretrained):
     """GRPO by TRL: several answers are sampled for each input, and those that score above their
     mean become likelier.
 
-    It learns from the training split's inputs and from the scores of what it writes, never from an
-    answer as such, so it can be compared with `fine-tune` on the same splits. With `supervised:
-    {steps: 300}` it is fine-tuned on the answers first; `model` may also be the folder `…/model` of
-    a fine-tuned one.
+    It learns from the training split's inputs and the scores of its own answers, never from a given
+    answer, so it can be compared with `fine-tune` on the same splits. With `supervised: {steps:
+    300}` it is fine-tuned on the answers first. `model` may also be the folder `…/model` of a
+    fine-tuned model.
 
     Attributes:
         generations: Answers sampled for each input; `batch` counts answers and is a multiple of it.
-        temperature: Of the samples.
-        beta: The weight of the distance from the model as it was; 0: none.
-        reward: The scorer, by name, whose score is the reward.
-        extract: How an answer is cut out of what the model writes, also when it is evaluated.
-        supervised: Supervised steps that come first: `{steps: 300, batch: 64, rate: 1e-4}`.
+        temperature: Sampling temperature.
+        beta: Weight of the penalty on the distance from the initial model; 0: none.
+        reward: Name of the scorer whose score is the reward.
+        extract: How an answer is extracted from generated text, in training and in evaluation.
+        supervised: Supervised steps before reinforcement learning: `{steps: 300, batch: 64, rate:
+            1e-4}`.
     """
 
     training: Training = field(
@@ -112,7 +113,7 @@ class Grpo(Pretrained):
 
     def __post_init__(self) -> None:
         Pretrained.__post_init__(self)
-        if isinstance(self.supervised, Mapping):  # as the card of a saved learner has it
+        if isinstance(self.supervised, Mapping):  # read from the card of a saved learner
             object.__setattr__(self, "supervised", SupervisedStart(**self.supervised))
         check_extract(self.extract)
         if self.extract == "known":

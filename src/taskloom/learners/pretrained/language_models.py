@@ -92,7 +92,7 @@ class FitOptions:
         seed: Random seed.
         folder: Folder of checkpoints; a run found there is resumed.
         progress: Called regularly.
-        seconds: Time limit.
+        seconds: Time limit in seconds.
     """
 
     seed: int = 0
@@ -428,16 +428,16 @@ class Frozen(Pretrained):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> dict[str, FittedLanguageModel]:
-        """Train on many tasks in one run, each example with its own task's adapter. Each task ends
-        as it would alone, within rounding.
+        """Train on many tasks in one run, each example with its own task's adapter. Each task gives
+        the same result as alone, within rounding.
 
         Args:
             train: Training data by task.
             evaluate: Splits by name, each with every task's data.
-            seed: The same for all tasks.
-            folder: For checkpoints.
+            seed: Random seed of all tasks.
+            folder: Folder of checkpoints; a run found there is resumed.
             progress: Called after every step.
-            seconds: Time granted.
+            seconds: Time limit in seconds.
         """
         if not isinstance(train, Mapping):
             raise LearnerError(
@@ -572,10 +572,10 @@ class FromScratch(Language):
         kind: The architecture.
         tokens: `words` has one token per word of the data; `bytes` can write anything.
         state: Size of the states.
-        layers: Of the decoder; an encoder has as many.
+        layers: Number of decoder layers; an encoder has as many.
         heads: Attention heads.
         feed_forward: Inner size of the feed-forward maps.
-        dropout: In training.
+        dropout: Dropout rate in training.
         longest: Maximum tokens of an input.
     """
 
@@ -621,8 +621,8 @@ class Lora(Frozen):
 
     Attributes:
         rank: Rank of the updates.
-        alpha: Updates are scaled by alpha / rank.
-        lora_dropout: Dropout before the updates, in training.
+        alpha: Scale of the updates, which are multiplied by alpha / rank.
+        lora_dropout: Dropout rate before the updates, in training.
     """
 
     training: Training = field(

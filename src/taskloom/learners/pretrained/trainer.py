@@ -3,8 +3,8 @@ many at once.
 
 What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n,
 d], LoRA matrices of many tasks have an axis of tasks as well, and since the model is frozen their
-gradients are independent: a step over the batches of all tasks is, for each task, the step it would
-take alone.
+gradients are independent: for each task, a step over the batches of all tasks equals the step that
+it would take alone.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Missing = Literal["refuse", "skip"]
-"""What to do with training examples whose answer is not part of their context."""
+"""Treatment of training examples whose answer is not part of their context."""
 
 _SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
 

@@ -146,8 +146,8 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[F]:
-        """Train several seeds (a number, or a list) as one stacked program. Each gives the result
-        that it would give alone, within rounding.
+        """Train several seeds (a number, or a list) as one stacked program. Each seed gives the
+        same result as alone, within rounding.
         """
         need_torch()
         from taskloom.learners.training.loop import train as run
@@ -388,7 +388,7 @@ class Classifier:
         )
 
     def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
-        """Compute some result per input."""
+        """Compute a result for each input."""
         import torch
 
         if not inputs:
@@ -431,7 +431,8 @@ def in_batches(
 @register_learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class BiLSTMLearner(Scratch):
-    """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128.
+    """The bi-LSTM of CTL++, with the settings for A and R: AdamW and a rate of 1.5e-4. For S the
+    reference uses Adam, a rate of 1e-3 and batches of 128.
 
     Attributes:
         state: Size of the embedding, and of both directions together.
@@ -458,13 +459,13 @@ class BiLSTMLearner(Scratch):
 )
 @dataclass(frozen=True)
 class TransformerLearner(Scratch):
-    """CTL++: 300,000 steps, weight decay 0.0025.
+    """The Transformer of CTL++, with 300,000 steps and a weight decay of 0.0025.
 
     Attributes:
         state: Size of the states.
         heads: Attention heads.
         layers: Number of applications of the shared layer.
-        feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
+        feed_forward: Inner size of the feed-forward map; 512 in the paper's text.
         dropout: Dropout rate of attention's output, and inside and after the feed-forward map.
         attention_dropout: Dropout rate of keys, as in the reference.
         layers_answering: Number of applications when answering. 0 means as in training.
@@ -502,21 +503,21 @@ class TransformerLearner(Scratch):
 )
 @dataclass(frozen=True)
 class NDRLearner(Scratch):
-    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when
-    answering.
+    """The NDR of CTL++, with gradients clipped at 1. The layer runs 8 times in training and 10
+    times when answering.
 
     Attributes:
         state: Size of the states.
         heads: Attention heads.
         layers: Number of applications of the shared layer in training.
         layers_answering: Number of applications when answering.
-        feed_forward: Inner size of the feed-forward map; 1024 is the paper's text.
+        feed_forward: Inner size of the feed-forward map; 1024 in the paper's text.
         dropout: Dropout rate of attention's output.
         attention_dropout: Dropout rate of keys, as in the reference.
         gate_dropout: Share of positions whose copy gate is closed in a step.
-        begin: Initial weights: `zero-biases`, or `reference` (the public code's: biases of queries,
-            keys, values and inner maps uniform over +-1/sqrt(fan in), and the bounds for keys and
-            values given to halves of the heads).
+        begin: Initial weights: `zero-biases`, or `reference`, as in the public code (biases of
+            queries, keys, values and inner maps uniform over +-1/sqrt(fan in), and the bounds for
+            keys and values applied to halves of the heads).
     """
 
     training: Training = field(default_factory=lambda: Training(clip=1.0))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from taskloom.learners.scratch.nets.ops import Net
 
 _EPOCHS = 56_250
-"""200 epochs of bAbI's 9,000 training questions in batches of 32."""
+"""Number of steps in 200 epochs of bAbI's 9,000 training questions in batches of 32."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Storied(Scratch):
     def read(
         self, reader: Stories, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None
     ) -> Encoded:
-        """Encode stories, which need no frame."""
+        """Encode stories, which need no start or end marks."""
         return reader.encode(inputs, labels)
 
 
@@ -63,8 +63,8 @@ class Storied(Scratch):
 )
 @dataclass(frozen=True)
 class EntNetLearner(Storied):
-    """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes
-    `optimiser: sgd`).
+    """EntNet of Henaff et al. (2017), with Adam, a rate of 0.01 that is halved every 25 epochs, and
+    20 slots of size 100. Dyna-bAbI uses `optimiser: sgd`.
 
     The reference clips the gradient of a batch's summed loss at 40. For the mean loss used here,
     that is 40 / 32.
@@ -104,7 +104,8 @@ class EntNetLearner(Storied):
 )
 @dataclass(frozen=True)
 class STMLearner(Storied):
-    """Le et al. 2020: Adam with 6e-4, beta2 0.99 (the authors' batches have 128, Dyna-bAbI's 32).
+    """STM of Le et al. (2020), with Adam, a rate of 6e-4 and a beta2 of 0.99. The authors' batches
+    have 128 examples, Dyna-bAbI's 32.
 
     Attributes:
         embedding: Size of word vectors.

@@ -141,8 +141,8 @@ def load_bidaf(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class BiDAFLearner(Stacked["Pointer"]):
-    """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12
-    epochs (of bAbI's 9,000 here).
+    """BiDAF of Seo et al. (2017), with batches of 60, states of size 100, 100 filters of 5 letters,
+    dropout 0.2 and 12 epochs (here of bAbI's 9,000 examples).
 
     Two things differ from the paper: word vectors are learned with the rest (the paper uses GloVe),
     and Adam with 1e-3 replaces AdaDelta.
@@ -386,11 +386,10 @@ def _folded(words: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def read_vectors(name: str, words: tuple[str, ...], size: int) -> Tensor:
-    """Read the vectors [words + 1, size] of a file in GloVe's format. Words that are not in the
-    file get 0.
+    """Read the vectors [words + 1, size] of a file in GloVe's format.
 
     A word that is not in the file as written gets the vector of its lower-case form, because most
-    such files are in lower case.
+    such files are in lower case. Words without either get 0.
     """
     import torch
 
@@ -433,7 +432,7 @@ def read_vectors(name: str, words: tuple[str, ...], size: int) -> Tensor:
 )
 @dataclass(frozen=True)
 class RaSoRLearner(Reader):
-    """Lee et al. 2016.
+    """RaSoR of Lee et al. (2016).
 
     Attributes:
         longest: Maximum words of a span.
@@ -458,7 +457,7 @@ class RaSoRLearner(Reader):
 )
 @dataclass(frozen=True)
 class DocumentReaderLearner(Reader):
-    """Chen et al. 2017.
+    """DocumentReader of Chen et al. (2017).
 
     Attributes:
         features: Use exact match, match ignoring case, and term frequency.
@@ -482,7 +481,7 @@ class DocumentReaderLearner(Reader):
 )
 @dataclass(frozen=True)
 class QANetLearner(Reader):
-    """Yu et al. 2018.
+    """QANet of Yu et al. (2018).
 
     Attributes:
         heads: Number of attention heads.
@@ -510,7 +509,7 @@ class QANetLearner(Reader):
 )
 @dataclass(frozen=True)
 class MnemonicReaderLearner(Reader):
-    """Hu et al. 2017, without the reinforced stage.
+    """Mnemonic Reader of Hu et al. (2017), without the reinforced stage.
 
     Attributes:
         features: Use exact match, match ignoring case, and term frequency.
@@ -536,7 +535,7 @@ class MnemonicReaderLearner(Reader):
 )
 @dataclass(frozen=True)
 class FusionNetLearner(Reader):
-    """Huang et al. 2018.
+    """FusionNet of Huang et al. (2018).
 
     Attributes:
         features: Use exact match, match ignoring case, and term frequency.

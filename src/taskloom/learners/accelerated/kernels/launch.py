@@ -1,5 +1,5 @@
-"""Whether kernels can compute a network's layers, and how to launch them: tile shapes, rows per
-program, keys and rates of dropout.
+"""Decides whether kernels can compute a network's layers, and how they are launched: tile shapes,
+rows per program, keys and rates of dropout.
 
 The gain of kernels is stated at the head of the package. Switch them off with `kernels: never`.
 """

@@ -133,7 +133,7 @@ class Summary(nn.Module):
 
 
 class Alignment(nn.Module):
-    """What one sequence says about each position of another: sum_j softmax_j(relu(W x_i) . relu(W
+    """Alignment of one sequence with each position of another: sum_j softmax_j(relu(W x_i) . relu(W
     y_j)) y_j.
     """
 
@@ -363,7 +363,9 @@ class QANet(nn.Module):
 
 
 class Fusion(nn.Module):
-    """The semantic fusion unit: a gate decides how far something new replaces what is known."""
+    """The semantic fusion unit: a gate decides how much of the known vector is replaced by the new
+    one.
+    """
 
     def __init__(self, size: int, new: int) -> None:
         super().__init__()
