@@ -1,5 +1,5 @@
-"""Our questions about CTL++ that curves answer. When does each seed rise above chance, and does
-what it has learned by then last? What is the effect of the number of layers at test? (The public
+"""Our questions about CTL++ that curves answer. When does each seed rise above chance, and does it
+keep what it has learned by then? How does the number of layers at test affect accuracy? (The public
 code trains NDR with 8 layers and tests it with 10.)
 """
 

@@ -251,10 +251,8 @@ def other_networks(gaps: Floats, right: Floats) -> float:
 
 def own_gap_chance(gaps: Floats, right: Floats) -> float:
     """Share of assignments of gaps to networks whose mean correlation is at least as strong as with
-    their own, both signs.
-
-    Every assignment keeps the symbols where they are, so that what makes a symbol hard in all
-    networks counts for both.
+    their own (two-sided). Every assignment leaves the symbols in place, so that the difficulty that
+    a symbol has in all networks affects all assignments alike.
     """
     products = _standard_ranks(right) @ _standard_ranks(gaps).T
     count = len(products)

@@ -175,7 +175,7 @@ def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
     for color, width in (
         ("#ffffff", 2.2),
         (FRAME, 1.1),
-    ):  # in grey, white beside it tells the frame from dark cells
+    ):  # in grey, with white next to it to distinguish the frame from dark cells
         axis.add_patch(
             PathPatch(whole, fill=False, edgecolor=color, linewidth=width, label=CLUSTER, zorder=3)
         )

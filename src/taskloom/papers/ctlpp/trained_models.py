@@ -279,8 +279,8 @@ def learned_seeds(
 
 
 def _preferred(runs: Runs, learner: str, variant: str, draw: str, usual: str) -> list[Trainings]:
-    """Trainings on a variant: those that kept their models, of a learner and of a draw, each if
-    there are any such.
+    """Trainings on a variant. If possible, only those that kept their models, of one learner and of
+    one draw.
 
     Args:
         runs: The runs.

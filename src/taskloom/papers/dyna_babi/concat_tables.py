@@ -242,7 +242,7 @@ class Concurrence:
 
     Attributes:
         n: Number of models.
-        r: Pearson's correlation; nan for fewer than three models, or where one side does not vary.
+        r: Pearson's correlation; nan for fewer than three models, or if one side does not vary.
         low: The lower end of its 95 % interval (Fisher's z); nan for fewer than four models.
         high: Its upper end.
         tau: Kendall's tau-b; nan for fewer than three models: two always agree or disagree.

@@ -377,8 +377,8 @@ def invented_world(folder: Path) -> RdfWorld:
     from_recipes=True,
 )
 def table2(scale: str) -> Finding:
-    """Write the query of an example of each rule, run it, and compare its answers with what the
-    rule says.
+    """Write the query of an example of each rule, run it, and compare its answers with those of the
+    rule.
     """
     rows = []
     with TemporaryDirectory() as folder:

@@ -284,8 +284,8 @@ def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, flo
 
 
 def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
-    """Compute a table by generalization type beside the paper's numbers of that table, and the
-    consistency of the same runs.
+    """Compute a table by generalization type next to the paper's numbers, and the consistency of
+    the same runs.
     """
     groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
     constants = constant_runs(groups, mode)

@@ -38,9 +38,10 @@ class ClaimedDirection:
         claim: The side that is higher in the paper, in words.
         model: Our model.
         paper: The paper's difference; None if the paper does not have these scores.
-        higher: Our scores of what is higher in the paper, by seed.
-        lower: Our scores of the other.
-        paired: True if both are of the same seeds, in order; otherwise the seeds are independent.
+        higher: Our scores of the side that is higher in the paper, by seed.
+        lower: Our scores of the other side, by seed.
+        paired: True if both sides have the same seeds, in the same order; otherwise the seeds are
+            independent.
         tasks: Ends of the difference's interval over tasks; None if the difference is not one of
             tasks.
         built_in: True if the score puts the second below the first by definition. Such a
@@ -83,7 +84,7 @@ class ClaimedDirection:
         return str(more) if more == fewer else f"{more} and {fewer}"
 
     def verdict(self, p: float) -> str:
-        """Whether the direction holds.
+        """Verdict on the direction.
 
         Args:
             p: Its p-value over seeds, after correction.

@@ -610,8 +610,8 @@ class BabiFields(InputParts):
     """The fields of a story recipe.
 
     Attributes:
-        number: One of bAbI's other tasks (4, and 14 to 20), which have worlds of their own; no
-            groups then.
+        number: One of bAbI's other tasks (4, and 14 to 20), which have their own worlds and take no
+            groups.
         knobs: With number: the settings of tasks 14 to 20.
         reading: How much a sentence says; see the docs.
         vocabulary: Persons, objects and places.
@@ -675,7 +675,7 @@ class BabiFields(InputParts):
             raise ValueError(f"{field}: {self.concat} has no task {task}; it has {known}")
 
     def _check_sizes(self) -> None:
-        """Refuse a split of a plain size if nothing says what its examples are."""
+        """Refuse a split of a plain size if nothing defines its examples."""
         if self.groups or self.concat or self.number is not None:
             return
         for name, value in self.splits.items():

@@ -103,9 +103,7 @@ class SolvedQuestion:
         }
 
     def text(self) -> str:
-        """Readable text: our answer if the file gives none, otherwise a comparison of the file's
-        answer with what the text entails.
-        """
+        """Readable text: our answer, compared with the file's if it gives one."""
         if self.verdict == "unclaimed":
             return f"line {self.line}: {self.question} {self.answer}: {self.proof}"
         ours = (
@@ -362,7 +360,7 @@ def solve_story(
         )
     _tell(
         knowledge, story, len(story.events), name
-    )  # what comes after the last question may still be impossible
+    )  # sentences after the last question may still be contradictory
     return solved
 
 

@@ -205,8 +205,8 @@ class Walk:
 
 
 def _accepted(words: I32, n: int) -> I32:
-    """For each position, the first one from there whose word selects one of n functions, or the
-    last position if there is none.
+    """For each position, the first position from there on whose word selects one of n functions.
+    The last position if there is no such word.
     """
     beyond = len(words) - 1
     mask = (1 << (n - 1).bit_length()) - 1

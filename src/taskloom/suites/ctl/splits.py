@@ -297,7 +297,7 @@ class Splits:
         kept: list[Ints] = []
         count = low = 0
         while count < quota and low < pool.size:
-            # Twice what is missing: most of a test space is free, so one batch usually suffices.
+            # Twice the missing number: most of a test space is free, so one batch usually suffices.
             batch = min(max(1_024, 2 * (quota - count)), LARGEST_BATCH)
             high = min(pool.size, low + batch)
             ranks = order(np.array(range(low, high), dtype=kind))

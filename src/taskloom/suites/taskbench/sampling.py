@@ -350,9 +350,9 @@ has ten times more texts than a function has answers.
 class TestedPairs:
     """The pairs of an input and an answer that held-out splits test, over all relations of a recipe.
 
-    Relations between words are symmetric more often than not: if `hot` is tested with the antonym
-    `cold`, a training row that gives `hot` for `cold` gives the test away. The inputs of training
-    and of held-out splits are disjoint anyway, so only reversed pairs can be in both.
+    Relations between words are mostly symmetric: if `hot` is tested with the antonym `cold`, a
+    training row that gives `hot` for `cold` gives the test away. The inputs of training and of
+    held-out splits are disjoint anyway, so only reversed pairs can be in both.
 
     Training rows of one function are compared with the tested pairs of all functions:
     `union(antonyms[eng], synonyms[eng])` tests pairs that `antonyms[eng]` could show.

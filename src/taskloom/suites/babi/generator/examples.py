@@ -52,7 +52,7 @@ class AnsweredQuestion(NamedTuple):
 
     @property
     def official(self) -> tuple[int, ...]:
-        """The support that counts: the cited one, else the shortest, then earliest."""
+        """Official support: the cited one, if any, otherwise the shortest, then earliest."""
         return self.supports[0] if self.cited is None else self.cited
 
 

@@ -80,7 +80,7 @@ objects that were taken can be given.
 """
 
 OPEN = 8
-"""Maximum size of a planned proof if the recipe states what the support must have, but not its
+"""Maximum size of a planned proof if the recipe has requirements for the support, but not for its
 size.
 """
 
@@ -217,7 +217,9 @@ class GroupExamples:
         self.sizes[kind] = able or sizes
 
     def _some_listed(self, kind: str, size: int, needed: Counter[str]) -> bool:
-        """True if at least one plan uses only what the group lists. Counts what the others need."""
+        """True if at least one plan uses only what the group lists. Counts the unlisted events and
+        constructs that the others need.
+        """
         rng = Random(size)
         answers = ["yes"]  # ignored for all but yes-no questions
         if kind == "yes-no":

@@ -58,7 +58,7 @@ class ProofPlan:
         here: Place where all planned persons meet.
         final: Persons whose last stay the answer depends on.
         keep: Objects that no other person may touch until the end.
-        idle: Persons who may touch nothing but what is planned.
+        idle: Persons who may only touch objects as planned.
         carrier: The person who carries the object of a where-was-O question away, with their last
             planned sentence about a place.
     """
@@ -219,7 +219,7 @@ class ProofBuilder:
             ways.append("either")
         if ways and self.rng.random() < 0.5:
             way = pick(self.rng, ways)
-            # A "not" without a place denies the place where they turn out to have been.
+            # A "not" without a place denies the place where they were, as known by then.
             places = (self.here, self.places[1]) if way == "either" else ()
             self.units.append([Event(way, (person,), places)])
 

@@ -100,7 +100,7 @@ def pick_questions(
     those that the text leaves open.
 
     Without repeats every round takes one question of each pool and the drawing ends when a pool is
-    used up, so that the answers stay balanced even where one of them has more questions.
+    used up, so that the answers stay balanced even if one of them has more questions.
     """
     picked: list[str] = []
     fresh = [rng.sample(pool, len(pool)) for pool in pools if pool]
@@ -184,7 +184,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Parsed(Generic[F, Q]):
-    """A story with what its sentences and questions mean."""
+    """A story with the meanings of its sentences and questions."""
 
     story: StoryText
     facts: tuple[Statement[F], ...]

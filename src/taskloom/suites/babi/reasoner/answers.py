@@ -179,7 +179,7 @@ class Verdict(NamedTuple):
 
 
 def answer(knowledge: Knowledge, question: Question) -> Verdict:
-    """Answer a question by what is entailed by the sentences so far."""
+    """Answer a question by what the sentences so far entail."""
     kind = question.kind
     if kind == "where-P":
         return _where(knowledge, knowledge.stay.get(question.person))
@@ -345,7 +345,7 @@ def _located(knowledge: Knowledge, variable: int, need: Sequence[int]) -> list[i
     if len(narrowings) == 1 and variable not in knowledge.links:
         return [
             need[narrowings[0][1]]
-        ]  # the common case, and the fast one: somebody was just said to be there
+        ]  # fast path for the common case: a sentence has just placed the person there
     wanted = knowledge.domain(variable)
     return Located(knowledge, variable, need).sets(lambda domain: domain == wanted)
 
@@ -355,7 +355,7 @@ def _yes_no_sets(
 ) -> list[int]:
     variable = knowledge.stay.get(question.person)
     if variable is None:
-        return [0]  # "maybe" of somebody of whom nothing is said
+        return [0]  # "maybe" about a person who has not been mentioned
     if verdict.answer == "no":
         bit = knowledge.bits[question.place]
         return Located(knowledge, variable, need).sets(lambda domain: not domain & bit)

@@ -160,9 +160,7 @@ class Worlds:
 
 
 def _place(facts: str) -> str:
-    """Location of the facts. `wikidata` means the resource of that name, wherever it is on this
-    machine.
-    """
+    """Location of the facts. `wikidata` stands for the resource of that name on this machine."""
     name, mark, settings = facts.partition("#")
     if name == "built":
         world = resource("facts").find()

@@ -112,7 +112,9 @@ def _gold_value(alternatives: Sequence[str]) -> AnswerValue:
 
 
 def parsed(prediction: str) -> Any:
-    """Return the JSON value of a prediction that looks like a list or an object, else its text."""
+    """Return the JSON value of a prediction that looks like a list or an object, otherwise its
+    text.
+    """
     if prediction.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(prediction)

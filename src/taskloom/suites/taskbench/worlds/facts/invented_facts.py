@@ -1,4 +1,4 @@
-"""An invented world with the catalogue's relations: as many examples as requested, and none that a
+"""An invented world with the catalogue's relations: as many examples as requested, none of which a
 model has read before.
 
 People live in families over generations; places, works, organisations, languages and classes
@@ -452,7 +452,7 @@ class _WorldBuilder:
             parents = list(zip(men, women, strict=False))
 
     def _family(self, rng: Random, parents: list[str]) -> str:
-        """Draw a family name: the father's, else the mother's, else an unused one."""
+        """Draw a family name: the father's, the mother's, or an unused one."""
         surnames = self.knobs.surnames
         draw = rng.random()
         for family, share in zip(parents, (surnames, MOTHERS_NAMES * surnames), strict=False):

@@ -48,7 +48,7 @@ class Rules:
 
     Attributes:
         senses: All senses of a word over all parts of speech, or only the most frequent one.
-        inflections: Whether a base form may be the answer for its own inflected form (bones → bone
+        inflections: True if a base form may be the answer for its own inflected form (bones → bone
             as a synonym).
         outputs: Any lemma of the lexicon, or only words of the vocabulary.
     """
@@ -186,11 +186,11 @@ class Words:
         pairing: random_relations.Pairing = "other",
         own: tuple[str, ...] = (),
     ) -> None:
-        """Take a lexicon.
+        """Set up the words of a lexicon.
 
         Args:
             lexicon: Source of words and senses.
-            rules: What counts as a value of a lexical relation.
+            rules: Rules for the values of lexical relations.
             pairing: How the random relations pair words.
             own: Added atoms that will be used. Their values become words, too.
         """
