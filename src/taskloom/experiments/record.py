@@ -1,7 +1,7 @@
-"""Runs as everything reads them: the record of one run, the table of many, and what gives them.
+"""How runs are read: the record of one run, the table of many runs, and the sources of both.
 
 A `RunSource` is a store, a file of scores, predictions made elsewhere, or logs of other tools. The
-store has a module of its own; the others are in `sources` and keep their records in memory
+store is in a separate module. The others are in `sources` and keep their records in memory
 (`LoadedRuns`).
 """
 
@@ -36,20 +36,22 @@ from taskloom.experiments.files import (
 )
 
 LAST_SEED = 2**63 - 1
-"""Largest seed that fits a column of seeds."""
+"""Maximum seed that fits the integer column of seeds."""
 
 BEST_OF_FIELD = "learner.best_of"
-"""Field of runs that are the best of several tries."""
+"""Name of the field that marks runs chosen from several tries."""
 
 LIMIT_FIELD = "recipe.limit"
-"""Field of runs that answer at most this many examples of each split."""
+"""Name of the field with the maximum number of examples answered per split."""
 
 TASK_FIELD = "recipe.task"
-"""Field of runs on one task of a recipe that has several."""
+"""Name of the field with the task of a run, if its recipe has several tasks."""
 
 
 UNTIL_FIELD = "recipe.until"
-"""Field of runs that were asked until their accuracy was certain."""
+"""Name of the field with the stopping rule of runs that were asked until their accuracy was
+certain.
+"""
 
 
 class RunsError(TaskloomError):
@@ -78,8 +80,8 @@ any type.
 REQUIRED_KEYS = frozenset((*KINDS, "data"))
 
 REPLY_MEASURES = ("in_form", "tokens_in", "tokens_out", "tokens_thinking", "cost")
-"""Measures of a chat model's replies to a split, in the order of tables: the share of answers in
-form, mean tokens of a reply, and the cost of all replies.
+"""Measures of a chat model's replies to a split, in the order of table columns: share of answers in
+form, mean tokens per reply, and total cost.
 """
 
 PLAIN_KEYS = frozenset(("n", "score", "items"))
@@ -95,7 +97,8 @@ class SplitScores:
         score: Mean score; None if there were no examples.
         further: Scores that the suite computes for the whole split: `C@90`.
         by_task: Number of examples and mean score of each task, if there are several.
-        items: Digest of the examples, however they are written; None in runs of older versions.
+        items: Digest of the examples, independent of how they are written. None in runs of older
+            versions.
         replies: Measures of a chat model's replies: `in_form`, mean `tokens_out`, `cost`.
         asked: Items, tokens and cost of a split that was asked until certain, and why asking
             stopped.
@@ -128,11 +131,11 @@ class Run:
 
     Attributes:
         name: Its digest, or a substitute if it was not made by `taskloom run`.
-        kind: What runs that differ in the seed alone have in common.
+        kind: Digest shared by runs that differ only in the seed.
         recipe: The recipe.
         learner: The learner.
         seed: The seed.
-        fields: Settings that were set: `recipe.FIELD`, `learner.SETTING`.
+        fields: Values of the settings that were set: `recipe.FIELD`, `learner.SETTING`.
         splits: The result on each split that was answered.
         scorer: The scorer of the examples.
         data: Digest of the dataset.
@@ -266,7 +269,7 @@ def run_table(runs: Sequence[Run], seconds: Mapping[str, Any] | None = None) -> 
 
 
 def _sorted_rows(runs: Sequence[Run], fields: Sequence[str]) -> list[tuple[Run, str]]:
-    """All runs and splits, in the order of the table."""
+    """Pairs of run and split in the order of the table."""
     rows = []
     for run in runs:
         values = json.dumps([run.fields.get(name) for name in fields])
@@ -338,8 +341,7 @@ OWN_COLUMNS = (
 
 
 class RunSource(ABC):
-    """Where runs come from: a folder of runs, a file of scores, or predictions that were made
-    elsewhere.
+    """Source of runs: a run store, a score file, or predictions made elsewhere.
 
     Attributes:
         path: The folder or file.
@@ -353,15 +355,15 @@ class RunSource(ABC):
 
     @abstractmethod
     def records(self, names: Iterable[str] | None = None) -> list[Run]:
-        """What is known of runs, all by default, without opening their predictions."""
+        """Records of runs (default: all), without opening their predictions."""
 
     @abstractmethod
     def config(self, run: str) -> str:
-        """The experiment of this run alone, as YAML."""
+        """Experiment of this run alone, as YAML."""
 
     @abstractmethod
     def environment(self, run: str) -> dict[str, Any]:
-        """Machine, versions and seconds of a run; empty if they are not known."""
+        """Machine, versions and seconds of a run; empty if unknown."""
 
     @abstractmethod
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
@@ -371,10 +373,10 @@ class RunSource(ABC):
 
     @abstractmethod
     def keeps_predictions(self, run: str) -> bool:
-        """True if inputs and answers of the run are known."""
+        """True if the run's inputs and answers are known."""
 
     def keeps_item_scores(self, run: str) -> bool:
-        """True if the score of each example is known, and not only the mean."""
+        """True if the score of each example is known, not only the mean."""
         return self.keeps_predictions(run)
 
     def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
@@ -397,29 +399,31 @@ class RunSource(ABC):
         return None if table is None else replies_among(table, split, indices)
 
     def model(self, run: str) -> Path | None:
-        """The folder of the trained model that a run kept; None if it kept none."""
+        """Folder of the trained model; None if the run kept none."""
         return None
 
     def log_file(self, run: str) -> Path | None:
-        """The file with what a run printed; None if the run has no folder."""
+        """Log file of a run; None if the run has no folder."""
         return None
 
     def finished_at(self, run: str) -> float:
-        """When a run was finished, in seconds of the system's clock: when its file was written."""
+        """Time at which a run finished, in seconds since the epoch: the modification time of its
+        file.
+        """
         try:
             return self.path.stat().st_mtime
         except OSError:
             return 0.0
 
     def readable(self) -> tuple[list[str], dict[str, str]]:
-        """Digests of the runs whose scores can be read, and what is wrong with the others."""
+        """Digests of the runs whose scores can be read, and the errors of the others."""
         return self.names(), {}
 
     def __contains__(self, run: str) -> bool:
         return run in self.names()
 
     def config_file(self, run: str) -> Path | None:
-        """The file with the experiment of this run alone; None if the run has no folder."""
+        """File with the experiment of this run alone; None if the run has no folder."""
         return None
 
     def answer_batches(
@@ -434,16 +438,16 @@ class RunSource(ABC):
         return {}
 
     def record(self, run: str) -> Run:
-        """What is known of one run."""
+        """Record of one run."""
         return self.records([run])[0]
 
     def runs(self, names: Iterable[str] | None = None, *, seconds: bool = False) -> pa.Table:
         """A row for each run and split; see `run_table`.
 
         Args:
-            names: Digests of the runs; all by default.
-            seconds: Adds how long each run took. Not part of the plain table, which is the same on
-                every machine.
+            names: Digests of the runs. Default: all.
+            seconds: True to add the duration of each run. It is not part of the plain table, which
+                is the same on every machine.
         """
         records = self.records(names)
         took = (
@@ -456,11 +460,11 @@ class RunSource(ABC):
     def scored(
         self, runs: Sequence[str], columns: Sequence[str], n: int
     ) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Columns of the predictions of runs, one run after the other, and how many rows each has.
+        """Columns of the predictions of runs, concatenated, and the number of rows of each run.
 
         Args:
-            runs: Digests. One that kept no predictions has no rows.
-            columns: Some of `SCORED`.
+            runs: Digests. Runs that kept no predictions have no rows.
+            columns: A subset of `SCORED`.
             n: Approximate number of rows.
         """
         parts = [
@@ -483,8 +487,8 @@ class RunSource(ABC):
         in front.
 
         Args:
-            runs: Digests; all by default.
-            columns: Of predictions.parquet; all by default.
+            runs: Digests. Default: all.
+            columns: Columns of predictions.parquet. Default: all.
             splits: Only these splits.
         """
         return self._gather(PREDICTIONS, PREDICTION_COLUMNS, runs, columns, splits)
@@ -522,7 +526,7 @@ class RunSource(ABC):
 
 
 class LoadedRuns(RunSource):
-    """Runs in memory; what is known of one beyond its scores is up to the kind of file.
+    """Runs in memory. Subclasses provide what else their kind of file has beyond scores.
 
     Args:
         path: The file.
@@ -537,7 +541,7 @@ class LoadedRuns(RunSource):
         return sorted(self._scores)
 
     def records(self, names: Iterable[str] | None = None) -> list[Run]:
-        """What is known of runs, all by default."""
+        """Records of runs. Default: all."""
         records = []
         for run in self.names() if names is None else names:
             if run not in self._scores:
@@ -546,12 +550,12 @@ class LoadedRuns(RunSource):
         return records
 
     def keeps_predictions(self, run: str) -> bool:
-        """False: a score file has at most the scores of examples."""
+        """Always false: a score file has at most the scores of examples."""
         return False
 
 
 def replies_among(table: pa.Table, split: str, indices: Sequence[int]) -> pa.Table:
-    """The rows of whole replies to some items of a split."""
+    """Rows with whole replies to some items of a split."""
     wanted = pa.array(list(indices), pa.int64())
     mine = pc.and_(pc.equal(table["split"], split), pc.is_in(table["index"], wanted))
     return table.filter(mine)

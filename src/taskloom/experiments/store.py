@@ -1,6 +1,6 @@
 """The run store: one folder per run, named by the run's digest, either whole or absent.
 
-    STORE/store.json                 which format this is
+    STORE/store.json                 version of the format
     STORE/ab/abcd…/                  a finished run
         config.yaml                  an experiment of this run alone: `taskloom run config.yaml`
         scores.json                  what the table of runs needs
@@ -57,7 +57,7 @@ from taskloom.recipe.yaml_files import YamlError, parse
 
 
 def _not_a_store(path: Path) -> str:
-    """Return why a path is not a run store, and what to do."""
+    """Reason why a path is not a run store, and the remedy."""
     if not path.exists():
         return f"there is no folder {path}; runs are made by 'taskloom run'"
     if path.is_file():
@@ -73,7 +73,7 @@ class Store(RunSource):
 
     Args:
         path: The folder.
-        create: True to create it if there is none.
+        create: True to create the folder if it does not exist.
     """
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
@@ -125,24 +125,24 @@ class Store(RunSource):
             )
 
     def folder(self, run: str) -> Path:
-        """Return the folder of a run, finished or not."""
-        return Path(f"{self.path}/{run[:2]}/{run}")  # three paths joined take three times as long
+        """Folder of a run, finished or not."""
+        return Path(f"{self.path}/{run[:2]}/{run}")  # joining paths takes three times as long
 
     def model(self, run: str) -> Path | None:
-        """The folder of the trained model that a run kept; None if it kept none."""
+        """Folder of the trained model; None if the run kept none."""
         folder = self.folder(run) / MODEL
         return folder if folder.is_dir() else None
 
     def config_file(self, run: str) -> Path | None:
-        """The file with the experiment of this run alone."""
+        """File with the experiment of this run alone."""
         return self.folder(run) / CONFIG
 
     def log_file(self, run: str) -> Path:
-        """The file with what a run printed, if it has not been deleted."""
+        """Log file of a run, if it has not been deleted."""
         return self.folder(run) / LOG
 
     def finished_at(self, run: str) -> float:
-        """When a run was finished, in seconds of the system's clock; 0 if it was deleted since."""
+        """Time at which a run finished, in seconds since the epoch; 0 if it has been deleted."""
         try:
             return os.stat(f"{self.path}/{run[:2]}/{run}/{SCORES}").st_mtime
         except OSError:
@@ -152,8 +152,8 @@ class Store(RunSource):
         return files.is_readable(self.folder(run) / SCORES)
 
     def names(self) -> list[str]:
-        """Return the digests of all finished runs, sorted; not folders that were renamed by hand or
-        lost their scores.
+        """Sorted digests of all finished runs. Folders that were renamed by hand or have lost their
+        scores are ignored.
         """
         runs: list[str] = []
         for group in files.listing(self.path):
@@ -175,7 +175,7 @@ class Store(RunSource):
                 text = file.readall()
             scores = json.loads(text)
             if b"\\u" in text and b"\\ud" in text.lower():
-                # Half of a surrogate pair is a ValueError, here and not in a table.
+                # A lone surrogate raises a ValueError here, rather than later in a table.
                 json.dumps(scores, ensure_ascii=False).encode()
         except FileNotFoundError:
             raise StoreError(f"{self.path} has no run {run}") from None
@@ -185,19 +185,19 @@ class Store(RunSource):
         return dict(scores)
 
     def records(self, names: Iterable[str] | None = None) -> list[Run]:
-        """What is known of runs, all by default."""
+        """Records of runs. Default: all."""
         return [
             record_of(scores)
             for scores in self._index.scores(self.names() if names is None else list(names))
         ]
 
     def readable(self) -> tuple[list[str], dict[str, str]]:
-        """Digests of the runs whose scores can be read, and what is wrong with the others."""
+        """Digests of the runs whose scores can be read, and the errors of the others."""
         names = self.names()
         try:
             self.records(names)
         except StoreError:
-            pass  # some run is damaged: look at each, to find which
+            pass  # some run is damaged: check each of them
         else:
             return names, {}
         problems = {}
@@ -209,7 +209,7 @@ class Store(RunSource):
         return [name for name in names if name not in problems], problems
 
     def config(self, run: str) -> str:
-        """Read config.yaml of a run, as text that is a YAML mapping."""
+        """Read config.yaml of a run as text, and check that it is a YAML mapping."""
         path = self.folder(run) / CONFIG
         try:
             text = path.read_text(encoding="utf-8")
@@ -221,7 +221,7 @@ class Store(RunSource):
         return text
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Read machine, versions and seconds of a run; empty if the file was lost, since no result
+        """Read machine, versions and seconds of a run. Empty if the file was lost, since no result
         depends on it.
         """
         try:
@@ -231,11 +231,11 @@ class Store(RunSource):
         return environment if isinstance(environment, dict) else {}
 
     def keeps_predictions(self, run: str) -> bool:
-        """True if the run kept what it answered to each input."""
+        """True if the run kept its predictions."""
         return os.path.isfile(f"{self.path}/{run[:2]}/{run}/{PREDICTIONS}")
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Read columns of a Parquet file of a run; None if the run did not keep it."""
+        """Read columns of a run's Parquet file. None if the run did not keep it."""
         path = f"{self.path}/{run[:2]}/{run}/{file}"
         indexed = [name for name in columns if name in SCORED] if file == PREDICTIONS else []
         if indexed and self._index.has(run, indexed):
@@ -243,7 +243,7 @@ class Store(RunSource):
             others = [name for name in columns if name not in SCORED]
             if not others:
                 return known
-            # Columns that are in memory take half the time of reading a small file.
+            # Columns in memory take half the time of reading a small file.
             read = read_parquet(Path(path), others)
             if read.num_rows == known.num_rows:
                 arrays = [(known if name in SCORED else read)[name] for name in columns]
@@ -263,7 +263,7 @@ class Store(RunSource):
     def scored(
         self, runs: Sequence[str], columns: Sequence[str], n: int
     ) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Columns of the predictions of runs, from the index unless they are too many to be held in
+        """Columns of the predictions of runs, from the index unless there are too many rows for
         memory.
         """
         if n > MOST_ROWS:
@@ -271,34 +271,35 @@ class Store(RunSource):
         return self._index.rows(runs, columns)
 
     def refresh_index(self) -> None:
-        """Add new runs to the index of a large store, so that the first question about them needn't
-        open all their files.
+        """Add new runs to the index of a large store, so that the first query need not open all
+        their files.
 
-        For 10,000 runs that takes 4 CPU-seconds, of which a run of a millisecond has 10.
+        For 10,000 runs this takes 4 CPU-seconds. The runs themselves take 10 if each lasts a
+        millisecond.
         """
         self._index.refresh(self.names())
 
     @property
     def failed_folder(self) -> Path:
-        """The folder with the reasons of failed runs."""
+        """Folder with the reasons why runs failed."""
         return self.path / "work" / "failed"
 
     def failure_file(self, run: str) -> Path:
-        """The file that holds the reason of a failed run until the run succeeds."""
+        """File with the reason why a run failed. It is deleted when the run succeeds."""
         return self.failed_folder / f"{run}.json"
 
     def failures(self) -> dict[str, FailedRun]:
         """Runs that have failed and not succeeded since, by digest."""
         failed = {}
         for path in sorted(self.failed_folder.glob("*.json")):
-            # A file that a driver is just writing or deleting is not a failure yet, or any more.
+            # A driver may be writing or deleting the file at this moment, so it is not a failure.
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 entry = json.loads(path.read_text(encoding="utf-8"))
                 failed[path.stem] = FailedRun(str(entry.get("cell", "")), str(entry["reason"]))
         return failed
 
     def publish(self, run: str, beside: Path) -> bool:
-        """Move a finished run into its place. False if another driver was first."""
+        """Move a finished run into the store. False if another driver was first."""
         target = self.folder(run)
         with writing(self.path):
             target.parent.mkdir(exist_ok=True)
@@ -310,7 +311,7 @@ class Store(RunSource):
                     return False
                 if not target.is_dir():
                     raise
-                # A run whose scores were deleted is not finished: it makes room.
+                # A run whose scores were deleted is not finished, so it is replaced.
                 aside = beside.with_name(f"{beside.name}-old")
                 files.rename(target, aside)
                 files.rename(beside, target)

@@ -1,4 +1,4 @@
-"""The run table, and the questions that people ask of it: how accurate, by what; is b better than a.
+"""The run table and queries on it: accuracy by columns and traits, and comparisons of learners.
 
 runs = taskloom.runs("runs/")
 print(runs.accuracy(by=["question", "support"], split="mix"))
@@ -39,7 +39,7 @@ from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
-"""Columns that every table of runs begins with; then come the fields, then split, n, score."""
+"""First columns of every table of runs, followed by the fields, then split, n and score."""
 
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -50,24 +50,25 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 INEQUALITY = re.compile(
     r"\s*([^<>=]+?)\s*(>=|<=|>|<)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
 )
-"""`iid > 0.5`: a name, a relation and a number."""
+"""Matches an inequality such as `iid > 0.5`: a name, a relation and a number."""
 
 MANY = 200
-"""Maximum number of runs whose predictions are opened to print them, which takes a second or two."""
+"""Maximum number of runs whose predictions are opened to print a table, which takes a second or
+two.
+"""
 
 SHORTEST_DIGEST = 6
 """Minimum digits of a digest that select a run."""
 
 
 class Runs:
-    """The run table: what everything that looks at runs reads.
-
-    It is a snapshot: the records of the runs (`runs["3f2a…"].seed`), a table with a row per run and
-    split (`runs.table`), and the predictions and curves behind it.
+    """The run table, through which all analyses read runs. It is a snapshot: the records of the
+    runs (`runs["3f2a…"].seed`), a table with a row per run and split (`runs.table`), and the
+    predictions and curves behind it.
 
     Args:
-        source: Where the runs come from: a folder, a score file, or predictions made elsewhere.
-        names: Digests of the runs; all by default.
+        source: Source of the runs: a folder, a score file, or predictions made elsewhere.
+        names: Digests of the runs. Default: all.
     """
 
     def __init__(self, source: RunSource, names: Iterable[str] | None = None) -> None:
@@ -77,7 +78,7 @@ class Runs:
         self.table: pa.Table = run_table(records)
 
     def _some(self, table: pa.Table) -> Runs:
-        """These runs, but only the rows in `table`."""
+        """The same runs with only the rows in `table`."""
         some = copy(self)
         some.__dict__ = {"source": self.source, "_records": self._records, "table": table}
         return some
@@ -110,7 +111,7 @@ class Runs:
 
     @property
     def fields(self) -> list[str]:
-        """Columns of settings that were made or tried: `recipe.FIELD`, `learner.SETTING`."""
+        """Columns of settings that were set or searched: `recipe.FIELD`, `learner.SETTING`."""
         others = (*OWN, "split", "n", "score", *self.suite_scores)
         return [c for c in self.table.column_names if c not in others]
 
@@ -146,11 +147,11 @@ class Runs:
         )
 
     def overview(self) -> ResultTable:
-        """`accuracy()`, but over seeds alone for very many runs, or if some runs kept no
+        """Like `accuracy()`, but over seeds alone if there are very many runs or some kept no
         predictions.
 
-        Thousands of runs are shown at once by their scores alone; `accuracy()` opens the
-        predictions.
+        `accuracy()` would open the predictions of thousands of runs, whereas their scores are
+        available at once.
         """
         try:
             return self.accuracy(over="seeds" if len(self) > MANY else None)
@@ -171,11 +172,11 @@ class Runs:
         return ["", "over tasks", str(by_task)]
 
     def to_pandas(self) -> Any:
-        """Return the table as a pandas frame."""
+        """The table as a pandas frame."""
         return to_pandas(self.table)
 
     def to_polars(self) -> Any:
-        """Return the table as a Polars frame."""
+        """The table as a Polars frame."""
         return to_polars(self.table)
 
     def where(self, *selection: Selection, **values: Any) -> Runs:
@@ -188,10 +189,8 @@ class Runs:
         return self._some(self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
 
     def best(self, n: int, split: str) -> Runs:
-        """Select the n seeds with the highest score on a split, for each recipe, learner and
-        fields; all if there are no more.
-
-        Equal scores are taken in the order of the seeds.
+        """Select the n seeds with the highest score on a split for each recipe, learner and fields,
+        or all seeds if there are fewer. Ties are broken by the order of the seeds.
         """
         check_splits(self, [split])
         if n < 1:
@@ -204,13 +203,13 @@ class Runs:
         return self.where({"run": [run for rows in kinds.values() for *_, run in sorted(rows)[:n]]})
 
     def select(self, selection: Selection) -> list[str]:
-        """Digests of the runs that a selection means.
+        """Digests of the selected runs.
 
         Args:
-            selection: Columns with the value, or the list of values, that they must have; an
-                inequality, `iid > 0.5`, between a number and the score on a split or a column
-                (`seed`, `learner.steps`, `score.C@90`); columns as text, `learner=bilstm and
-                state=64`; or one word: a learner, a recipe, or the beginning of a run's digest.
+            selection: Columns with their required value or list of values; an inequality such as
+                `iid > 0.5` on the score of a split or on a column (`seed`, `learner.steps`,
+                `score.C@90`); columns as text, `learner=bilstm and state=64`; or one word: a
+                learner, a recipe, or the beginning of a run's digest.
         """
         table = self.table
         if isinstance(selection, str) and (match := INEQUALITY.fullmatch(selection)):
@@ -245,7 +244,7 @@ class Runs:
         return list(dict.fromkeys(matching))
 
     def _over(self, selection: str, name: str, relation: str, number: str) -> list[str]:
-        """Runs for which an inequality holds. A missing score fulfils none."""
+        """Runs for which an inequality holds. Missing scores satisfy none."""
         rows = self.table.to_pylist()
         if name in self.splits:
             pairs = [(row["run"], row["score"]) for row in rows if row["split"] == name]
@@ -279,7 +278,7 @@ class Runs:
 
     def column(self, name: str) -> str:
         """The table's column of that name. `state` is short for `learner.state` if no other column
-        ends so.
+        ends in it.
         """
         column = self.find_column(name)
         if column is None:
@@ -289,7 +288,7 @@ class Runs:
         return column
 
     def find_column(self, name: str) -> str | None:
-        """The column that a name stands for; None if there is none, or several."""
+        """Column that a name refers to; None if there is none or more than one."""
         if name in self.table.column_names:
             return name
         ends = [c for c in self.fields if c.rpartition(".")[2] == name]
@@ -326,7 +325,7 @@ class Runs:
 
     def plot(self, by: str = "split", **options: Any) -> Any:
         """Draw the scores as a figure of matplotlib; see `taskloom.plot`."""
-        import taskloom  # figures are drawn by a room that is built on this one
+        import taskloom  # figures belong to a package that depends on this one
 
         return taskloom.plot(self, by, **options)
 
@@ -342,7 +341,7 @@ class Runs:
         return twins(self, _listed(by), _listed(split), level)
 
     def curves(self) -> pa.Table:
-        """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""
+        """All learning curves: run, recipe, learner, seed, step, split, score, loss."""
         return self.source.curves(self.names)
 
     def predictions(
@@ -357,7 +356,7 @@ class Runs:
         Args:
             split: Only these splits.
             columns: Only these columns.
-            runs: Only these of the runs.
+            runs: Only these runs.
         """
         names = self.names if runs is None else runs
         return self.source.predictions(names, columns, splits=_listed(split) or None)
@@ -371,7 +370,7 @@ class Runs:
         return self.source.replies(run, columns)
 
     def replies(self, split: str | Sequence[str] | None = None) -> ResultTable:
-        """What chat models were sent and sent back, a row for each answer: `learner`, `seed`,
+        """Messages to chat models and their replies, one row per answer: `learner`, `seed`,
         `split`, `index`, `targets`, `prediction`, `score`, then the columns of replies.parquet.
 
         Args:
@@ -421,33 +420,33 @@ class Runs:
         return self.source.curve(run, columns)
 
     def model(self, run: str) -> Path | None:
-        """The folder of the trained model that a run kept; None if it kept none."""
+        """Folder of the trained model; None if the run kept none."""
         return self.source.model(run)
 
     def config(self, run: str) -> str:
-        """The experiment of one run alone, as YAML."""
+        """Experiment of one run alone, as YAML."""
         return self.source.config(run)
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Machine, versions and seconds of one run; empty if they are not known."""
+        """Machine, versions and seconds of one run; empty if unknown."""
         return self.source.environment(run)
 
     def config_file(self, run: str) -> Path | None:
-        """The file with the experiment of one run alone; None if the runs come from a file."""
+        """File with the experiment of one run alone; None if the runs come from a file."""
         return self.source.config_file(run)
 
     def keeps_predictions(self, run: str) -> bool:
-        """True if inputs and answers of the run are known."""
+        """True if the run's inputs and answers are known."""
         return self.source.keeps_predictions(run)
 
     def keeps_item_scores(self, run: str) -> bool:
-        """True if the score of each example is known, and not only the mean."""
+        """True if the score of each example is known, not only the mean."""
         return self.source.keeps_item_scores(run)
 
 
 def _columns(selection: str) -> dict[str, list[Any]]:
-    """Read `learner=bilstm and state=64`; a value is meant as YAML has it, or as the text that it
-    is.
+    """Parse `learner=bilstm and state=64`. A value matches as text or, if YAML reads it as a
+    number, as that number.
     """
     columns: dict[str, list[Any]] = {}
     for part in selection.split(" and "):
@@ -465,7 +464,7 @@ def _columns(selection: str) -> dict[str, list[Any]]:
 
 
 def _first(values: Sequence[Any], n: int) -> str:
-    """The first n values as text, and how many more there are.
+    """The first n values as text, and the number of further ones.
 
     >>> _first([1, 2], 2), _first([1, 2, 3], 2)
     ('1, 2', '1, 2 and 1 more')
@@ -475,7 +474,7 @@ def _first(values: Sequence[Any], n: int) -> str:
 
 
 def _either(wanted: Any) -> str:
-    """The values that a column may have. A number that is also tried as text is listed once.
+    """Accepted values of a column as text. A number that is also tried as text is listed once.
 
     >>> _either(["7", 7]), _either([1, 2]), _either("bilstm")
     ('7', '1 or 2', 'bilstm')
@@ -485,7 +484,7 @@ def _either(wanted: Any) -> str:
 
 
 def _choices(wanted: Any) -> Collection[Any]:
-    """The values that a column may have; a set, since 10,000 digests may be asked for."""
+    """Accepted values of a column, as a set because there may be 10,000 digests."""
     many = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
     try:
         return frozenset(many)

@@ -1,1 +1,1 @@
-"""The specification of an experiment: its checked file, and the cells that follow from it."""
+"""Specification of an experiment: its checked file and the cells that it expands to."""

@@ -1,11 +1,11 @@
 """The cells of an experiment, one for each run, with a digest of everything that determines it.
 
-The digest covers the recipe with all its fields and the suite's version, the digests of outside
-resources, the data seed, the learner's name, version and settings (and its code, where it comes
-from a file), the seed, the splits, what is kept, and the version of the code that runs and scores.
-It does not cover machines, engines, times, how a person spelt the same thing, a setting that a
-learner got later (`taskloom.learners.interface.later_setting`) and that was left alone, or prices
-(unless asking ends when money is spent).
+The digest covers the recipe with all its fields and the suite's version, the digests of external
+resources, the data seed, the learner's name, version and settings (and its code if it comes from a
+file), the seed, the splits, the kept files, and the version of the code that runs and scores. It
+does not cover machines, engines, times, spellings of the same thing, settings that were added to a
+learner later (`taskloom.learners.interface.later_setting`) and have their defaults, or prices
+(unless the budget is in money).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from taskloom.learners.config import read as read_learner
 from taskloom.learners.interface import Learner, trains
 
 MOST_RECIPES = 2_000
-"""Maximum number of recipes of an experiment. Planning one takes a tenth of a second."""
+"""Maximum number of recipes in an experiment. Planning one takes a tenth of a second."""
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -87,7 +87,7 @@ VERSION = 1
 
 
 ASKING = 2
-"""Increased when the same cell would be asked other items before it is certain."""
+"""Increased when the same cell would be asked different items until it is certain."""
 
 ONE_TRY = BestOf()
 """A single try, so that there is nothing to choose."""
@@ -100,13 +100,13 @@ class Cell:
     Attributes:
         data: Training data.
         learner: The checked learner.
-        learner_name: As the registry knows it.
+        learner_name: Name of the learner in the registry.
         block: The user's spelling of the learner.
         seed: Seed of the run.
         train: The split to learn from; empty if the recipe has none.
         tests: The splits to answer.
-        keep: What is kept.
-        task: The only task of the recipe that is learned and answered; empty: all of them.
+        keep: Files to keep.
+        task: The only task that is learned and answered. Empty: all tasks.
         zero_shot: True if training lacks the task, so that the model learns from all training
             tasks.
         best_of: Number of tries, and the split by which the run is chosen.
@@ -162,13 +162,13 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Name of the learner in tables and on pages: its own, or that of the model that it asks."""
+        """Name of the learner in tables and on pages: its own, or that of the model it asks."""
         return str(getattr(self.learner, "label", self.learner_name))
 
     @property
     def tries(self) -> list[int]:
-        """The seeds of the tries that the run is chosen from; its own seed alone if there is no
-        choice.
+        """Seeds of the tries that the run is chosen from. Only its own seed if there is a single
+        try.
         """
         count = self.best_of.seeds
         return list(range(self.seed * count, (self.seed + 1) * count))
@@ -180,15 +180,15 @@ class Cell:
 
     @property
     def datasets(self) -> list[CellData]:
-        """All data that the run reads, each once."""
+        """All data that the run reads, without duplicates."""
         return list(
             {d.key: d for d in (*self.data.parts, *(test.data for test in self.tests))}.values()
         )
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Settings that were made or tried: `recipe.FIELD` and `learner.SETTING` with their values;
-        without those that no answer depends on.
+        """Values of the settings that were set or searched, as `recipe.FIELD` and
+        `learner.SETTING`. Settings that affect no answer are omitted.
         """
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
         if self.task:
@@ -203,7 +203,7 @@ class Cell:
         return own | {f"learner.{k}": v for k, v in self.block.items() if k not in left_out}
 
     def config(self) -> dict[str, Any]:
-        """Return the experiment of this run alone, as `taskloom run` reads it."""
+        """Experiment of this run alone, in the form that `taskloom run` reads."""
         tasks: str | list[str] | None = None
         if self.task:
             tasks = [self.task]
@@ -260,7 +260,7 @@ def differing_fields(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list
 
 
 def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
-    """Fields that have several values in a group, or that some of it lacks."""
+    """Fields that have several values in a group, or that some of its rows lack."""
     values: dict[str, list[str]] = {}
     for fields in group:
         for name, value in fields.items():
@@ -271,7 +271,7 @@ def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
 
 
 def expand(experiment: Experiment) -> list[Cell]:
-    """All cells in the order recipes, learners, seeds. Two spellings of one cell count once."""
+    """All cells, ordered by recipe, learner and seed. Two spellings of one cell count once."""
     refuse_monsters(
         experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner.")
     )
@@ -306,7 +306,7 @@ def expand(experiment: Experiment) -> list[Cell]:
 
 
 def _asked_together(cells: list[Cell]) -> list[Cell]:
-    """Note in each cell which others decide when to stop asking it, if any do."""
+    """Set the group of each cell whose stopping depends on other cells."""
     group = asked_group(cells)
     return [
         dataclasses.replace(cell, until=cell.until.model_copy(update={"group": group}))
@@ -327,7 +327,7 @@ def asked_group(cells: Sequence[Cell]) -> str:
 
 
 def _limited(tests: tuple[EvaluatedSplit, ...], limit: int) -> tuple[EvaluatedSplit, ...]:
-    """Return the splits with a limit, those that have more examples than it allows."""
+    """Splits with the limit applied."""
     return tuple(dataclasses.replace(test, limit=limit) for test in tests) if limit else tests
 
 
@@ -362,8 +362,8 @@ def _check_choice(data: CellData | RecipeMix, best_of: BestOf) -> None:
 def _given_tasks(
     data: CellData | RecipeMix, choice: str | list[str] | None
 ) -> CellData | RecipeMix:
-    """Return the data as a choice of tasks has them; refuse tasks that no input tells apart, unless
-    they are asked for.
+    """Data for the given choice of `tasks`. Raise an error if the inputs do not state their task
+    and nothing was chosen.
     """
     if choice is None and data.unlabelled:
         silent = next(part for part in data.parts if part.unlabelled)
@@ -390,8 +390,8 @@ def _tasks(
     train: str,
     tests: Sequence[EvaluatedSplit],
 ) -> dict[str, bool]:
-    """Return the tasks that get cells of their own, and whether training has them; one empty name
-    stands for all in one cell.
+    """Tasks that get their own cells, with True for those that training has. An empty name means
+    one cell for all tasks.
     """
     if choice in (None, "mixed", "together") or isinstance(data, RecipeMix):
         return {"": True}
@@ -423,7 +423,7 @@ def _check_grid(
 
 
 def tried_learners(experiment: Experiment) -> Iterator[tuple[dict[str, Any], str, Learner]]:
-    """The learners of an experiment at each point of its grid: spelling, name and learner."""
+    """Learners of an experiment at each point of its grid: spelling, name and learner."""
     grid = _part(experiment.grid, "learner.")
     for block in experiment.learners:
         yield from _learners(block, grid)
@@ -432,7 +432,7 @@ def tried_learners(experiment: Experiment) -> Iterator[tuple[dict[str, Any], str
 def _learners(
     block: str | dict[str, Any], grid: Mapping[str, list[Any]]
 ) -> Iterator[tuple[dict[str, Any], str, Learner]]:
-    """Yield the spelling of each learner, its name in the registry, and itself."""
+    """Yield the spelling of each learner, its name in the registry, and the learner."""
     data = _named_learner(block)
     name = find_learner(str(data["learner"])).name
     own = own_grid(data)
@@ -465,7 +465,7 @@ def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _settings(name: str) -> set[str]:
-    """Return the settings of a learner, with those of its training loop."""
+    """Settings of a learner, including those of its training loop."""
     entry = LEARNERS.find(name)
     if entry is None:
         return set()
@@ -476,9 +476,7 @@ def _settings(name: str) -> set[str]:
 
 
 ONLY = "only"
-"""The key of a block under `evaluate` that names some splits of its recipe; all test splits without
-it.
-"""
+"""Key of a block under `evaluate` that selects splits of its recipe. Default: all test splits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,10 +484,10 @@ class EvaluatedSplit:
     """A split that a cell answers.
 
     Attributes:
-        name: What tables call it: the split, or `RECIPE:SPLIT` where a recipe has to be named.
+        name: Name in tables: the split, or `RECIPE:SPLIT` if the recipe must be named.
         data: The data that it belongs to.
-        split: Its name there.
-        limit: The most of its examples that are answered; 0: all.
+        split: Name of the split in the data.
+        limit: Maximum examples that are answered; 0: all.
         rows: Positions of the examples that were asked, among those that the limit allows; empty:
             all. They follow from the answers, so the digest of a run does not cover them.
     """
@@ -502,7 +500,7 @@ class EvaluatedSplit:
 
     @property
     def identity(self) -> list[str]:
-        """What it contributes to the digest of a run."""
+        """Contribution of the split to the digest of a run."""
         names = [self.name] if self.name == self.split else [self.name, self.split]
         # A limit used to take every k-th row; "drawn" keeps such runs apart from today's.
         return [*names, self.data.key, *([f"limit {self.limit} drawn"] if self.limit else [])]
@@ -517,8 +515,8 @@ class SplitFinder:
     def find(
         self, data: CellData | RecipeMix, evaluate: Sequence[str | dict[str, Any]]
     ) -> tuple[EvaluatedSplit, ...]:
-        """Return the splits to answer, by name; all test splits, and those of `tested_by`, where
-        `evaluate` is empty.
+        """Splits to answer. If `evaluate` is empty: all test splits, and those of the recipe named
+        by `tested_by`.
         """
         own = {one.name: one for one in _own(data)}
         wanted: Sequence[str | dict[str, Any]] = evaluate or _by_default(data, own)
@@ -577,7 +575,7 @@ class SplitFinder:
         known = str(block)
         if known not in self._others:
             [other] = read_recipes(block, {})
-            # A recipe given by name alone keeps the seed in its file.
+            # A recipe given only by name keeps the seed from its file.
             bare = isinstance(block, str) and not is_own_data(block)
             self._others[known] = (
                 CellData(other.recipe, other.recipe.seed, {"recipe": block}) if bare else other
@@ -586,7 +584,7 @@ class SplitFinder:
 
 
 def _own(data: CellData | RecipeMix) -> list[EvaluatedSplit]:
-    """Return all splits of what is learned from; those of a mix are named with their recipe."""
+    """All splits of the training data. Splits of a mix are named with their recipe."""
     if isinstance(data, CellData):
         return [EvaluatedSplit(s.name, data, s.name) for s in data.plan.splits]
     pairs = zip(data.labels, data.parts, strict=True)
@@ -604,7 +602,7 @@ def _by_default(data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]) -> l
 
 
 def _named(others: Sequence[EvaluatedSplit], own: Sequence[EvaluatedSplit]) -> list[EvaluatedSplit]:
-    """Name the recipe of every foreign split whose name another split has."""
+    """Add the recipe to the name of every split of another recipe whose name is not unique."""
     taken = Counter([*(one.name for one in own), *(one.split for one in others)])
     return [
         (
@@ -629,7 +627,7 @@ def _unknown(
 def spell(
     tests: Sequence[EvaluatedSplit], data: CellData | RecipeMix
 ) -> list[str | dict[str, Any]]:
-    """Return splits as an experiment spells them under `evaluate`."""
+    """Spell splits as an experiment does under `evaluate`."""
     spelt: list[str | dict[str, Any]] = [one.name for one in tests if one.data in data.parts]
     others: dict[str, list[EvaluatedSplit]] = {}
     for one in tests:

@@ -1,4 +1,4 @@
-"""The experiment as a person writes it: a YAML file, or the arguments of `taskloom.run`, checked.
+"""The experiment as the user writes it, checked: a YAML file or the arguments of `taskloom.run`.
 
 Example:
     recipes: [ctl/A, {recipe: ctl/R, set: {max_length: 8}}]
@@ -25,13 +25,13 @@ from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
 
 LAST_SEED = 2**32 - 1
-"""Largest seed that every library accepts."""
+"""Maximum seed that every library accepts."""
 
 MOST_CELLS = 200_000
-"""Maximum number of cells of an experiment: they are listed in a few minutes."""
+"""Maximum number of cells in an experiment. Listing this many takes a few minutes."""
 
 TASKS = ("each", "together", "mixed")
-"""How recipes of several tasks are run."""
+"""Ways to run recipes with several tasks."""
 
 
 class ExperimentError(TaskloomError):
@@ -66,8 +66,8 @@ class Resources(Fields):
 
     Attributes:
         cpus: Cores, and threads for libraries that choose their own number.
-        gpus: GPUs, or a share of one; `auto`: one where there is one and the learner can use it.
-        stack: The most seeds (or tasks) of one learner that are trained as one program; 1: each
+        gpus: GPUs, or a fraction of one. `auto`: one, if there is one and the learner can use it.
+        stack: Maximum seeds (or tasks) of one learner that are trained as one program; 1: each
             alone.
     """
 
@@ -161,32 +161,32 @@ class Experiment(Fields):
             one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or
             blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
-        seeds: How many, or which. Written `samples`, it is the same: each seed of a model behind an
+        seeds: How many, or a list. `samples` is another name for it: each seed of a model behind an
             API is another sample of its replies.
-        tasks: How recipes of several tasks are run: `each` task by a model of its own, all
-            `together` by one model that is given the description of the task, `mixed` without it,
-            or the names of tasks that each get a model. By default a recipe whose inputs do not
-            tell their task is refused.
-        best_of: How many tries a run chooses from by their score on `dev`, or `{seeds: 10, split:
-            dev}`. Tries of the run with seed s have the seeds s * 10 to s * 10 + 9; of equal scores
-            the first try is taken.
+        tasks: How recipes with several tasks are run: `each` task by its own model; all tasks
+            `together` by one model that is given the description of the task; `mixed`, the same
+            without descriptions; or the names of tasks that each get a model. By default, a recipe
+            whose inputs do not state their task is an error.
+        best_of: Number of tries from which a run keeps the one with the best score on `dev`, or
+            `{seeds: 10, split: dev}`. Tries of the run with seed s have the seeds s * 10 to s * 10
+            + 9. Ties go to the first try.
         train: The split to learn from.
-        evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for
-            its test splits, also as a block with `only: [SPLIT]`. By default all test splits of the
-            recipe and of the recipe that it names as `tested_by`.
-        limit: The most examples of each evaluated split that are answered, drawn at random
-            from equal stretches of the split; 0: all. A run with a limit is another run.
+        evaluate: The splits to answer. A recipe's name, or the path of your own data, means its
+            test splits; a block with `only: [SPLIT]` selects some of them. Default: all test splits
+            of the recipe, and those of the recipe that it names as `tested_by`.
+        limit: Maximum examples of each evaluated split that are answered, drawn at random from
+            equal stretches of the split; 0: all. A run with a different limit is a different run.
         until: Ask learners that answer without training until their accuracy is certain: the
             half-width of its 95 % interval (`0.02`), `decided`, or a block `{goal: 0.02, budget:
             5usd}`. `limit` is then the maximum. Learners with a training loop
             answer all items.
         grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every
             learner that has it.
-        keep: What each run keeps.
-        resources: What each run may use.
-        store: The folder of the runs.
-        track: Where finished runs are shown as well: `trackio`, `wandb`, `mlflow`. Changes no
-            result.
+        keep: Files that each run keeps.
+        resources: Resources of each run.
+        store: Folder of the runs.
+        track: Trackers that also log finished runs: `trackio`, `wandb`, `mlflow`. Does not affect
+            results.
     """
 
     recipes: list[str | dict[str, Any]]
@@ -309,12 +309,12 @@ class Experiment(Fields):
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds one by one."""
+        """The seeds as a list."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
 def packaged() -> dict[str, Path]:
-    """Experiments in the folders of papers, by name."""
+    """Experiments in the papers' folders, by name."""
     experiments = {}
     for folder in paper_folders().values():
         for path in sorted(folder.glob("examples/*.yaml")):
@@ -323,9 +323,9 @@ def packaged() -> dict[str, Path]:
 
 
 def read(path: str | Path) -> Experiment:
-    """Read an experiment from its file, or a packaged one by its name.
+    """Read an experiment from a file, or a packaged experiment by name.
 
-    Recipe files that it names are looked for next to it, then in the current folder.
+    Recipe files are searched next to the experiment, then in the current folder.
     """
     given = path_of(path)
     # A user's file takes precedence over a packaged experiment of the same name.
@@ -349,7 +349,7 @@ def read(path: str | Path) -> Experiment:
 
 
 def read_until(given: Until | None, goal: str | None, budget: str | None) -> Until:
-    """When to stop asking, from an experiment's block and the options of the command."""
+    """Build the stopping rule from an experiment's block and the command's options."""
     block = given.model_dump(exclude={"group"}) if given is not None else {}
     if goal:
         number = re.fullmatch(r"0?\.\d+", goal)
@@ -373,8 +373,8 @@ def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Ex
 
 
 def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[str, Any]:
-    """Resolve a recipe's or learner's file from the experiment's folder first, so that an
-    experiment runs from anywhere.
+    """Resolve a recipe's or learner's file relative to the experiment's folder first, so that an
+    experiment runs from any folder.
     """
     if isinstance(block, dict):
         if isinstance(block.get("mix"), list):
