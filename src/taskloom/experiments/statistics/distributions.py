@@ -1,4 +1,4 @@
-"""Quantiles, tail areas and correlations under the names that the statistics here use.
+"""Quantiles, tail areas and correlations, as named by the statistics in this package.
 
 SciPy's special functions load in a tenth of the time of `scipy.stats`, but still in 0.2 s. They are
 imported when a statistic needs them, so that commands without statistics start without them.
@@ -32,12 +32,12 @@ def check_level(level: float) -> float:
 
 
 def normal_quantile(p: float) -> float:
-    """Value below which the standard normal distribution has the share `p`."""
+    """Quantile `p` of the standard normal distribution."""
     return NormalDist().inv_cdf(p)
 
 
 def t_quantile(p: float, df: float) -> float:
-    """Value below which Student's t with `df` degrees of freedom has the share `p`."""
+    """Quantile `p` of Student's t distribution with `df` degrees of freedom."""
     return t_quantiles(p, [df])[0]
 
 
@@ -50,14 +50,14 @@ def t_quantiles(p: float, dfs: Sequence[float]) -> list[float]:
 
 
 def t_two_sided(t: float, df: float) -> float:
-    """Share of Student's t that is at least as far from 0 as `t`."""
+    """Two-sided p-value of `t`: the probability of Student's t being at least as far from 0."""
     from scipy.special import stdtr
 
     return float(2 * stdtr(df, -abs(t)))
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Value below which the beta distribution has the share `p`."""
+    """Quantile `p` of the beta distribution."""
     from scipy.special import betaincinv
 
     return float(betaincinv(a, b, p))
@@ -71,14 +71,14 @@ def binomial_below(k: int, n: int, p: float) -> float:
 
 
 def chi2_above(x: float, df: float) -> float:
-    """Share of the chi-squared distribution above `x`."""
+    """Upper tail probability of the chi-squared distribution at `x`."""
     from scipy.special import chdtrc
 
     return float(chdtrc(df, x))
 
 
 def f_above(x: float, df: float, df_within: float) -> float:
-    """Share of the F distribution above `x`.
+    """Upper tail probability of the F distribution at `x`.
 
     Args:
         x: The ratio of the mean squares.
@@ -99,7 +99,7 @@ def t_power(shift: float, df: float, alpha: float) -> float:
     edge = t_quantile(1 - alpha / 2, df)
     below = float(nctdtr(df, shift, -edge))
     upto = float(nctdtr(df, shift, edge))
-    # SciPy returns nan far in the tail, where the power is one to any printable precision.
+    # SciPy returns nan far in the tail, where the power is 1 to any printable precision.
     if math.isnan(upto):
         return 1.0
     if math.isnan(below):
@@ -108,7 +108,7 @@ def t_power(shift: float, df: float, alpha: float) -> float:
 
 
 FEWEST = 3
-"""Minimum number of points of a correlation."""
+"""Minimum number of points for a correlation."""
 
 
 def pearson(x: list[float], y: list[float]) -> float:
@@ -123,7 +123,9 @@ def pearson(x: list[float], y: list[float]) -> float:
 
 
 PERMUTATIONS = 20_000
-"""Number of random orders for more than eight values, which have too many orders to try all."""
+"""Number of random orders if there are more than eight values, which have too many orders to try
+all.
+"""
 
 
 def order_chance(x: list[float], y: list[float]) -> float:
@@ -141,15 +143,14 @@ def order_chance(x: list[float], y: list[float]) -> float:
     else:
         rng = np.random.default_rng(0)
         orders = np.stack([second, *(rng.permutation(second) for _ in range(PERMUTATIONS))])
-    # All orders have the mean and the spread of the first, so that products alone rank them as
-    # correlations would.
+    # All orders have the same mean and spread, so products rank them as correlations would.
     strengths = np.abs((orders - second.mean()) @ (first - first.mean()))
     return float((strengths >= strengths[0] - 1e-9).mean())
 
 
 RESAMPLES = 10_000
-"""Bootstrap samples. The ends of the interval of 36 tables move by less than 0.01 between seeds of
-the resampling.
+"""Number of bootstrap samples. The interval of 36 tables then changes by less than 0.01 between
+seeds of the resampling.
 """
 
 
@@ -172,7 +173,7 @@ def bootstrap_interval(x: list[float], y: list[float], level: float = 0.95) -> t
 
 
 def _centred_ranks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean ranks within each row, less their mean."""
+    """Ranks within each row, minus their mean. Ties share their mean rank."""
     below = (rows[:, None, :] < rows[:, :, None]).sum(axis=2)
     equal = (rows[:, None, :] == rows[:, :, None]).sum(axis=2)
     values = below + equal / 2
@@ -181,7 +182,7 @@ def _centred_ranks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
-    """Spearman's correlation; nan if one side does not vary. Equal values share their mean rank.
+    """Spearman's correlation; nan if one side does not vary. Ties share their mean rank.
 
     >>> round(rank_correlation([1.0, 2.0, 3.0, 4.0], [9.0, 7.0, 7.0, 1.0]), 3)
     -0.949
@@ -190,7 +191,7 @@ def rank_correlation(x: list[float], y: list[float]) -> float:
 
 
 def ranks(values: list[float]) -> list[float]:
-    """Rank of each value; equal values share their mean rank."""
+    """Rank of each value. Ties share their mean rank."""
     import numpy as np
 
     array = np.asarray(values)

@@ -1,4 +1,4 @@
-"""Means with intervals: over items, over seeds, over tasks, over seeds and items at once.
+"""Means with intervals: over items, seeds, tasks, or seeds and items at once.
 
 The right choice depends on the population to generalize to:
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 ROUNDING = 1e-12
-"""Maximum standard error that is only rounding: the mean of three times 0.1 has one of 1e-17."""
+"""Maximum standard error that is treated as rounding. Three scores of 0.1 have one of 1e-17."""
 
 FEWEST_PARTS = 4
 """Minimum number of parts for the jackknife. With fewer, it says little about how tasks vary."""
 
 SEEDS_ALIKE = "seeds alike"
-"""Method of an estimate whose seeds all score the same, so that there is no interval over seeds."""
+"""Name of the method if all seeds have the same score, so that there is no interval over seeds."""
 
 TASKS_ALIKE = "tasks alike"
-"""Method of an estimate whose tasks all score the same."""
+"""Name of the method if all tasks have the same score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Estimate:
         high: Its upper end.
         se: The standard error.
         seeds: Number of trainings.
-        items: Number of items (or tasks) that each of them answered.
+        items: Number of items (or tasks) that each training answered.
         df: Degrees of freedom of the standard error; infinite for a normal or exact interval.
         method: Method of the interval.
         level: The confidence level.
@@ -82,17 +82,17 @@ class Estimate:
 
 
 def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
-    """Compute Wilson's score interval of a share; the one to use for the accuracy of one run.
+    """Compute Wilson's score interval of a share. Use it for the accuracy of one run.
 
-    Its coverage is near the level for every share and from a handful of items on (Newcombe 1998),
-    where mean ± 2 standard errors collapses to a point at 0 and 1.
+    Its coverage is near the level for every share, even with few items (Newcombe 1998), whereas
+    mean ± 2 standard errors collapses to a point at 0 and 1.
     """
     _check_share(right, n)
     return _score_interval(right / n, n, dist.normal_quantile(0.5 + dist.check_level(level) / 2))
 
 
 def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Compute the exact interval of a share: it covers at least the level, always, and so is wider
+    """Compute the exact interval of a share. Its coverage is never below the level, so it is wider
     than needed on average.
     """
     _check_share(right, n)
@@ -108,7 +108,7 @@ def newcombe(
     """Interval of a - b from an interval of each (Newcombe 1998): the distances to the ends add up
     as squares.
 
-    Works for shares, whose intervals are lopsided near 0 and 1, and for any other pair of
+    Works for shares, whose intervals are asymmetric near 0 and 1, and for any other pair of
     independent estimates.
     """
     gap = a - b
@@ -118,17 +118,18 @@ def newcombe(
 def one_item(n: int, level: float = LEVEL) -> float:
     """Minimum standard error of the mean of n partial scores between 0 and 1.
 
-    199 scores of 0 and one of 0.05 show hardly any spread, yet the next item may well score 1. This
-    floor gives them the upper end that Wilson's interval gives to 200 scores of 0 (0.019), so that
-    the interval doesn't jump with one item. It is added to the variance, and soon negligible: with
-    1,000 items of standard deviation 0.3 it widens the interval by 2 %.
+    For example, 199 scores of 0 and one of 0.05 show hardly any spread, yet the next item may well
+    score 1. This floor gives them the upper end that Wilson's interval gives to 200 scores of 0
+    (0.019), so that the interval doesn't jump with one item. Its square is added to the variance.
+    It soon becomes negligible: with 1,000 items of standard deviation 0.3 it widens the interval by
+    2 %.
     """
     return dist.normal_quantile(0.5 + dist.check_level(level) / 2) / n
 
 
 def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of one run's scores, as it would vary with new items: Wilson's interval for
-    right or wrong, else t.
+    """Estimate the mean of one run's scores over new items, with Wilson's interval for
+    right-or-wrong scores and t for others.
 
     The standard error of partial scores between 0 and 1 is never below that of `one_item`.
     """
@@ -143,7 +144,7 @@ def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def over_binary_items(scores: Floats, level: float = LEVEL) -> list[Estimate]:
-    """Estimate the means of many runs as `over_items` does: thousands of small ones at a time.
+    """Estimate the means of many runs at once, as `over_items` does.
 
     Args:
         scores: runs × items, right (1) or wrong (0).
@@ -160,12 +161,12 @@ def over_binary_items(scores: Floats, level: float = LEVEL) -> list[Estimate]:
 
 
 def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estimate:
-    """Estimate the mean of several trainings' scores, as it would vary with new seeds on the same
-    items: Student's t.
+    """Estimate the mean of several trainings' scores over new seeds on the same items, by Student's
+    t.
 
-    Seeds that all score the same show no spread, and t would promise that every new seed does too.
-    Of shares whose number of items is known the interval is then Wilson's over the items, each
-    counted once, as `two_way` has it; elsewhere there is none.
+    If all seeds have the same score there is no spread, and t would promise the same score for
+    every new seed. For shares with a known number of items the interval is then Wilson's over the
+    items, each counted once, as in `two_way`. Otherwise there is none.
 
     Args:
         scores: One score per seed, at least two.
@@ -187,11 +188,11 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
 
 
 def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of differences between two scores of each seed; unlike a mean of shares it
+    """Estimate the mean of differences between two scores of each seed. Unlike a mean of shares, it
     may be below 0.
 
-    Differences that are all equal show no spread, and have no interval: two seeds that both gain
-    0.01 do not prove a gain.
+    If all differences are equal there is no spread and no interval: two seeds that both gain 0.01
+    do not prove a gain.
 
     Args:
         differences: One difference per seed, at least two.
@@ -207,19 +208,19 @@ def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estim
 def over_task_differences(
     differences: ArrayLike, parts: Sequence[Collection[str]] | None = None, level: float = LEVEL
 ) -> Estimate:
-    """Estimate the mean of differences between two scores of each task, as it would vary with new
-    tasks: Student's t.
+    """Estimate the mean of differences between two scores of each task over new tasks, by Student's
+    t.
 
-    Composed tasks share their parts, and with them whatever makes a part easier under one procedure
-    than under the other. Where the parts are known the standard error is that of the jackknife that
-    leaves out one part at a time, with all tasks that have it, where its interval is wider. In
-    simulations of 57 pairs of 28 parts that have effects of their own, t over tasks held the true
-    difference in 61 to 77 % of the cases, this in 97 %; where parts have none, in 97 % and 99 %.
-    Equal differences have no interval, nor have tasks of fewer than four parts.
+    Composed tasks share parts, and a part may be easier under one procedure than under the other.
+    If the parts are known, the jackknife leaves out one part at a time with all tasks that have it,
+    and its standard error is used if it gives a wider interval. In simulations of 57 pairs of 28
+    parts with effects of their own, t over tasks covered the true difference in 61 to 77 % of cases
+    and the jackknife in 97 %. If parts had no effects, the two covered it in 97 % and 99 %. There
+    is no interval if all differences are equal, or if tasks have fewer than four parts in all.
 
     Args:
         differences: One difference per task, at least two.
-        parts: What each task is made of. None: every task is its own.
+        parts: Parts of each task. None: tasks share no parts.
         level: The confidence level.
     """
     values = vector(differences, "differences of tasks", 2)
@@ -247,11 +248,10 @@ def over_task_differences(
 
 
 def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean over tasks, each counting the same, as it would vary with new tasks of the
-    same kind: Student's t.
+    """Estimate the mean over new tasks of the same kind, each counting the same, by Student's t.
 
-    Tasks that all have the same score show no spread, and have no interval: four at 0 do not prove
-    that a fifth is.
+    If all tasks have the same score there is no spread and no interval: four tasks at 0 do not
+    prove that a fifth would be.
 
     Args:
         scores: One score per task, or seeds × tasks (then each task's mean over the seeds is
@@ -271,23 +271,22 @@ def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean over seeds and items (or tasks) at once, as it would vary with new ones of
-    both.
+    """Estimate the mean over new seeds and new items (or tasks) at once.
 
     Every seed answers every item, so the scores are a crossed table with a seed effect, an item
-    effect and the rest. The variance of the mean is that of the random-effects model, from the mean
-    squares of seeds (A), items (B) and rest (E): (A + B - E) / (seeds · items), with
+    effect and a residual. The variance of the mean is that of the random-effects model, from the
+    mean squares of seeds (A), items (B) and residual (E): (A + B - E) / (seeds · items), with
     Satterthwaite's degrees of freedom. Shares (scores within 0 and 1) then get Wilson's interval at
-    the effective sample size mean · (1 - mean) / variance with t in place of the normal quantile,
-    which stays within 0 and 1 and does not collapse at them.
+    the effective sample size mean · (1 - mean) / variance, with t in place of the normal quantile.
+    It stays within 0 and 1 and does not collapse there.
 
-    Why not a bootstrap of seeds and items: with three to five seeds it draws from three to five
-    values and its intervals are far too short. In simulations with 3 seeds whose accuracy varies it
-    covered 69 % where it promised 95 %; this formula, 93 %.
+    A bootstrap of seeds and items would draw from only three to five seeds, and its intervals would
+    be far too short. In simulations with 3 seeds whose accuracy varies, its 95 % intervals covered
+    the mean in 69 % of cases, those of this formula in 93 %.
 
     Args:
-        scores: seeds × items. With one seed the seeds' variance cannot be known and `over_items`
-            answers instead.
+        scores: seeds × items. With one seed the variance between seeds is unknown, and `over_items`
+            is used instead.
         level: The confidence level.
     """
     values = matrix(scores)
@@ -299,11 +298,10 @@ def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
-    """Estimate the means of many tables of one shape as `two_way` does: thousands of small ones at
-    a time.
+    """Estimate the means of many tables of one shape at once, as `two_way` does.
 
     Args:
-        scores: tables × seeds × items, of finite numbers, at least two seeds and two items.
+        scores: tables × seeds × items, finite, with at least two seeds and two items.
         level: The confidence level.
     """
     tail = 0.5 + dist.check_level(level) / 2
@@ -321,13 +319,13 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
             half = quantile * sqrt(variance) if variance else nan
             low, high = mean - half, mean + half
         else:
-            # Where all scores are alike no variance can be seen; then the items count once each,
-            # which is the cautious reading.
+            # If all scores are equal there is no observed variance. Each item then counts once,
+            # which is the cautious choice.
             spread = mean * (1 - mean)
             effective = spread / variance if variance > 0 and spread > 0 else float(items)
             if is_partial and effective > items:
-                # Partial scores that vary little, such as 199 zeros and one 0.05: no more than the
-                # items are counted.
+                # Partial scores that vary little, such as 199 zeros and one 0.05: the effective
+                # sample size is at most the number of items.
                 low, high = _partial_interval(
                     mean, variance, quantile, items, dist.normal_quantile(tail)
                 )
@@ -363,10 +361,9 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
     moments = []
     squares = (array.tolist() for array in (means, row_squares, column_squares, rest_squares))
     for mean, a, b, e in zip(*squares, strict=True):
-        # A component that comes out negative is 0: the variance is never below that of independent
-        # scores.
+        # Negative components are set to 0: the variance is never below that of independent scores.
         total = max(a, e) + max(b, e) - e
-        if total <= 1e-24 * max(1.0, mean * mean):  # all alike, up to the rounding of the means
+        if total <= 1e-24 * max(1.0, mean * mean):  # all equal, up to the rounding of the means
             moments.append((mean, 0.0, inf))
             continue
         df = total**2 / (
@@ -385,7 +382,7 @@ def noise_of_mean(table: Floats) -> tuple[float, int]:
 
 
 def vector(values: ArrayLike, what: str, least: int) -> Floats:
-    """Check a one-dimensional array of finite numbers, at least `least` of them."""
+    """Check for a one-dimensional array of at least `least` finite numbers."""
     import numpy as np
 
     array = np.asarray(values, dtype=np.float64)
@@ -403,7 +400,7 @@ def vector(values: ArrayLike, what: str, least: int) -> Floats:
 
 
 def matrix(values: ArrayLike) -> Floats:
-    """Check seeds × items of finite numbers; one row of numbers is one seed."""
+    """Check for finite numbers [seeds, items]. A one-dimensional array is one seed."""
     import numpy as np
 
     array = np.atleast_2d(np.asarray(values, dtype=np.float64))
@@ -448,11 +445,11 @@ def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:
 def _partial_interval(
     mean: float, variance: float, q: float, n: int, normal: float
 ) -> tuple[float, float]:
-    """The wider of t, and Wilson's with the variance that was seen and the pull towards one half of
-    n right or wrong items.
+    """The wider of two intervals: t, and Wilson's with the observed variance and the shrinkage
+    towards one half that n right-or-wrong items have.
 
-    Near 0 and 1 the pull alone would exclude the truth on the far side: in a simulation of 2 × 40
-    scores with a mean of 0.02 the lower end was above it in 9 % of the cases.
+    Near 0 and 1 the shrinkage alone would exclude the true mean: in a simulation of 2 × 40 scores
+    with a mean of 0.02, the lower end was above it in 9 % of cases.
     """
     bend = normal * normal / n
     middle = (mean + bend / 2) / (1 + bend)
@@ -464,8 +461,8 @@ def _partial_interval(
 def _t_interval(
     values: Floats, level: float, shares: bool = True, least: float = 0.0
 ) -> tuple[float, float, float, float]:
-    """Mean, ends of its interval and standard error; `least` is a standard error that is added for
-    scores between 0 and 1.
+    """Mean, ends of its interval and standard error. For scores between 0 and 1, the standard error
+    `least` is added.
     """
     n, mean = len(values), float(values.mean())
     if n == 1:
@@ -477,24 +474,23 @@ def _t_interval(
     half = dist.t_quantile(0.5 + dist.check_level(level) / 2, n - 1) * se
     low, high = mean - half, mean + half
     if within:
-        # The mean of shares is a share: beyond 0 and 1 the interval has no possible value, so
-        # cutting it costs no coverage.
+        # The mean of shares is between 0 and 1, so clipping the interval there costs no coverage.
         low, high = max(0.0, low), min(1.0, high)
     return mean, low, high, se
 
 
 def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate how much more the same seeds score on one kind of items than on another, as it would
-    vary with new ones of all.
+    """Estimate how much higher the same seeds score on one kind of items than on another, over new
+    seeds and new items of both kinds.
 
-    The seeds' differences vary by t, with one degree of freedom less than there are seeds; to that
-    the variance of the items of both kinds is added, half-widths as squares. Satterthwaite's
-    degrees of freedom would promise too much: in simulations with two seeds whose differences vary
-    they covered 90 % where they promised 95 %, this 96 %. The items have no t: of a kind with eight
-    of them alone, and many seeds, it covered 88 to 92 %.
+    The interval over the seeds' differences is t's, with one degree of freedom less than there are
+    seeds. The variance of both kinds' items is added to it, as squares of half-widths. With
+    Satterthwaite's degrees of freedom, 95 % intervals were too short: in simulations with two seeds
+    whose differences vary, they covered 90 % and these 96 %. The part of the items uses the normal
+    quantile: with only eight items of a kind and many seeds, the interval covered 88 to 92 %.
 
     Args:
-        one: seeds × items of one kind, at least two of each.
+        one: seeds × items of one kind, at least 2 × 2.
         other: The same seeds × items of the other kind.
         level: The confidence level.
     """
@@ -510,7 +506,7 @@ def between_kinds_by_stratum(
     The differences of the strata are weighted by their numbers of items.
 
     Args:
-        strata: For each stratum the tables of `between_kinds`, all of the same seeds.
+        strata: The two tables of `between_kinds` for each stratum, all of the same seeds.
         level: The confidence level.
     """
     pairs = [(matrix(one), matrix(other)) for one, other in strata]
@@ -545,7 +541,7 @@ def between_kinds_by_stratum(
         + dist.normal_quantile(tail) ** 2 * by_item
     )
     mean, items, se = float(gaps.mean()), sum(sizes), sqrt(by_seed + by_item)
-    if se <= ROUNDING:  # every seed gave the same answers to all items of a kind
+    if se <= ROUNDING:  # every seed had the same score on all items of a kind
         return Estimate(mean, nan, nan, se, len(gaps), items, len(gaps) - 1, SEEDS_ALIKE, level)
     return Estimate(
         mean,

@@ -8,8 +8,8 @@ it, and a two-sided p-value.
   models.
 * Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). They compare
   the two learners.
-* Several independent seeds each: `independent_seeds` (seeds and items), which pairs items alone.
-* Different items: `welch` over the seeds, which has no pairing to use.
+* Several independent seeds each: `independent_seeds` (seeds and items), which pairs only items.
+* Different items: `welch` over the seeds, without pairing.
 
 Multiple comparisons need a correction: `correct` raises p-values so that the error rate holds for
 all of them together.
@@ -113,8 +113,8 @@ def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LE
         method: `mid-p` (recommended by Fagerland et al. 2013: near the nominal error at all sizes),
             `exact` (binomial, never above the nominal error, so less power), or `chi2` (for large
             numbers, without continuity correction).
-        level: Of the interval, which is Bonett and Price's adjusted one: it behaves where the
-            models hardly differ.
+        level: Confidence level of the interval. This is Bonett and Price's adjusted interval, which
+            is reliable even if the models hardly differ.
     """
     only_a, only_b = discordant(a, b)
     first, second = _items(a, b)
@@ -147,16 +147,17 @@ def paired_bootstrap(
     treated as fixed.
 
     Items are drawn with replacement, both models' scores together. The interval is between
-    percentiles; p is how often the resampled difference strays from the observed one by at least
-    the observed difference itself, (1 + times) / (1 + resamples). Where all items differ by the
-    same, all resamples are alike: then sign flips of the items answer, and Wilson's interval.
+    percentiles. The p-value is (1 + times) / (1 + resamples), where `times` counts the resampled
+    differences that deviate from the observed one by at least the observed difference itself. If
+    all items differ by the same amount, all resamples are equal, so sign flips of the items and
+    Wilson's interval are used instead.
 
     Args:
         a: A score for each item, or seeds × items.
         b: The same items, in the same order.
-        key: Where the draws come from; the same key gives the same numbers on every machine.
-        resamples: How many.
-        level: Of the interval.
+        key: Seed of the draws. The same key gives the same numbers on every machine.
+        resamples: Number of resamples.
+        level: Confidence level of the interval.
     """
     import numpy as np
 
@@ -168,7 +169,7 @@ def paired_bootstrap(
         raise StatisticsError(
             f"{resamples} resamples are too few for a percentile; take at least 100"
         )
-    if float(np.ptp(gaps)) <= 1e-12:  # every resample has the same mean, from one item on
+    if float(np.ptp(gaps)) <= 1e-12:  # every resample has the same mean
         ends = (
             float(first.mean()),
             float(second.mean()),
@@ -181,8 +182,8 @@ def paired_bootstrap(
         gaps, key if isinstance(key, Key) else Key("paired bootstrap", key), resamples
     )
     gap = float(gaps.mean())
-    # A hair of slack: a resample that gives the same difference must count whatever the order of
-    # its sum.
+    # A small tolerance, so that a resample with the same difference counts even if its sum is
+    # rounded differently.
     strayed = int((np.abs(means - gap) >= abs(gap) - 1e-12).sum())
     tail = (1 - dist.check_level(level)) / 2
     low, high = (float(q) for q in np.quantile(means, [tail, 1 - tail]))
@@ -223,14 +224,14 @@ def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparis
 
     The differences per seed and item are a crossed table like the scores themselves (see
     `intervals.two_way`): variance of the mean (A + B - E) / (seeds · items), Satterthwaite's
-    degrees of freedom. Where seeds share nothing but their number, the pairing costs degrees of
-    freedom and, from three seeds on, no validity: learners alike were found to differ at 0.05 in 2
-    to 6 % of simulated cases with 3 to 10 seeds each, in 5 to 13 % with two.
+    degrees of freedom. If equal seeds have nothing in common, pairing them costs degrees of
+    freedom, but from three seeds on the test remains valid: equal learners differed at 0.05 in 2 to
+    6 % of simulated cases with 3 to 10 seeds each, and in 5 to 13 % with two.
 
     Args:
         a: seeds × items.
         b: seeds × items, of the same shape.
-        level: Of the interval.
+        level: Confidence level of the interval.
     """
     first, second = matrix(a), matrix(b)
     if first.shape != second.shape or min(first.shape) < 2:
@@ -246,20 +247,20 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
     """Test two learners with independent seeds on the same items. The error rate holds for new
     seeds and new items.
 
-    Seed 0 of one learner and seed 0 of another have nothing in common, so that pairing them is
-    arbitrary: the interval would depend on the order of the seeds, and seeds that one side has more
-    of would be left out. Here the variance of the difference is that of the mean of each side's
-    seeds, plus that of the items' differences, less what both count, with Satterthwaite's degrees
-    of freedom. In simulations with two seeds each that vary it erred in 5 % of the cases,
-    `paired_two_way` in 13 %. Two seeds against many are worse than two against two: where the two
-    happen to score alike, their spread is hardly seen. With 2 and 25 seeds it erred in 11 to 16 %
-    of the cases at an accuracy of 0.8, in 5 to 18 % near 0.96, the more the seeds vary (5 and 25: 4
-    to 11 %).
+    Seed 0 of one learner and seed 0 of another have nothing in common, so pairing them is
+    arbitrary: the interval would depend on the order of the seeds, and additional seeds of one side
+    would be ignored. Here the variance of the difference is that of the mean of each side's seeds,
+    plus that of the items' differences, minus the part counted in both, with Satterthwaite's
+    degrees of freedom. In simulations with two seeds each that vary, it erred in 5 % of cases and
+    `paired_two_way` in 13 %. Two seeds against many are worse than two against two, because two
+    seeds with similar scores underestimate the spread. With 2 and 25 seeds the test erred in 11 to
+    16 % of cases at an accuracy of 0.8 and in 5 to 18 % near 0.96, more often the more the seeds
+    vary (5 and 25 seeds: 4 to 11 %).
 
     Args:
         a: seeds × items, at least two seeds.
-        b: seeds × items, of the same items; the number of seeds may differ.
-        level: Of the interval.
+        b: seeds × items, of the same items. The number of seeds may differ.
+        level: Confidence level of the interval.
     """
     first, second = matrix(a), matrix(b)
     if first.shape[1] != second.shape[1] or min(*first.shape, *second.shape) < 2:
@@ -271,7 +272,7 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
     by_seed = [_variance_of_mean(side.mean(axis=1)) for side in (first, second)]
     by_item, noise = _variance_of_mean(gaps), [noise_of_mean(side) for side in (first, second)]
     rest = sum(part for part, _ in noise)
-    # As in `crossed`, a component that comes out negative is 0.
+    # As in `crossed`, negative components are set to 0.
     variance = (
         sum(max(part, own) for (part, _), (own, _) in zip(by_seed, noise, strict=True))
         + max(by_item[0], rest)
@@ -285,7 +286,7 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
 
 
 def _variance_of_mean(values: Floats) -> tuple[float, int]:
-    """Return the variance of the mean of some values, and its degrees of freedom."""
+    """Variance of the mean of some values, and its degrees of freedom."""
     return float(values.var(ddof=1)) / len(values), len(values) - 1
 
 
@@ -293,8 +294,8 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
     """Paired permutation test over seeds: if the learners are equal, each difference may have
     either sign.
 
-    Assumes no distribution. With k seeds p cannot be below 2 / 2^k: five seeds never reach 0.05,
-    six can. The interval is t's.
+    Assumes no distribution. With k seeds, p cannot be below 2 / 2^k: five seeds never reach 0.05,
+    six can. The interval is that of t.
     """
     import numpy as np
 
@@ -404,8 +405,8 @@ def cohens_h(a: float, b: float) -> float:
 
 
 def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
-    """Mean difference of paired seeds in units of their standard deviation, corrected for few seeds
-    (Hedges 1981).
+    """Mean difference of paired seeds in standard deviations, corrected for few seeds (Hedges
+    1981).
     """
     first, second = vector(a, "scores of seeds", 3), vector(b, "scores of seeds", 3)
     if len(first) != len(second):
@@ -435,8 +436,8 @@ def _odds(share: float) -> float:
 
 
 def bonferroni(p: ArrayLike) -> NDArray[Any]:
-    """p · m: the probability of any false finding among all m stays below alpha. Holm's method does
-    the same with more power.
+    """Bonferroni's method, p · m: the probability of any false finding among all m stays below
+    alpha. Holm's method guarantees the same with more power.
     """
     import numpy as np
 
@@ -458,8 +459,8 @@ def holm(p: ArrayLike) -> NDArray[Any]:
 
 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[Any]:
-    """Benjamini and Hochberg's step-up method: on average at most a share alpha of the findings is
-    false. For screening.
+    """Benjamini and Hochberg's step-up method, for screening: on average at most a share alpha of
+    the findings is false.
     """
     import numpy as np
 
@@ -471,7 +472,7 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[Any]:
 
 
 def uncorrected(p: ArrayLike) -> NDArray[Any]:
-    """Return the p-values as they are."""
+    """Return the p-values unchanged."""
     return _check(p)
 
 
@@ -484,7 +485,7 @@ CORRECTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def correct(p: ArrayLike, how: str = "holm") -> NDArray[Any]:
-    """Return the p-values corrected by the method of that name."""
+    """Correct p-values by the method of that name."""
     if how not in CORRECTIONS:
         raise StatisticsError(f"there is no correction '{how}'; {nearest(how, CORRECTIONS)}")
     corrected: NDArray[Any] = CORRECTIONS[how](p)

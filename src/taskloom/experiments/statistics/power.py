@@ -1,11 +1,10 @@
-"""Power analysis: the number of examples and seeds needed to detect a gap, before any model is
-trained.
+"""Power analysis: number of examples and seeds needed to detect a gap, before any model is trained.
 
-The model is the one that `paired_two_way` tests by. A learner's answer to an item is right with
-probability `accuracy`; its accuracy varies between seeds with the standard deviation `seed_sd`; the
-answers of two runs to the same item are correlated, by `paired_correlation` between the two
-learners and by `seed_correlation` between seeds of one. For k seeds and n items the differences b -
-a then have the variances
+The model is that of `paired_two_way`. A learner's answer to an item is right with probability
+`accuracy`, which varies between seeds with the standard deviation `seed_sd`. The answers of two
+runs to the same item are correlated: by `paired_correlation` between the two learners, and by
+`seed_correlation` between seeds of one learner. For k seeds and n items the differences b - a then
+have the variances
 
     between seeds    2 seed_sd²
     between items    seed_correlation (v_a + v_b) - 2 paired_correlation sqrt(v_a v_b)
@@ -13,9 +12,9 @@ a then have the variances
 
 with v = accuracy (1 - accuracy). Their mean is tested by t with Satterthwaite's degrees of freedom
 at the expected mean squares.
-More examples do not help against the variance between seeds: where that alone hides the gap, no
-number of examples is enough, and we say so. Against simulated experiments the formula is right
-within 0.06 from three seeds on; with two it can be off by 0.2.
+More examples do not reduce the variance between seeds. If that variance alone hides the gap, no
+number of examples is enough, and the result is None. In simulated experiments the formula is right
+within 0.06 from three seeds on. With two seeds it can be off by 0.2.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ class PowerQuestion:
     Attributes:
         gap: Difference in accuracy to detect. Its sign only matters for accuracies near 0 or 1.
         accuracy: Accuracy of one learner; the other's is accuracy + gap.
-        seed_sd: Standard deviation of a learner's accuracy between seeds (0: trainings differ by
-            nothing but luck with items).
+        seed_sd: Standard deviation of a learner's accuracy between seeds. 0: trainings differ only
+            by chance on items.
         paired_correlation: Correlation between the two learners' answers to the same item; 0 for
             different items.
-        seed_correlation: Of two seeds of one learner to the same item, which decides how far seeds
-            can stand in for examples. None: halfway between no more alike than two learners (the
-            paired correlation) and the same answers (1).
+        seed_correlation: Correlation between the answers of two seeds of one learner to the same
+            item, which determines how far seeds can replace examples. None: halfway between the
+            paired correlation of two learners and 1 (the same answers).
         alpha: Significance level.
         power: Probability of detecting the gap.
     """
@@ -92,7 +91,7 @@ class PowerQuestion:
         first = self.accuracy * (1 - self.accuracy)
         second = (self.accuracy + self.gap) * (1 - self.accuracy - self.gap)
         items = self.within * (first + second) - 2 * self.paired_correlation * sqrt(first * second)
-        # With equal correlations and unequal variances the items' part falls a hair below nothing.
+        # With equal correlations and unequal variances, the items' part is slightly below 0.
         return 2 * self.seed_sd**2, max(0.0, items), (1 - self.within) * (first + second)
 
 
@@ -115,9 +114,9 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
     _check_sizes(examples, seeds)
     a, b, e = question.components()
     if seeds == 1:
-        # One training each: the items alone are tested, and the claim is about these two models.
-        # Between-seed luck makes gaps of its own then, so the chance to find *the learners'* gap
-        # cannot be stated.
+        # With one training each, only the items are tested, and the claim is about these two
+        # models. Variation between seeds causes gaps of its own, so the power to detect *the
+        # learners'* gap is unknown.
         if a > 0:
             return 0.0
         return dist.t_power(

@@ -38,8 +38,8 @@ between candidates.
 
 SHARES: Floats = np.array([0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
 """Shares of their capital that the gamblers on one side bet. A share s is best for scores of 0 and 1
-whose mean is s (1 − m) above m, or s m below it. So small shares serve small gaps, down to a step.
-Large shares are denser, since they decide clear cases early.
+whose mean is s (1 − m) above m, or s m below it. So small shares are for small gaps, down to a
+step. Large shares are denser, since they decide clear cases early.
 """
 
 TINY = 1e-12
@@ -94,7 +94,8 @@ class ConfidenceSequence:
     def interval(self) -> tuple[float, float]:
         """Smallest and largest mean that the observations leave possible."""
         left = np.flatnonzero(~self._refuted)
-        # Refuting every candidate has probability below 1 - level. The mean is then the best guess.
+        # Refuting every candidate has probability below 1 - level. The observed mean is then the
+        # best estimate.
         first, last = (left[0], left[-1]) if len(left) else (self._nearest, self._nearest)
         step = 1.0 / STEPS
         first_mean = max(0.0, self._candidates[first] - step)
@@ -123,7 +124,7 @@ class ConfidenceSequence:
         unit = (values - self.low) / (self.high - self.low)
         self.n += len(unit)
         self._total += float(unit.sum())
-        # The order does not matter between two looks, and most scores are 0 or 1.
+        # Order does not matter between two looks, and most scores are 0 or 1.
         different, counts = np.unique(unit, return_counts=True)
         for i in range(0, len(different), BLOCK):
             returns = log_returns(different[i : i + BLOCK], self._candidates)
