@@ -225,7 +225,9 @@ printing a line for each.
 """
 
 LISTED = 2
-"""Number of values of a list that a plan prints. Of a longer list it prints the first."""
+"""Maximum values of a list that a plan prints in full. Of a longer list, it prints only the first
+value and the number of others.
+"""
 
 
 PLAN_HEADS = (
@@ -426,7 +428,7 @@ def _other_evaluations(names: set[str]) -> dict[str, str]:
 def _without_empty(
     heads: Sequence[str], lines: Sequence[tuple[Any, ...]], places: Sequence[int]
 ) -> Table:
-    """Table of mean scores without those of the given columns that are empty."""
+    """Table of mean scores. The given columns are left out if they are empty."""
     empty = {place for place in places if not any(line[place] for line in lines)}
     kept = [place for place in range(len(heads)) if place not in empty]
     rows = [[line[place] for place in kept] for line in lines]
@@ -434,7 +436,7 @@ def _without_empty(
 
 
 def _reasons(result: Outcome) -> Iterator[str]:
-    """Yield one line for each reason of failures, however many runs have it."""
+    """Yield one line for each reason why runs failed, regardless of their number."""
     from taskloom.experiments.spec.cells import cell_names
 
     cells = {cell.run: cell for cell in result.cells}

@@ -78,7 +78,7 @@ def view(
 
             emit({"address": address})
         else:
-            typer.echo(f"Taskloom viewer: {address} (Ctrl-C ends it)")
+            typer.echo(f"Taskloom viewer: {address} (Ctrl-C to stop)")
         if open_browser:
             import webbrowser
 
@@ -424,7 +424,7 @@ def _once(
                 raise CollectError(
                     f"{project}: {len(problems)} differences from the log, the first: {problems[0]}"
                 )
-            lines.append(f"{project}: every record follows from the log")
+            lines.append(f"{project}: all records agree with the log")
         if log:
             report["events"] = collection.store.write_log(log)
             lines.append(f"wrote {report['events']:,} events to {log}")

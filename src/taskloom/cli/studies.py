@@ -305,7 +305,8 @@ def print_dry_run(
 
     Args:
         study: The study.
-        plan: Plan of its runs; None if it needs none, or if the data of all are missing.
+        plan: Plan of its runs; None if the study needs no runs, or if the data of all runs are
+            missing.
         scale: The scale.
         missing: Experiments whose data are not here, with what is missing.
         own_cost: True if the models are the study's own, whose cost at quick scale was measured.
@@ -331,7 +332,7 @@ def print_dry_run(
         if lines:
             print("\n".join(["", HEADS.get(head, head), *(f"- {line}" for line in lines)]))
     if study.follow is not None:
-        print("further runs continue these; they are known when these are done")
+        print("further runs continue these and are planned when these are done")
     seconds = quick_costs().get(study.name) if own_cost and scale == "quick" else None
     if seconds is not None:
         print(
@@ -414,7 +415,7 @@ def profile(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Profile a model on a fixed panel from all suites: one page that shows where it holds and
+    """Profile a model on a fixed panel from all suites: one page that shows where it holds up and
     where it breaks.
 
     If the store has a profile of the same architecture with random weights, the page shows both.

@@ -324,7 +324,7 @@ def _folders() -> Iterator[DoctorLine]:
     first = next(p for p in (cache, *cache.parents) if p.exists())
     writable = os.access(first, os.W_OK)
     free = shutil.disk_usage(first).free / 2**30
-    remedy = "" if writable else "export TASKLOOM_CACHE=FOLDER that can be written"
+    remedy = "" if writable else "export TASKLOOM_CACHE=WRITABLE_FOLDER"
     yield DoctorLine(
         "cache folder",
         writable,
