@@ -66,8 +66,8 @@ class Example:
         put = object.__setattr__
         put(self, "input", input)
         put(self, "targets", (targets,) if isinstance(targets, str) else tuple(targets))
-        # A plain dict and no read-only view, which could be neither pickled (for workers) nor
-        # written as JSON.
+        # A plain dict rather than a read-only view, which could be neither pickled (for workers)
+        # nor written as JSON.
         put(self, "traits", {} if traits is None else traits)
         put(self, "key", key)
         put(self, "question", question)

@@ -33,11 +33,11 @@ KINDS = {
     "line": "the first line",
     "last-line": "the last line",
     "boxed": r"the last \boxed{…}",
-    "tag": "tag:NAME, what stands between the last <NAME> and </NAME>",
-    "regex": "regex:PATTERN, the last match, or its first group where it has one",
+    "tag": "tag:NAME, the text between the last <NAME> and </NAME>",
+    "regex": "regex:PATTERN, the last match, or its first group if it has one",
     "json": "json:KEY, the value of a key of the last JSON object",
     "final": (
-        "a box, a tag <answer>, what follows 'the answer is' or 'Answer:', a closing list, or else"
+        "a box, a tag <answer>, text after 'the answer is' or 'Answer:', a closing list, or else"
         " the last line"
     ),
 }

@@ -5,7 +5,7 @@ fail again. Both messages continue a sentence that begins with the server's name
 status 503"), so that callers can raise them as errors of their own. `retried` repeats a request
 that raised `TryLater`. `AnswerCache` keeps answers on disk.
 
-httpx takes 90 ms to import, which generating data should not pay, so it is imported with the first
+httpx takes 90 ms to import and is not needed to generate data, so it is imported with the first
 request.
 """
 
@@ -295,7 +295,7 @@ def retried(
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that the server asks to wait, given as a number or a date. 0 if it does not say."""
+    """Seconds that the server asks to wait, given as a number or a date. 0 if none is given."""
     text = (headers.get("Retry-After") or headers.get("retry-after") or "").strip()
     try:
         seconds = float(text)

@@ -91,20 +91,20 @@ class SolveReport(Protocol):
     """Result of a suite's solver for one file."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as JSON data."""
 
     def text(self) -> str:
-        """Return it for people."""
+        """Return the result as readable text."""
 
 
 class Evaluation(Protocol):
     """Result of a suite's own evaluation of predictions."""
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
-        """Return it for JSON; `details` adds every task."""
+        """Return the result as JSON data; `details` adds every task."""
 
     def text(self) -> str:
-        """Return it for people."""
+        """Return the result as readable text."""
 
 
 RunScores = Callable[["Plan", Sequence["Example"], Sequence[str]], Mapping[str, float]]

@@ -63,7 +63,7 @@ def _there(path: Path) -> bool:
 
 def download(url: str, path: Path) -> None:
     """Download a file; an interrupted download resumes where it stopped."""
-    # Takes 15 ms to import, which only downloads should pay.
+    # Imported here because it takes 15 ms, and only downloads need it.
     from taskloom.core.http import HttpClient, Refused, TryLater
 
     part = path.with_name(path.name + ".part")

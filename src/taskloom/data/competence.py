@@ -77,7 +77,7 @@ class Competence:
     of: int | None = None
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
-        """Return it for JSON; `details` adds every task."""
+        """Return the result as JSON data; `details` adds every task."""
         values = asdict(self)
         return (
             values
@@ -89,7 +89,7 @@ class Competence:
         return self.text()
 
     def text(self) -> str:
-        """Return it for people."""
+        """Return the result as readable text."""
         rows = [("all tasks", self.overall), *self.withheld.items()]
         if self.consistency is not None:
             rows.append(("families, by their worst task", self.consistency))
@@ -132,14 +132,14 @@ class PartialEvaluation:
     of: int
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as JSON data."""
         return {**self.report.to_dict(details), "examples": self.examples, "of": self.of}
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self) -> str:
-        """Return it for people."""
+        """Return the result as readable text."""
         return f"{share(self.examples, self.of)}\n\n{self.report.text()}"
 
 

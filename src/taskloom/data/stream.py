@@ -98,8 +98,8 @@ def stream(
 class Stream:
     """The examples of a split as an iterable whose state is the index of the next row.
 
-    An iterator goes on where the last one stopped; after the last row the next one starts over.
-    Read one iterator at a time.
+    A new iterator continues where the last one stopped, or starts over after the last row. Read one
+    iterator at a time.
 
     >>> import taskloom as tl
     >>> stories = tl.stream("babi/1", endless=True)

@@ -40,7 +40,7 @@ from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import ChangedCodeError, MissingFileError, UnknownCodeError
 
 SAMPLE = 1_000
-"""Default number of rows of each split that are proved."""
+"""Default number of rows to prove in each split."""
 
 RUN = 20
 """Length of a run of neighbouring rows in the sample. One row takes 3 ms and 20 hardly longer, so a
@@ -142,7 +142,7 @@ class Verification:
         return not self.wrong and not self.differing and not self.misstated
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as JSON data."""
         return {"ok": self.ok, **asdict(self)}
 
     def lines(self) -> Iterator[str]:

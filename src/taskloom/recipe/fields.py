@@ -326,10 +326,10 @@ class Described(Fields):
         "instruction", description="instruction: what to do; explicit: also what its words mean"
     )
     unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
-        0.0, description="Share of the tasks that training lacks, or their names"
+        0.0, description="Share of the tasks to withhold from training, or their names"
     )
     alone: Annotated[bool, LATER] = Field(
-        False, description="Leave the input out: what can be answered from the description alone"
+        False, description="Leave the input out, to test what the description alone reveals"
     )
 
     @field_validator("unseen", mode="wrap")
@@ -351,19 +351,19 @@ class CurriculumFields(Fields):
     length, bounds: [3, 4, 5]}`.
     """
 
-    trait: str = Field(description="The trait that makes examples hard; its values are numbers")
+    trait: str = Field(description="Numeric trait that makes examples hard")
     bounds: tuple[float, ...] = Field(
-        (), description="Its largest value at each level; empty: every value that there is"
+        (), description="Its maximum at each level; empty: a level for each of its values"
     )
     threshold: float = Field(
-        0.8, gt=0, le=1, description="The mean score from which the next level begins"
+        0.8, gt=0, le=1, description="Mean score at which the next level begins"
     )
-    window: int = Field(64, ge=1, description="Over how many answers the mean is taken")
+    window: int = Field(64, ge=1, description="Number of answers in the mean")
     frontier: float | None = Field(
         None,
         gt=0,
         le=1,
-        description="Share of examples that are new at their level; by default as many as there are",
+        description="Share of examples that are new at their level; by default, as many as occur",
     )
 
     @field_validator("bounds")

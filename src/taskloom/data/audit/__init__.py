@@ -151,7 +151,7 @@ class Audit:
         return [count for count in self.held_out if not count.right]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as JSON data."""
         leaks = [asdict(o) for o in self.leaks]
         return {**asdict(self), "leaks": leaks, "summary": self.summary}
 
@@ -222,7 +222,7 @@ def _pair_table(found: _Found) -> Table:
         share, example = percent(one["share"]), _example(one["examples"])
         rows.append((one["split"], one["same"], one["reversed"], share, "LEAK", example))
     heads = ("rows of", "same pair", "reversed", "share", "verdict", "for example")
-    title = "Pairs of an input and an answer that training has, or has the other way round"
+    title = "Input-answer pairs that are also in training, as they are or reversed"
     return _marked(title, heads, rows, [True] * len(rows))
 
 

@@ -99,7 +99,7 @@ def _best_constant(table: pa.Table) -> int:
     rows = array_of(pc.list_parent_indices(targets)).astype(np.int64)
     answers = pc.list_flatten(targets).dictionary_encode("encode")
     kinds = len(answers.dictionary)
-    pairs = np.unique(rows * kinds + array_of(answers.indices))  # each answer of a row once
+    pairs = np.unique(rows * kinds + array_of(answers.indices))  # count each answer of a row once
     return int(np.bincount(pairs % kinds).max(initial=0))
 
 

@@ -448,7 +448,7 @@ class _Pairs:
         return cls(one_array(table.column("input")), pc.list_flatten(targets), rows)
 
     def where(self, chosen: Mask) -> _Pairs:
-        """Pairs of some of the rows."""
+        """Input-answer pairs of some rows."""
         kept = chosen[self.rows]
         return _Pairs(self.inputs, self.answers.filter(numbers(kept)), self.rows[kept])
 

@@ -373,7 +373,7 @@ class ScorerAudit:
     forms: tuple[FormCount, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as JSON data."""
         return asdict(self)
 
 
