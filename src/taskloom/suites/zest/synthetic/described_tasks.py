@@ -325,7 +325,7 @@ def _owners(
 
 
 def _constants(group: FlipGroup) -> tuple[str, ...]:
-    """Form of a group with its constants, which decides the split by program."""
+    """Form of a group with its constants, which decides the split if splits are divided by program."""
     return (*group.form, *sorted({str(p.args[-1]) for p in group.programs}))
 
 
@@ -594,7 +594,7 @@ class _Split:
 
 
 def _in_turn(pools: Iterable[Iterator[FlipGroup]]) -> Iterator[FlipGroup]:
-    """One group of each pool, then another of each, until all have run out."""
+    """One group from each pool in turn, until all pools are empty."""
     live = list(pools)
     while live:
         for pool in list(live):

@@ -66,11 +66,11 @@ def ways(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A text with slots, and the order in which its fillings are dealt: each is `stride` places
+    """A text with slots, and the order in which its fillings are used: each is `stride` positions
     after the one before.
 
-    A stride without a common divisor with the number of fillings visits all of them before any
-    comes again.
+    A stride without a common divisor with the number of fillings visits all of them before any is
+    repeated.
     """
 
     text: str
@@ -219,10 +219,9 @@ Unit = list[Clause]
 
 
 def passage(domain: Domain, draft: Draft, rng: Random, decks: Decks, place: tuple[int, int]) -> str:
-    """Write the text of a draft, at least 60 words; longer than 180 when the draft says too much.
-
-    Its opening and fillers are those that the domain's decks deal to its place: the number of its
-    task, and its own.
+    """Write the text of a draft, with at least 60 words, and more than 180 if the draft has too
+    much content. The numbers of the task and of the passage determine its opening and fillers in
+    the domain's decks.
     """
     return _Writer(domain, draft, rng, decks, place).write()
 
@@ -430,8 +429,8 @@ class _Writer:
         return sentences
 
     def _details(self, clauses: list[Clause]) -> tuple[str, str]:
-        """Choose what stands before and after a sentence: something of its own where few words
-        could tell it from others.
+        """Choose the opener and closer of a sentence: distinctive ones if the sentence has few
+        possible wordings.
         """
         if _common(clauses) and self.details:
             card = self.details.pop(self.rng.randrange(len(self.details)))
@@ -441,7 +440,8 @@ class _Writer:
         # that it could add to.
         if len(clauses) > 1 or clauses[0].ways == ALONE:
             return "", ""
-        # The number is drawn even if no opener is left: the random stream is part of the data.
+        # The number is drawn even if no opener is left, because the random stream is part of the
+        # data.
         if self.rng.random() < OPENED and self.openers:
             return self.openers.pop(self.rng.randrange(len(self.openers))), ""
         return "", ""
@@ -451,9 +451,9 @@ class _Writer:
         one, *rest = clauses[at : at + 3]
         if at == 0 or not rest:
             return "", [one]
-        # Drawn before the clauses are looked at: the random stream is part of the data.
+        # Drawn before the clauses are inspected, because the random stream is part of the data.
         alone = self.rng.random() > JOINED
-        if alone or one.entity < 0 or rest[0].entity < 0:  # a rule is about no entity
+        if alone or one.entity < 0 or rest[0].entity < 0:  # a rule is not about an entity
             return "", [one]
         if one.entity != rest[0].entity:
             # "X was founded in 1911, while Y was founded in 1911" would be no contrast.

@@ -238,7 +238,8 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
 def _places(drawn: Mapping[str, list[DescribedTask]]) -> dict[str, int]:
     """Number the tasks that have passages of their own, those of each domain apart.
 
-    The splits take turns (train 0, 3, 6, dev 1, 4, 7), so that the size of one moves no other.
+    The splits take turns (train 0, 3, 6, dev 1, 4, 7), so that the size of one does not change the
+    numbers of another.
     """
     places: dict[str, int] = {}
     for split, members in enumerate(drawn.values()):

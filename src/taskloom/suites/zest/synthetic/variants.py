@@ -119,7 +119,7 @@ def _edits(
 def _differs_by(
     kind: VariantKind, edit: str, told: Counter[Statement], now: Counter[Statement]
 ) -> bool:
-    """True if the edited passage states the same but for the edit."""
+    """True if the edited passage states the same, except for the edit."""
     if kind == "flip":
         return (told - now).total() == 1 and (now - told).total() == 1
     if edit == "irrelevant sentence":
@@ -146,7 +146,7 @@ def _other_values(
 ) -> Iterator[tuple[str, str]]:
     """Values that a sentence states, each with others of the same attribute."""
     met: set[str] = set()
-    # With a value that is there already, two records might both have the most of something.
+    # With a value that already occurs, two records might both have the highest value.
     taken = {statement[-1] for statement in told}
     for *_, name, value in told:
         if value in met or value not in part:
