@@ -1,9 +1,8 @@
-"""A form for the recipes of a suite, generated from the model of its fields: kinds, defaults,
-meaning, choices.
-
-What is entered arrives as texts by dotted names. A list or mapping of groups of fields is entered
-member by member (`groups.0.events`); the name of a member of a mapping is `splits.0.`. A value that
-the form cannot show in this way, such as a split with groups of its own, is entered as YAML.
+"""A form for the recipes of a suite, generated from the pydantic model of its fields (kinds,
+defaults, help, choices). Input arrives as texts by dotted names. A list or mapping of field groups
+is entered member by member (`groups.0.events`); `splits.0.` holds the name of a mapping's member.
+Values that the form cannot show in this way, such as a split with nested groups, are entered as
+YAML.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ KINDS: dict[Kind, str] = {
     "world": "What is true in the world",
     "presentation": "How an example is written",
 }
-"""The parts of the form, by the kind of the fields in them."""
+"""Headings of the form's sections, by the kind of their fields."""
 
 LONGEST = 20_000
-"""Characters of one value; a recipe with more is written in an editor."""
+"""Maximum characters of one value. Longer recipes are written in an editor."""
 
 MOST_OPEN = 12
-"""Maximum fields at their default of a form that folds nothing away."""
+"""Maximum fields at their defaults before a form folds them away."""
 
 MISSING: Any = object()
-"""Stands for a field that a recipe does not give; `null` is a value."""
+"""Marks a field that a recipe does not set. None cannot, because `null` is a value."""
 
 MOST_MEMBERS = 50
-"""Maximum groups, or splits, that are entered one by one."""
+"""Maximum members of a list or mapping, such as splits, that are entered one by one."""
 
 MEMBER = re.compile(r"[0-9]{1,3}")
-"""The index of a member in a dotted name."""
+"""Index of a member in a dotted name."""
 
 Control = Literal[
     "choice", "choices", "flag", "number", "span", "weights", "words", "members", "yaml"
@@ -60,17 +59,16 @@ class FormField:
 
     Attributes:
         path: Its dotted name.
-        kind: What it is about.
-        control: How it is entered; `yaml` for everything that has no control of its own.
-        help: Its meaning.
-        default: What it is unless given, as YAML; empty if it must be given.
-        options: The values to choose from, each with a few words on it.
-        slider: What its slider is about: `size`, `share`, or the two ends of a range.
-        members: The fields of what it holds, each with its meaning, if it is a list or a mapping of
-            groups.
-        value: What was entered, as text; empty for the default.
-        chosen: What was chosen, if several values may be.
-        weights: The weights of chosen names, as texts, if they are not all 1.
+        kind: Its kind, which decides its section of the form.
+        control: Its form control; `yaml` for values that no other control fits.
+        help: Its help text.
+        default: Its default as YAML; empty if it is required.
+        options: The values to choose from, each with a short description.
+        slider: Scale of its slider: `size`, `share`, or the two ends of a range; empty: no slider.
+        members: For a list or a mapping of groups, the fields of a member, each with its help text.
+        value: The entered text; empty for the default.
+        chosen: The chosen options, if there may be several.
+        weights: The weights of the chosen options, as texts, unless all are 1.
         entries: The members that were entered.
     """
 
@@ -94,7 +92,7 @@ class FormField:
 
     @property
     def label(self) -> str:
-        """Its name for people.
+        """Its name as shown in the form.
 
         >>> FormField("splits.n", "draw", "number", "", "1").label
         'Number of examples'
@@ -108,7 +106,7 @@ class FormField:
 
     @property
     def ticked(self) -> tuple[str, ...]:
-        """The options that are ticked: those that were chosen, or the default."""
+        """The ticked options: those chosen, or the default."""
         if self.chosen or self.value:
             return self.chosen
         default = parse_or(self.default)
@@ -116,7 +114,7 @@ class FormField:
 
     @property
     def rows(self) -> int:
-        """The lines of a text area that hold the value."""
+        """Height of its text area in lines."""
         return min(16, max(1 if self.control != "yaml" else 2, self.value.count("\n") + 1))
 
 
@@ -131,7 +129,7 @@ class FormMember:
     Attributes:
         path: Its dotted name, with its index.
         key: Its name, if it is a member of a mapping; None in a list.
-        shown: The fields that are open.
+        shown: The fields that are shown at once.
         folded: The fields that are folded away, all at their default.
     """
 
@@ -142,34 +140,34 @@ class FormMember:
 
     @property
     def title(self) -> str:
-        """What it is called: its name, and what was entered of it."""
+        """Its title: its name and the entered values."""
         values = [_in_title(one) for one in self.shown]
         parts = [self.key or "", *values[:TITLE_PARTS]]
         return " · ".join(text for text in parts if text and len(text) <= TITLE)
 
 
 def _in_title(one: FormField) -> str:
-    """What was entered, with the name of the field if it is a number."""
+    """The entered value, with the name of the field if it is a number."""
     text = one.value or ", ".join(one.chosen)
     return f"{one.name} {text}" if text and one.control in ("number", "span") else text
 
 
 TITLE_PARTS = 4
-"""Maximum values that the title of a member repeats."""
+"""Maximum values in the title of a member."""
 
 TITLE = 40
-"""Maximum characters of a value that the title of a member repeats."""
+"""Maximum characters of a value in the title of a member."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeForm:
-    """A form with what was entered into it.
+    """A form with its input.
 
     Attributes:
         suite: The suite.
         fields: Its fields, in the order of the model.
-        data: The recipe, as far as it can be read.
-        problems: Sentences on what cannot be read, by the path of the field.
+        data: The recipe, without values that cannot be read.
+        problems: Error messages for values that cannot be read, by the path of the field.
         foremost: The names of the fields that are never folded away.
     """
 
@@ -181,18 +179,18 @@ class RecipeForm:
 
     @property
     def ease(self) -> tuple[int, int]:
-        """How well the form shows what was entered: fields as YAML (negative), then groups of
-        fields that are entered one by one.
+        """Sort key for how well the form shows its input: minus the number of fields that are
+        entered as YAML, then the number of fields that are entered member by member.
         """
         as_yaml = sum(bool(f.value) and f.control in ("yaml", "members") for f in self.fields)
         return -as_yaml, sum(bool(f.entries) for f in self.fields)
 
     def parts(self, folded: bool = False) -> list[tuple[str, list[FormField]]]:
-        """The fields by kind, with a heading each.
+        """The sections of the form: headings with their fields.
 
         Args:
-            folded: Those that a long form folds away: at their default, without a problem, and not
-                among the foremost ones of the suite.
+            folded: Return the fields that a long form folds away instead of the others: those at
+                their defaults, without a problem, and not among the suite's foremost ones.
         """
         at_default = [f for f in self.fields if not f.given and f.path not in self.problems]
         hidden = at_default if len(at_default) > MOST_OPEN else []
@@ -202,20 +200,21 @@ class RecipeForm:
         return [(title, fields) for title, fields in grouped if fields]
 
     def yaml(self) -> str:
-        """Return the recipe as a file."""
+        """Text of the recipe file."""
         return as_yaml(self.data) + "\n"
 
     def field_of(self, sentence: str) -> str:
-        """The path of the field that an error is about; empty if it is about none of them."""
+        """Path of the field that an error message is about; empty if there is none."""
         rest = sentence.removeprefix("the recipe: ")
         paths = {one.path: one.path for one in self.fields}
         for one in self.fields:
             for member in one.entries:
-                # An error calls a split by its name, the form by its index.
+                # Errors identify a split by its name, the form by its index.
                 named = member.path if member.key is None else f"{one.path}.{member.key}"
                 inner = (*member.shown, *member.folded)
                 paths |= {f"{named}.{f.name}": f.path for f in inner} | {named: member.path}
-                # A rule over several fields is broken by the whole group, and names one of them.
+                # An error about several fields is reported for the whole group and names one of
+                # them.
                 paths |= {f"{named}: {f.name}": f.path for f in inner}
         for path in sorted(paths, key=len, reverse=True):
             if rest.startswith((f"{path}:", f"{path}.")):
@@ -249,14 +248,15 @@ def _filled(
     problems: dict[str, str],
     within: str = "",
 ) -> list[FormField]:
-    """The fields of a model with what was entered; their values go into `data`.
+    """The fields of a model with their input. Adds their values to `data`.
 
     Args:
         model: The model.
         entered: Texts by dotted names.
-        data: Gets the values that were entered.
-        problems: Gets a sentence for every field that cannot be read.
-        within: The dotted name of the member that has these fields, with a dot at its end.
+        data: Mapping to which the entered values are added.
+        problems: Mapping to which a message for every unreadable field is added.
+        within: Dotted name of the member with these fields, with a trailing dot; empty at the top
+            level.
     """
     fields = []
     for one in _fields(model):
@@ -279,7 +279,7 @@ def _filled(
 
 
 def _indices(entered: Entered, path: str) -> list[int]:
-    """The indices of the members that were entered, in order."""
+    """Sorted indices of the entered members."""
     starts = [name.removeprefix(f"{path}.") for name in entered if name.startswith(f"{path}.")]
     heads = {head for head, dot, _ in (start.partition(".") for start in starts) if dot}
     return sorted(int(head) for head in heads if MEMBER.fullmatch(head))
@@ -292,7 +292,7 @@ def _members(
     indices: Sequence[int],
     problems: dict[str, str],
 ) -> tuple[Any, FormField]:
-    """What was entered of a list or a mapping of groups, and its field of the form."""
+    """The entered value of a list or mapping of groups, and its form field."""
     name = one.path
     if len(indices) > MOST_MEMBERS:
         problems[name] = f"{name}: at most {MOST_MEMBERS} are entered here; write a file for more"
@@ -321,7 +321,7 @@ def _members(
 def entered_by(
     model: type[BaseModel], data: Mapping[str, Any], within: str = ""
 ) -> dict[str, list[str]]:
-    """The texts that a form would have for a recipe that is given as data."""
+    """The form input that corresponds to the data of a recipe."""
     entered: dict[str, list[str]] = {}
     for one in _fields(model):
         here = _get(data, one.path)
@@ -343,7 +343,7 @@ def entered_by(
 def _member_texts(
     model: type[BaseModel], one: FormField, here: Any, path: str
 ) -> dict[str, list[str]] | None:
-    """The texts of a list or a mapping of groups; None if it is better entered as YAML."""
+    """The form input of a list or mapping of groups; None if it has to be entered as YAML."""
     inner, mapped = _member_model(model.model_fields[one.path])
     if inner is None or not isinstance(here, dict if mapped else list):
         return None
@@ -362,7 +362,7 @@ def _member_texts(
 
 
 def _weight_texts(path: str, here: Mapping[Any, Any] | Sequence[Any]) -> dict[str, list[str]]:
-    """The texts of names, or of names with weights."""
+    """The form input of names, or of names with weights."""
     entered = {path: [_text(name) for name in here]}
     if isinstance(here, Mapping) and any(weight != 1 for weight in here.values()):
         entered[f"{path}.weighted"] = ["on"]
@@ -371,19 +371,19 @@ def _weight_texts(path: str, here: Mapping[Any, Any] | Sequence[Any]) -> dict[st
 
 
 def changed(entered: Entered, add: str = "", remove: str = "") -> dict[str, Sequence[str]]:
-    """What was entered, with a member more or less.
+    """The input after adding or removing a member.
 
     Args:
         entered: Texts by dotted names.
-        add: The list or mapping that gets a copy of its last member.
-        remove: The dotted name of the member to leave out.
+        add: The list or mapping to which a copy of its last member is added.
+        remove: The dotted name of the member to remove.
     """
     texts = dict(entered)
     indices = _indices(texts, add) if add else []
     if indices and len(indices) < MOST_MEMBERS:
         last, new = f"{add}.{indices[-1]}.", f"{add}.{indices[-1] + 1}."
         copied = {name: texts[name] for name in texts if name.startswith(last)}
-        # A copy is another group: what it is called is left to the writer.
+        # A copy is a different group, so its name is left empty for the user.
         unnamed = {last: [f"split-{indices[-1] + 2}"], f"{last}name": [""]}
         for name, value in (copied | {n: v for n, v in unnamed.items() if n in copied}).items():
             texts[new + name.removeprefix(last)] = value
@@ -393,8 +393,8 @@ def changed(entered: Entered, add: str = "", remove: str = "") -> dict[str, Sequ
 
 
 def command(form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> str:
-    """Return the command that makes this recipe from another one without a file; empty where that
-    one has fields this one lacks.
+    """The command that makes this recipe from another one without a file; empty if the other one
+    has fields that this one lacks.
     """
     changes = []
     for one in form.fields:
@@ -416,14 +416,14 @@ def command(form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> str:
 
 
 class _Written(yaml.SafeDumper):
-    """Writes a value that occurs twice twice: `*id001` is for programs."""
+    """YAML writer that repeats values instead of referring to them by aliases such as `*id001`."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def as_yaml(value: Any) -> str:
-    """Return a value as people write it in a recipe."""
+    """Format a value as YAML in the style of recipe files."""
     text: str = yaml.dump(
         value,
         Dumper=_Written,
@@ -449,7 +449,7 @@ def _text(value: Any) -> str:
 
 
 def parse_or(text: str) -> Any:
-    """Return what a text is as YAML; None where it is not YAML."""
+    """Parse a text as YAML; None if it is not valid YAML."""
     try:
         return parse(text)
     except YamlError:
@@ -458,7 +458,7 @@ def parse_or(text: str) -> Any:
 
 @cache
 def _fields(model: type[BaseModel]) -> tuple[FormField, ...]:
-    """The fields of a model; a group of fields is entered field by field."""
+    """Form fields of a model. The fields of a nested group become fields of the form."""
     places = list(walk(model, members=False))
     groups = [path for path, _, info, _ in places if is_group(info)]
     members = [
@@ -492,8 +492,8 @@ def _fields(model: type[BaseModel]) -> tuple[FormField, ...]:
 
 
 def is_group(info: FieldInfo) -> bool:
-    """True if a field is a group of fields and nothing else: one that may also be a text or
-    nothing is entered as YAML.
+    """True if the value of a field is always a group of fields. One that may also be a text or null
+    is entered as YAML.
     """
     kinds = _alternatives(info.annotation)
     return len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
@@ -514,9 +514,7 @@ def _list_control(
 
 
 def _control(info: FieldInfo) -> tuple[Control, tuple[tuple[str, str], ...]]:
-    """The control that a field is entered with, and its options; YAML unless something simpler
-    fits.
-    """
+    """The control of a field and its options; YAML unless a simpler one fits."""
     kinds = [kind for kind in _alternatives(info.annotation) if kind is not NoneType]
     offered = _choices(info)
     if offered is not None:
@@ -540,17 +538,17 @@ def _control(info: FieldInfo) -> tuple[Control, tuple[tuple[str, str], ...]]:
 
 
 def _few_words(info: FieldInfo) -> bool:
-    """True if the default of a field is a list of words that can be ticked."""
+    """True if the default of a field is a list of words that can be shown as check boxes."""
     words = info.get_default(call_default_factory=True)
     return isinstance(words, list | tuple) and 0 < len(words) <= MOST_TICKED
 
 
 MOST_TICKED = 40
-"""Maximum words of a default that are ticked one by one."""
+"""Maximum words of a default that are shown as check boxes."""
 
 
 def _choices(info: FieldInfo) -> Choices | None:
-    """The names that a field offers, if it says so."""
+    """The declared choices of a field, if any."""
     found = [one for one in info.metadata if isinstance(one, Choices)]
     for part in get_args(info.annotation):
         if get_origin(part) is Annotated:
@@ -568,7 +566,7 @@ def _member_model(info: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
 
 
 def _slider(path: str, control: Control, info: FieldInfo) -> str:
-    """What a slider of a field goes over; empty if it gets none."""
+    """Scale of a field's slider; empty for no slider."""
     if control not in ("number", "span"):
         return ""
     if path.rpartition(".")[2] == "n":
@@ -589,7 +587,7 @@ def _slider(path: str, control: Control, info: FieldInfo) -> str:
 
 
 SPAN = 15
-"""The end of the slider of a range whose field has no default, such as the size of a support."""
+"""Upper end of the slider of a range without a default, such as the size of a support."""
 
 
 def _is_listed(kind: Any) -> bool:
@@ -598,14 +596,14 @@ def _is_listed(kind: Any) -> bool:
 
 
 def _options(kind: Any) -> tuple[tuple[str, str], ...]:
-    """The values of a truth value or a `Literal`, as texts, with nothing to say of them."""
+    """The values of a boolean or a `Literal` as texts, without descriptions."""
     if kind is bool:
         return ("true", ""), ("false", "")
     return tuple((_text(value), "") for value in get_args(kind))
 
 
 def _alternatives(annotation: Any) -> list[Any]:
-    """Return the kinds of value that an annotation allows."""
+    """The types that an annotation allows."""
     if get_origin(annotation) is Annotated:
         return _alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -632,7 +630,7 @@ def _default(info: FieldInfo) -> str:
 
 
 def _with_value(one: FormField, texts: Sequence[str], entered: Entered) -> FormField:
-    """A field of the form with what was entered."""
+    """A form field with its input."""
     if one.control not in ("choices", "words", "weights"):
         return replace(one, value=texts[0][:LONGEST] if texts else "")
     names = [part.strip() for text in texts for part in _parts(one, text)]
@@ -650,17 +648,18 @@ def _with_value(one: FormField, texts: Sequence[str], entered: Entered) -> FormF
 
 
 def _parts(one: FormField, text: str) -> list[str]:
-    """The names in a text: words may be typed with commas between them."""
+    """The names in the texts, which may be separated by commas."""
     return text.split(",") if one.control == "words" else [text]
 
 
 def _value(one: FormField, texts: Sequence[str], sent: bool) -> Any:
-    """The value that was entered; missing if that is the default.
+    """The entered value; `MISSING` for the default.
 
     Args:
-        one: The field, with what was entered.
+        one: The field with its input.
         texts: The texts.
-        sent: True if the form had the field: then nothing ticked is nothing, not the default.
+        sent: True if the submitted form had the field. Then no ticked box means an empty list, not
+            the default.
     """
     if one.control not in ("choices", "words", "weights"):
         return _parsed(one, texts[0]) if texts else MISSING
@@ -695,7 +694,7 @@ def _parsed(one: FormField, text: str) -> Any:
         json.dumps(to_jsonable_python(value))
     except YamlError as error:
         raise RecipeError(f"{one.path}: the value {error}") from error
-    except (ValueError, TypeError, RecursionError) as error:  # bytes, or a key that is no text
+    except (ValueError, TypeError, RecursionError) as error:  # bytes, or a key that is not text
         raise RecipeError(
             f"{one.path}: the value is not text, a number, a list or a mapping"
         ) from error

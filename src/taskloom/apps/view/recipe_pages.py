@@ -25,11 +25,11 @@ from taskloom.recipe.recipe import counting_order, find
 from taskloom.recipe.yaml_files import parse
 
 LISTED = 200
-"""Datasets and stores that the home page lists."""
+"""Maximum datasets, and maximum stores, on the home page."""
 
 
 def home(request: Request) -> Response:
-    """Show what there is: suites, and the datasets and stores of the folders."""
+    """Show the installed suites, and the datasets and stores of the folders."""
     folders = state_of(request).folders
     datasets = folders.of_kind("dataset")
     stores = folders.of_kind("store")
@@ -57,7 +57,7 @@ def home(request: Request) -> Response:
 def _lines_by_use(
     datasets: Sequence[ViewedFolder], stores: Sequence[ViewedFolder]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Lines on datasets that stand for themselves, and on those that runs in a store used."""
+    """Summaries of datasets, separated into independent ones and those inside a run store."""
     own: list[dict[str, Any]] = []
     run_data: list[dict[str, Any]] = []
     for folder in datasets:
@@ -67,7 +67,7 @@ def _lines_by_use(
 
 
 def summary(folder: ViewedFolder) -> dict[str, Any]:
-    """Return a line on a dataset: its recipe, seed and sizes, or what is wrong with it."""
+    """Summary of a dataset: its recipe, seed and sizes, or the problem with it."""
     try:
         data = open_dataset(folder)
     except (TaskloomError, OSError) as error:
@@ -93,7 +93,7 @@ def summary(folder: ViewedFolder) -> dict[str, Any]:
 
 
 def told_apart(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to each title the fields in which datasets of one title differ.
+    """Add the fields that differ to the titles of datasets with the same title.
 
     >>> told_apart([{"title": "a", "fields": {"n": 1}}, {"title": "a", "fields": {"n": 2}}])[1]["title"]
     'a, n 2'
@@ -116,7 +116,7 @@ def told_apart(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _store_line(request: Request, folder: ViewedFolder) -> dict[str, Any]:
-    """A line on a store: number of runs, best scores, date; or what is wrong with it."""
+    """Summary of a store: number of runs, best scores, date; or the problem with it."""
     viewed = state_of(request).store(folder)
     try:
         return {"folder": folder, "problem": "", "summary": viewed.summary()}
@@ -129,7 +129,7 @@ def _is_in(folder: ViewedFolder, store: ViewedFolder) -> bool:
 
 
 def _changed(path: Path) -> float:
-    """When a file was last written, in seconds of the system's clock; 0 if it is not there."""
+    """Unix time of a file's last change; 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -137,21 +137,21 @@ def _changed(path: Path) -> float:
 
 
 def suite(request: Request) -> Response:
-    """Show a suite: what it is, its recipes."""
+    """Show a suite with its recipes."""
     chosen = known_suite(request.query_params.get("name", ""))
     return render(request, "suite.html", suite=chosen, recipes=recipes_of(chosen.name))
 
 
 def known_suite(name: str) -> Suite:
-    """Return an installed suite; raise a `VanishedError` for any other name."""
-    if name not in SUITES.names():  # never `find`, which would import what a path names
+    """Return an installed suite. Raise `VanishedError` for any other name."""
+    if name not in SUITES.names():  # not `find`, which would import code from a path
         raise VanishedError(f"there is no suite '{name[:80]}'; known: {', '.join(SUITES.names())}")
     return SUITES.get(name)
 
 
 @cache
 def recipes_of(suite: str) -> list[dict[str, str]]:
-    """Return the recipes of a suite, each with its line for people."""
+    """The recipes of a suite, each with its description."""
     files = SUITES.get(suite).recipe_files()
     rows = []
     for name in sorted(files, key=counting_order):
@@ -161,7 +161,7 @@ def recipes_of(suite: str) -> list[dict[str, str]]:
 
 
 def recipe(request: Request) -> Response:
-    """Show a recipe of a suite: its file, and a look at what it makes."""
+    """Show a recipe of a suite: its file, and the command that makes it."""
     name = request.query_params.get("name", "")
     head = name.partition("/")[0]
     files = known_suite(head).recipe_files() if head in SUITES.names() else {}
@@ -173,14 +173,14 @@ def recipe(request: Request) -> Response:
 
 
 EXAMPLES = 2
-"""Examples of each split that a preview shows."""
+"""Examples of each split in a preview."""
 
 FIELD = "f."
-"""Stands before the names of fields in a query."""
+"""Prefix of the names of fields in a query."""
 
 
 def new(request: Request) -> Response:
-    """Show the form of a suite's fields, and a preview where it was sent."""
+    """Show the form of a suite's fields, with a preview once it is submitted."""
     chosen = known_suite(request.query_params.get("suite", ""))
     sent = "sent" in request.query_params
     if not sent and "from" not in request.query_params:
@@ -194,7 +194,7 @@ def new(request: Request) -> Response:
         chosen.name, chosen.fields, entered if sent else entered_by(chosen.fields, base_data)
     )
     recipes, starters = recipes_of(chosen.name), _starters(chosen.name)
-    if base not in [row["name"] for row in starters]:  # the chosen one is always in view
+    if base not in [row["name"] for row in starters]:  # always list the chosen one
         starters = [*[row for row in recipes if row["name"] == base], *starters][:STARTERS]
     return render(
         request,
@@ -210,12 +210,12 @@ def new(request: Request) -> Response:
 
 
 STARTERS = 6
-"""Recipes that a form offers first to start from."""
+"""Number of recipes that a form offers first as starting points."""
 
 
 @cache
 def _starters(name: str) -> list[dict[str, str]]:
-    """Some of the recipes that a form shows without YAML, spread over all of them."""
+    """Starting points: recipes that a form shows best, evenly spread over the suite's list."""
     suite = SUITES.get(name)
     rows = recipes_of(name)
     forms = [
@@ -229,7 +229,7 @@ def _starters(name: str) -> list[dict[str, str]]:
 
 
 def preview(request: Request) -> Response:
-    """Return the part of the form's page that shows what the recipe makes."""
+    """Return the preview as a part of the form's page."""
     chosen = known_suite(request.query_params.get("suite", ""))
     base, base_data = _base(request, chosen)
     form = form_of(chosen.name, chosen.fields, _entered(request))
@@ -237,7 +237,7 @@ def preview(request: Request) -> Response:
 
 
 def _base(request: Request, suite: Suite) -> tuple[str, dict[str, Any]]:
-    """Return the recipe that the form starts from, and its data; nothing where it starts empty."""
+    """The recipe that the form starts from, and its data. Both are empty for an empty form."""
     name = request.query_params.get("from", "")
     if not name:
         return "", {}
@@ -257,8 +257,8 @@ def _entered(request: Request) -> dict[str, list[str]]:
 def _preview(
     request: Request, form: RecipeForm, base: str, base_data: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the file, the command, and the first examples of each split or the sentence on what is
-    wrong.
+    """The recipe file, the command, and either the first examples of each split or the error
+    message.
     """
     short = command(form, base, base_data) if base else ""
     shown: dict[str, Any] = {

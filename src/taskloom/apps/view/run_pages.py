@@ -1,6 +1,5 @@
-"""Pages of run stores: all runs, what is running, one run, its predictions with wrong ones first.
-
-Learning curves are those of reports, in the same colours.
+"""Pages of run stores: all runs, running jobs, a single run, and its predictions with wrong ones
+first. Learning curves are the same as in reports, with the same colours.
 """
 
 from __future__ import annotations
@@ -39,29 +38,29 @@ from taskloom.experiments.record import Run
 from taskloom.experiments.table import Runs
 
 PAGE = 50
-"""Runs of one page."""
+"""Runs per page."""
 
 ANSWERS = 8
-"""Predictions of one page."""
+"""Predictions per page."""
 
 GROUPS = 300
-"""Rows of the table of results; more are left to `taskloom runs show`."""
+"""Maximum rows of the results table. `taskloom runs show` prints longer ones."""
 
 SHOWS = {"all": "all, wrong first", "wrong": "wrong", "right": "right"}
-"""Which predictions are listed."""
+"""Filters for predictions, with their labels."""
 
 POINTS = 400
-"""Maximum points of a line; more than the plot has pixels for are thinned out."""
+"""Maximum points of a line. Longer curves are thinned out, because the plot has no more pixels."""
 
 LINES = 8
-"""Maximum lines of a plot: as many as there are colours."""
+"""Maximum lines of a plot, which is the number of colours."""
 
 NAME = 60
 """Maximum characters of a line's name."""
 
 
 def store(request: Request) -> Response:
-    """Show a store: results by recipe, learner and split; its runs, in pages; what is running."""
+    """Show a store: results by recipe, learner and split, its runs in pages, and running jobs."""
     folder, viewed = store_folder(request), viewed_store(request)
     runs, damaged = viewed.runs(), viewed.damaged()
     text = request.query_params.get("q", "").strip()
@@ -91,7 +90,7 @@ def store(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """Return the part of a store's page that is asked for again and again."""
+    """Return the part of a store's page that is refreshed continually."""
     return render(
         request, "live.html", folder=store_folder(request), live=viewed_store(request).live()
     )
@@ -118,7 +117,9 @@ def _run_row(viewed: ViewedStore, run: Run) -> dict[str, Any]:
 
 
 def _sorted(rows: Sequence[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
-    """Rows by a column, largest first after a minus sign; rows without a value last."""
+    """Sort rows by a column, descending if its name has a minus sign. Rows without a value come
+    last.
+    """
     column = sort.removeprefix("-")
     if not column:
         return list(rows)
@@ -131,14 +132,14 @@ def _sorted(rows: Sequence[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
 
 
 def _natural(value: Any) -> tuple[int, float, str]:
-    """Numbers by size, before texts; NaN as the smallest."""
+    """Sort key: numbers before texts, NaN as the smallest number."""
     if isinstance(value, int | float):
         return 0, -math.inf if math.isnan(value) else float(value), ""
     return 1, 0.0, str(value)
 
 
 def _heads(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """A small statistic of each column: the range of numbers, or how many values there are."""
+    """Summary of each column: the range of its numbers, or the number of its values."""
     columns = dict.fromkeys(name for row in rows for name in row)
     heads = {}
     for column in columns:
@@ -155,8 +156,8 @@ def _heads(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _results(viewed: ViewedStore) -> tuple[list[str], list[str], list[dict[str, Any]], str]:
-    """Return the columns that distinguish results, further measures, and a row for each result; a
-    sentence if they cannot be computed.
+    """The columns that distinguish results, further measures, the rows, and an error message if the
+    results cannot be computed.
     """
     try:
         table = viewed.table()
@@ -201,7 +202,7 @@ def run(request: Request) -> Response:
 
 
 def _intervals(runs: Runs) -> dict[str, tuple[float, float]]:
-    """The interval of a run's score on each split; none if it cannot be computed."""
+    """The interval of a run's score on each split; empty if it cannot be computed."""
     found = {}
     for split in {row["split"] for row in runs.table.to_pylist()}:
         try:
@@ -232,7 +233,7 @@ def _plots(viewed: ViewedStore, chosen: Run) -> list[CurvePlot]:
 
 
 def prediction_rows(viewed: ViewedStore, name: str) -> PredictionRows:
-    """The predictions of a run; a `VanishedError` if it kept none."""
+    """The predictions of a run. Raise `VanishedError` if it kept none."""
     viewed.refuse_links(name)
     store = viewed.store()
     if not store.keeps_predictions(name):
@@ -292,7 +293,7 @@ def predictions(request: Request) -> Response:
 
 
 def with_stories(request: Request, answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
-    """The answers, with lit stories if their suite tells some."""
+    """The answers, with highlighted stories if their suite has stories."""
     suite = answers[0].task.partition("/")[0] if answers else ""
     if not suite:
         return list(answers)
@@ -311,7 +312,7 @@ def with_stories(request: Request, answers: Sequence[ScoredAnswer]) -> list[Scor
 
 
 def proofs(request: Request, run: Run, split: str, answers: Sequence[ScoredAnswer]) -> str:
-    """The address of the dataset that a run was evaluated on, if it is among the viewed folders."""
+    """Address of the dataset that a run was evaluated on, if it is in a viewed folder."""
     if not run.data or not answers:
         return ""
     for folder in state_of(request).folders.of_kind("dataset")[:MOST_DATASETS]:
@@ -319,7 +320,7 @@ def proofs(request: Request, run: Run, split: str, answers: Sequence[ScoredAnswe
             data = open_dataset(folder)
             if data.manifest.get("digest") != run.data or split not in data.splits:
                 continue
-            # Runs that were evaluated on another recipe may call one of its splits the same.
+            # Runs that were evaluated on another recipe may have a split of the same name.
             row = data.splits[split].read(answers[0].index, 1)
         except (TaskloomError, OSError):
             continue
@@ -329,11 +330,11 @@ def proofs(request: Request, run: Run, split: str, answers: Sequence[ScoredAnswe
 
 
 MOST_DATASETS = 50
-"""Maximum datasets that are looked at for that of a run."""
+"""Maximum datasets that are searched for that of a run."""
 
 
 def _ordered(columns: ScoreColumns, show: str) -> Any:
-    """Return the places of the rows that are listed: by score, then by index."""
+    """Positions of the listed rows: by score, then by index."""
     places = np.lexsort((columns.index, columns.score))
     if show == "all":
         return places
@@ -341,7 +342,7 @@ def _ordered(columns: ScoreColumns, show: str) -> Any:
 
 
 def chosen_split(request: Request, runs: Sequence[Run]) -> str:
-    """The split that a query names; by default the first that all runs answered."""
+    """The split named in the query. Default: the first one that all runs answered."""
     shared = [split for split in runs[0].splits if all(split in run.splits for run in runs)]
     wanted = request.query_params.get("split", "")
     if wanted and wanted not in shared:
@@ -354,7 +355,7 @@ def chosen_split(request: Request, runs: Sequence[Run]) -> str:
 
 
 def _by_trait(viewed: ViewedStore, chosen: Run, split: str, by: str) -> list[Mapping[str, Any]]:
-    """Return the accuracy of a run for each value of a trait, with its interval."""
+    """Accuracy of a run for each value of a trait, with its interval."""
     try:
         results = viewed.table().where({"run": chosen.name}).accuracy(by=[by], split=split)
     except TaskloomError:
@@ -376,7 +377,7 @@ class CurvePlot:
     """A plot of lines over training steps.
 
     Attributes:
-        title: What is drawn.
+        title: Its title.
         svg: The drawing.
         lines: Name, number of the colour, and last value of each line.
     """
@@ -394,9 +395,10 @@ def curve_plot(
     """A plot of curves (steps and values); None if there is nothing to draw.
 
     Args:
-        title: What is drawn.
+        title: Its title.
         curves: Points by the name of the line.
-        limits: Ends of the vertical axis, which values beyond them widen; None: as the data are.
+        limits: Ends of the vertical axis, widened for values beyond them; None: the range of the
+            data.
     """
     points = [point for curve in curves.values() for point in curve]
     if len({step for step, _ in points}) < 2:  # a line needs two steps

@@ -1,5 +1,5 @@
-"""The viewer as an ASGI application (routes, errors as pages), and its server: on the loopback
-interface without a token, elsewhere with one.
+"""The viewer as an ASGI application (routes, error pages), and its server. Requests need a token
+unless the server listens on the loopback interface.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 ASSETS = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}
-"""Files that are served as they are."""
+"""Static files, with their content types."""
 
 
 def application(
@@ -43,10 +43,9 @@ def application(
     """Build the application.
 
     Args:
-        folders: What may be viewed: folders of datasets and run stores, or folders that hold such
-            folders.
-        token: What requests must bring; None where only this machine can send any.
-        hosts: Names of this machine that requests may use, besides those of the loopback interface.
+        folders: Folders to view: datasets, run stores, or folders that contain them.
+        token: Token that every request needs; None if only this machine can send requests.
+        hosts: Accepted host names besides those of the loopback interface.
     """
     app = Starlette(
         routes=[
@@ -82,7 +81,7 @@ def application(
 
 
 def static(request: Request) -> Response:
-    """Send the style sheet or the script."""
+    """Serve a static file."""
     name = request.path_params["file"]
     if name not in ASSETS:
         raise HTTPException(404)
@@ -94,7 +93,7 @@ def static(request: Request) -> Response:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Show a foreseen problem: one sentence, and the way back."""
+    """Show an expected error: its message, and a link back."""
     return render(
         request,
         "error.html",
@@ -104,7 +103,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def unreadable(request: Request, error: Exception) -> Response:
-    """Show what the system says of a file: gone, not readable, a broken disk."""
+    """Show an error of the operating system, such as a missing or unreadable file."""
     assert isinstance(error, OSError)
     gone = isinstance(error, FileNotFoundError | NotADirectoryError)
     sentence = (
@@ -115,17 +114,17 @@ async def unreadable(request: Request, error: Exception) -> Response:
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    """Show an address that leads nowhere, or a method that it does not have."""
+    """Show that an address does not exist, or does not support a method."""
     assert isinstance(error, HTTPException)
     sentence = "there is no such page" if error.status_code == 404 else error.detail
     return render(request, "error.html", status=error.status_code, sentence=sentence)
 
 
 PORT = 8640
-"""Where the viewer is first looked for; the next free one is taken where another program has it."""
+"""Default port. If it is in use, the next free one is taken."""
 
 TRIED = 20
-"""Ports that are tried from there on."""
+"""Number of ports that are tried, beginning with the default."""
 
 
 def serve(
@@ -138,12 +137,12 @@ def serve(
     """Serve the viewer until it is interrupted.
 
     Args:
-        folders: What may be viewed.
-        host: The interface to listen on. Other than the loopback interface, a new token is part of
-            the address.
-        port: Where to listen; 0 for any free port, None for the usual one or the next free.
-        token: Ask for a token on the loopback interface, too: other users of this machine can reach
-            it.
+        folders: Folders to view.
+        host: The interface to listen on. Beyond the loopback interface, the address contains a new
+            token.
+        port: Port to listen on; 0: any free port; None: the default or the next free one.
+        token: Require a token on the loopback interface, too, because other users of this machine
+            can reach it.
         ready: Called with the address before the first request is answered.
     """
     try:
@@ -168,21 +167,21 @@ def serve(
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
-        pass  # the way to end it
+        pass  # Ctrl-C is how it is stopped
     finally:
         app.state.viewer.close()
         listening.close()
 
 
 def warm_up(state: ViewerState) -> None:
-    """Pay for what the first page would wait for: templates, libraries that are imported late, the
-    process of the suites.
+    """Prepare what the first page would otherwise wait for: templates, lazy imports, the suite
+    process.
     """
     import pyarrow as pa
 
     from taskloom.apps.view.page_templates import environment
 
-    pa.array([0])  # imports pandas where it is installed
+    pa.array([0])  # imports pandas if it is installed
     importlib.import_module("scipy.special")
     templates = environment()
     for name in templates.list_templates():
@@ -192,5 +191,5 @@ def warm_up(state: ViewerState) -> None:
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens on a port, or on the usual one or the next free."""
+    """Return a socket that listens on a port. None: the default or the next free one."""
     return listener.listen(host, range(PORT, PORT + TRIED) if port is None else [port])

@@ -1,6 +1,4 @@
-"""Run stores in the viewer: the table of the runs that can be read, the damaged ones, and what is
-running.
-"""
+"""Run stores in the viewer: the table of readable runs, the damaged ones, and running jobs."""
 
 from __future__ import annotations
 
@@ -26,22 +24,22 @@ from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 
 LOG_SHOWN = 4_000
-"""Bytes of the end of a log that are shown."""
+"""Bytes shown from the end of a log."""
 
 MOST_JOBS = 12
-"""Unfinished jobs whose logs are shown."""
+"""Maximum unfinished jobs with logs on a page."""
 
 FRESH = 0.3
-"""Seconds for which a store is not looked at again: one page asks several times."""
+"""Seconds for which the state of a store is cached, because one page needs it several times."""
 
 RECENT = 600.0
-"""Seconds over which the pace of an experiment is measured."""
+"""Seconds over which the rate of finished runs is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownJob:
-    """A job in hand, or one that was interrupted: its name, the end of its log, and seconds since
-    it last wrote.
+    """A running or interrupted job: its name, the end of its log, and the seconds since its last
+    output.
     """
 
     name: str
@@ -51,14 +49,14 @@ class ShownJob:
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """How far the experiments of a store are.
+    """Progress of the experiments in a store.
 
     Attributes:
-        finished: Runs that are there.
+        finished: Number of finished runs.
         recent: Number of runs finished in the last ten minutes.
         running: Runs that a live driver has claimed.
-        failed: Reasons of failed runs.
-        jobs: Unfinished jobs, the last written first.
+        failed: Reasons why runs failed.
+        jobs: Unfinished jobs, the one with the latest output first.
     """
 
     finished: int
@@ -75,7 +73,7 @@ class LiveState:
 
 @dataclass(frozen=True, slots=True)
 class BestScore:
-    """The best score on a split, and the label of the run that has it."""
+    """The best score on a split, and the label of its run."""
 
     split: str
     score: float
@@ -84,14 +82,14 @@ class BestScore:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """A store in one line.
+    """Summary of a store.
 
     Attributes:
         runs: Number of runs.
         recipes: Names of their recipes.
         learners: Names of their learners.
         best: Best score on each split.
-        finished: When the last run was finished, in seconds of the system's clock.
+        finished: Unix time at which the last run finished.
     """
 
     runs: int
@@ -102,10 +100,10 @@ class StoreSummary:
 
 
 class ViewedStore:
-    """The run table of a store, made again when a run changes.
+    """The run table of a store, rebuilt when a run changes.
 
     Args:
-        folder: The store's folder, or the file or logs that runs are read from.
+        folder: The store's folder, or the file or logs with the runs.
     """
 
     def __init__(self, folder: ViewedFolder) -> None:
@@ -121,8 +119,8 @@ class ViewedStore:
         self._labels: dict[str, str] | None = None
 
     def store(self) -> RunSource:
-        """The store, always the same one because it remembers what it read; a `TaskloomError` if it
-        is not one any more. Files are read again when they were written.
+        """The store, always the same object because it caches what it read. Raise `TaskloomError`
+        if the folder is no longer a store. Other files are reread when they change.
         """
         if self.path.is_dir() and not self.logs:
             opened = Store(self.path)
@@ -160,7 +158,7 @@ class ViewedStore:
         return list(self.table())
 
     def label(self, run: Run) -> str:
-        """Name of a run for people: learner, recipe, and the fields in which the runs vary."""
+        """Label of a run: learner, recipe, and the fields in which the runs differ."""
         table = self.table()
         labels = self._labels
         if labels is None:
@@ -168,7 +166,7 @@ class ViewedStore:
         return labels.get(run.name) or f"{run.learner}, {run.recipe}"
 
     def summary(self) -> StoreSummary:
-        """What a list of stores shows."""
+        """Summary of the store for lists."""
         store, runs = self.store(), self.runs()
         best: dict[str, BestScore] = {}
         for run in runs:
@@ -187,7 +185,7 @@ class ViewedStore:
         )
 
     def damaged(self) -> dict[str, str]:
-        """What is wrong with each of the other runs."""
+        """The problem with each run that cannot be read."""
         self.table()
         return self._damaged
 
@@ -207,15 +205,17 @@ class ViewedStore:
             raise InputError(str(error)) from error
 
     def refuse_links(self, name: str) -> None:
-        """Refuse a run with a file that leads out of the store: the viewer reads nothing there."""
+        """Refuse a run with a link that leads out of the store, because the viewer must not read
+        files there.
+        """
         store = self.store()
         if isinstance(store, Store):
             for path in store.folder(name).glob("*.parquet"):
                 inside(self.path, path)
 
     def results(self) -> ResultTable:
-        """The mean score of everything that runs differ in, but the seed, with its interval, as
-        `taskloom runs show`.
+        """Mean scores with intervals over seeds, grouped by everything else in which the runs
+        differ, as in `taskloom runs show`.
         """
         table = self.table()
         results = self._results
@@ -224,7 +224,7 @@ class ViewedStore:
         return results
 
     def live(self) -> LiveState:
-        """What is running and what has failed."""
+        """The running and failed jobs."""
         store = self.store()
         if not isinstance(store, Store):  # files have no jobs
             return LiveState(len(self.runs()), 0, 0, {}, [])

@@ -1,8 +1,7 @@
-"""A process beside the server that runs the code of suites: pictures of examples, and previews of
-recipes.
+"""A process next to the server that runs the code of suites to draw examples and preview recipes.
 
-What a recipe asks for may take minutes or all memory. The process has limits. One that exceeds them
-is ended, and the page shows a sentence. Requests and answers are JSON, one per line.
+A recipe may need minutes or all memory, so the process has limits. If it exceeds them, it is killed
+and the page shows an error. Requests and answers are JSON, one per line.
 
 Both sides are here: `SuiteProcess` is the server's; `main` and the functions of `REQUESTS` run in
 the process, which is `python -m taskloom.apps.view.suite_process`.
@@ -35,13 +34,13 @@ from taskloom.recipe.fields import is_marked, texts
 from taskloom.recipe.recipe import check
 
 PATIENCE = 20.0
-"""Seconds for one request; the first one also pays for the imports."""
+"""Timeout of a request in seconds. The first request includes the imports."""
 
 MEMORY = 6 * 2**30
-"""Bytes of address space; a world of the largest recipe of ours takes a third."""
+"""Maximum bytes of address space. The world of our largest recipe takes a third of it."""
 
 PREVIEWED = 8
-"""Splits of a recipe that are previewed."""
+"""Maximum splits in a preview."""
 
 
 class SuiteProcessError(TaskloomError):
@@ -49,7 +48,7 @@ class SuiteProcessError(TaskloomError):
 
 
 class SuiteProcess:
-    """A process that is started with the first request, and again after one that had to be ended.
+    """A process that starts with the first request, and again after it had to be killed.
 
     Args:
         patience: Seconds for one request.
@@ -61,8 +60,8 @@ class SuiteProcess:
         self._process: ChildProcess | None = None
 
     def request(self, what: str, **values: Any) -> Mapping[str, Any]:
-        """Send a request and return its answer; raise a `TaskloomError` with the answer's own
-        sentence, or on time running out.
+        """Send a request and return its answer. Raise `TaskloomError` with the process's error
+        message, or on timeout.
         """
         with self._lock:
             process = self._running().process
@@ -87,7 +86,7 @@ class SuiteProcess:
             self.request("ready")
 
     def close(self) -> None:
-        """End the process, also in the middle of a request."""
+        """Kill the process, even during a request."""
         process = self._process
         if process is not None:
             process.kill()
@@ -97,8 +96,8 @@ class SuiteProcess:
     def _running(self) -> ChildProcess:
         if self._process is None or not self._process.is_running:
             self._end()
-            # In a session of its own: Ctrl-C in the terminal is for the viewer, which then closes
-            # its standard input.
+            # In its own session, so that Ctrl-C in the terminal reaches only the viewer, which then
+            # closes its standard input.
             self._process = ChildProcess(
                 "taskloom.apps.view.suite_process",
                 str(MEMORY),
@@ -109,7 +108,7 @@ class SuiteProcess:
         return self._process
 
     def _line(self, process: Popen[bytes]) -> bytes:
-        """Return the answer, a line; raise where it does not come in time."""
+        """Return the answer, which is one line. Raise `SuiteProcessError` on timeout."""
         assert process.stdout is not None
         end = time.monotonic() + self.patience
         parts: list[bytes] = []
@@ -131,9 +130,10 @@ class SuiteProcess:
 
 
 def picture(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the picture of an example of a dataset, by the recipe of its manifest."""
+    """Picture of a dataset's example, drawn with the recipe in the manifest."""
     recipe = Recipe.from_dict(request["recipe"], "the manifest")
-    if recipe.file_names():  # a manifest may have come with the data: what it names is not opened
+    # The manifest may come from elsewhere with the data, so no file that it names is opened.
+    if recipe.file_names():
         return {"picture": None}
     return {"picture": _picture(recipe, request["seed"], example_of(request["example"]))}
 
@@ -141,7 +141,7 @@ def picture(request: Mapping[str, Any]) -> dict[str, Any]:
 def preview(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first examples of each split of a recipe, after checking it.
 
-    Texts that name files or servers are refused: whoever can reach the viewer may see its folders,
+    Texts that name files or servers are refused, because users of the viewer may read its folders
     and nothing else.
     """
     data: dict[str, Any] = request["recipe"]
@@ -184,10 +184,11 @@ def preview(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lit(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return for each example where its text has the sentences of its proof and its question; None
-    for one that is not a story.
+    """For each example, the positions of its proof's sentences and of its question in the text;
+    None if it is not a story.
     """
-    from taskloom.analysis.report.answer_data import lighter  # late: other requests start sooner
+    # imported here, so that other requests start sooner
+    from taskloom.analysis.report.answer_data import lighter
 
     suite = str(request["suite"])
     light = lighter(suite) if suite in SUITES.names() else None
@@ -198,7 +199,7 @@ def lit(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_files(data: Mapping[str, Any]) -> list[str]:
-    """Return the texts of an unchecked recipe that stand where its suite expects paths of files."""
+    """Texts of an unchecked recipe in fields where its suite expects file paths."""
     suite = SUITES.find(str(data.get("suite", "")))
     names: list[str] = []
     for name, field in suite.fields.model_fields.items() if suite else ():
@@ -214,9 +215,7 @@ def named_files(data: Mapping[str, Any]) -> list[str]:
 
 
 def _picture(recipe: Recipe, seed: int, example: Example) -> dict[str, Any] | None:
-    """Return what the suite draws; None where it draws nothing, or cannot: the data may have been
-    edited.
-    """
+    """Picture drawn by the suite; None if it draws nothing, or fails because of edited data."""
     if recipe.suite.picture is None:
         return None
     if recipe.described is not None and not recipe.described.alone:
@@ -236,7 +235,7 @@ def _picture(recipe: Recipe, seed: int, example: Example) -> dict[str, Any] | No
 
 
 def example_to_dict(example: Example) -> dict[str, Any]:
-    """Return an example for JSON."""
+    """Convert an example to JSON values."""
     return {
         "input": example.input,
         "targets": list(example.targets),
@@ -249,7 +248,7 @@ def example_to_dict(example: Example) -> dict[str, Any]:
 
 
 def example_of(data: Mapping[str, Any]) -> Example:
-    """Return the example that `example_to_dict` wrote."""
+    """Build an example from the result of `example_to_dict`."""
     steps = [
         Step(s["rule"], s["value"], None if s["of"] is None else tuple(s["of"]))
         for s in data["derivation"]
@@ -266,7 +265,7 @@ def example_of(data: Mapping[str, Any]) -> Example:
 
 
 def ready(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nothing, when all suites are imported."""
+    """Import all suites, and return their names."""
     return {"suites": SUITES.names()}
 
 
@@ -279,7 +278,7 @@ REQUESTS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 
 def answer(line: str) -> dict[str, Any]:
-    """Answer one request; whatever goes wrong is a sentence."""
+    """Answer one request. Every error becomes a message."""
     try:
         request = json.loads(line)
         return REQUESTS[request["what"]](request)
@@ -287,18 +286,18 @@ def answer(line: str) -> dict[str, Any]:
         return {"error": str(error)}
     except MemoryError:
         return {"error": "it takes more memory than the viewer gives; ask for less"}
-    except Exception as error:  # a suite of somebody else, on data of somebody else
+    except Exception as error:  # third-party suites and data can raise anything
         return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
 
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    end_with_parent()  # in the middle of a request, too
-    with suppress(ImportError, ValueError, OSError):  # Windows; a system with a lower limit
+    end_with_parent()  # even during a request
+    with suppress(ImportError, ValueError, OSError):  # Windows, or a system with a lower limit
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
-    out, sys.stdout = sys.stdout, sys.stderr  # what a suite prints is no answer
+    out, sys.stdout = sys.stdout, sys.stderr  # keep a suite's output apart from the answers
     for line in sys.stdin:
         out.write(json.dumps(answer(line)) + "\n")
         out.flush()
