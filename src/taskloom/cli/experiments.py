@@ -390,8 +390,7 @@ def _scores_by_split(
 ) -> Table:
     """One row for each split of each group.
 
-    `official C@75` is the `C@75` of another evaluation: it has no column of its own but a row,
-    which
+    `official C@75` is the `C@75` of another evaluation: it has no column of its own, but a row that
     names the evaluation.
     """
     others = _other_evaluations(names)

@@ -38,8 +38,8 @@ of the kind that a split needs.
 """
 
 PROBES, FEWEST, PROBED = 2_000, 10, 64
-"""Numbers of examples drawn to test the held-out rule: `PROBED`, and more until there are `FEWEST`
-of both kinds, but at most `PROBES`.
+"""Numbers of examples drawn to test the held-out rule: `PROBED` at first, then more until there are
+`FEWEST` of both kinds, up to `PROBES` in total.
 """
 
 HELD_OUT = "held_out"

@@ -200,8 +200,8 @@ def find_overlaps(
 ) -> tuple[list[Overlap], list[Alike]]:
     """Find the rows shared by every pair of splits. Pairs that share none are left out.
 
-    Also returns the test rows that resemble a training row as rows of one split may do by chance.
-    Those that are leaks are in the overlaps.
+    Also returns the test rows that resemble a training row in ways that also occur by chance. Those
+    that are leaks are in the overlaps.
 
     Args:
         texts: The texts of each split.
@@ -339,8 +339,8 @@ def _near_across(a: Texts, b: Texts, same: Mask) -> tuple[Mask, Counter[str]]:
 def _alike_across(
     a: Texts, b: Texts, found: Mask, orders: bool
 ) -> Iterator[tuple[str, Mask, int, float]]:
-    """Yield, by kind, further rows of a that resemble a row of b as rows of one split may do by
-    chance, with the number of candidate rows and the share expected by chance.
+    """Yield, by kind, further rows of a that resemble a row of b in ways that also occur by chance,
+    with the number of candidate rows and the share expected by chance.
 
     Args:
         a: The split being checked.
@@ -375,14 +375,16 @@ def _similar_rate(a: Texts, b: Texts) -> float:
     has near duplicates within itself.
     """
     n, trained = max(1, len(a.inputs)), max(1, len(b.inputs))
-    # Within a split only earlier rows were compared, which is half of the others on average.
+    # Within a split, rows were compared only with earlier rows: half of the others on average.
     within_train = 2 * int(b.near_within.sum()) / trained
     within_test = 2 * int(a.near_within.sum()) / n * max(1.0, trained / n)
     return min(1.0, max(within_train, within_test))
 
 
 def _named(kind: str, a: Texts, b: Texts, rows: Mask) -> Counter[str]:
-    """Count rows by kind of difference. A difference in order may be one of whole sentences."""
+    """Count rows by kind of difference. Rows that differ in order are divided into order of
+    sentences and order of words.
+    """
     if kind != WORDS:  # near duplicates, or a difference in numbers or one word
         return Counter({kind: int(rows.sum())})
     pairs = zip(*_partners(a, b, a.forms.bag, b.forms.bag, rows), strict=True)
