@@ -174,5 +174,5 @@ def test_any_layer_of_a_hugging_face_model_is_studied(
         means.append([row["same value"] for row in finding.table])
         assert all(-1 <= value <= 1 + 1e-9 for value in means[-1])
     assert means[0] != means[1]
-    with pytest.raises(TaskloomError, match=r"no place 'layer.9'; did you mean 'layer\.\d'"):
+    with pytest.raises(TaskloomError, match=r"no state 'layer.9'; did you mean 'layer\.\d'"):
         analyse("runs/similarity", runs, part="functions", where="layer.9")

@@ -111,7 +111,7 @@ def test_data(made: Any) -> None:
             made().fit(DATA, seed=seed)
     with pytest.raises(InputError, match="there are 1 inputs and candidates for 0"):
         made(steps=1).fit(DATA).logprob(["a 1"], [])
-    with pytest.raises(LearnerError, match="'meta', which does not compute here"):
+    with pytest.raises(LearnerError, match="'meta', which cannot compute here"):
         made(device="meta").fit(DATA)
     with pytest.raises(LearnerError, match="needs a folder"):
         made().fit(DATA, seconds=1.0)
@@ -126,7 +126,7 @@ def test_nothing_to_begin_from() -> None:
     with pytest.raises(InputError, match="set join"):
         writer(join="").fit([("", "1"), ("a", "2")])
     tasks: Any = read("lora")
-    with pytest.raises(LearnerError, match="there is no task"):
+    with pytest.raises(LearnerError, match="no task was given"):
         tasks.fit_tasks({})
     odd: Any = [DATA]
     with pytest.raises(LearnerError, match="fit_tasks takes training data by task"):
@@ -407,5 +407,5 @@ def test_data_of_another_shape(made: Any) -> None:
     for rows in broken:
         with pytest.raises(InputError, match="the split 'train' has"):
             made().fit(rows)
-    with pytest.raises(LearnerError, match="has no place '1'"):
+    with pytest.raises(LearnerError, match="has no state '1'"):
         made(steps=1).fit(DATA).represent(["a 1"], 1)

@@ -148,7 +148,7 @@ def test_fits_a_tiny_task_and_is_saved(folder: Path, tmp_path: Path) -> None:
     )
     assert np.allclose(again.represent(inputs), fitted.represent(inputs), atol=1e-5)
     assert again.represent(inputs, "layer.1").shape == (len(inputs), 32)
-    with pytest.raises(LearnerError, match=r"no place 'layer\.9'"):
+    with pytest.raises(LearnerError, match=r"no state 'layer\.9'"):
         again.represent(inputs, "layer.9")
     long = ["Mary. Where is Mary?", *inputs]
     states = []

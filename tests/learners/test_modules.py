@@ -169,7 +169,7 @@ def test_saved_and_loaded_is_the_same_and_any_batch(tmp_path: Path) -> None:
     )
     LEARNERS.forget(__name__)
     with pytest.raises(
-        LearnerError, match="'test/module', which is not known here; where a file defines it"
+        LearnerError, match="'test/module', which is not known here; if a file defines it"
     ):
         load(tmp_path / "model")
 

@@ -457,7 +457,7 @@ def test_beams_find_answers_that_are_at_least_as_likely(folder: Path) -> None:
 
 
 def test_pointing_learners_refuse_settings_of_writing() -> None:
-    with pytest.raises(LearnerError, match="beams is for learners that write"):
+    with pytest.raises(LearnerError, match="beams is for learners that generate text"):
         read({"learner": "extractive", "beams": 4})
 
 

@@ -174,7 +174,7 @@ def test_a_folder_has_one_run_at_a_time(
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(
-            LearnerError, match=r"another process trains in the folder .*use another folder"
+            LearnerError, match=r"another process is training in the folder .*use another folder"
         ):
             made().fit(DATA, folder=tmp_path)
         other.kill()

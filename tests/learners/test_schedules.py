@@ -152,7 +152,7 @@ def test_adafactor_is_that_of_transformers(folder: Path, tmp_path: Path) -> None
 
 
 def test_what_cannot_be_is_refused(folder: Path) -> None:
-    with pytest.raises(LearnerError, match="only language models can take"):
+    with pytest.raises(LearnerError, match="only for language models"):
         read({"learner": "bilstm", "optimiser": "adafactor", "steps": 1}).fit(PAIRS)
     tuned: Any = read(
         {"learner": "prompt-tune", "model": str(folder), "n": 2, **QUICK, "optimiser": "adafactor"}

@@ -417,8 +417,8 @@ class Solver(WithoutSteps[FittedSolver]):
         for answer, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
             if answer not in example.targets:
                 raise LearnerError(
-                    f"the solver answers {example.input[:60]!r} by {answer!r} and the training"
-                    f" split by {example.target!r}: that was made with other settings; give them as"
-                    " set and seed"
+                    f"the solver answers {example.input[:60]!r} with {answer!r}, but the"
+                    f" training split has {example.target!r}: it was made with other settings; give"
+                    " them as set and seed"
                 )
         return fitted

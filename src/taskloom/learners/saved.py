@@ -144,7 +144,7 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
     entry = LEARNERS.find(name)
     if entry is None:
         raise LearnerError(
-            f"{folder} holds the learner '{name}', which is not known here; where a file defines"
+            f"{folder} holds the learner '{name}', which is not known here; if a file defines"
             " it, name that file: load(folder, learner='mine.py');"
             f" {nearest(name, LEARNERS.names())}"
         )

@@ -383,7 +383,7 @@ class ChatLearner(WithoutSteps[FittedChat]):
             )
         if self.shots and not len(train):
             raise LearnerError(
-                f"shots is {self.shots} and the recipe has no training split to show examples of;"
+                f"shots is {self.shots} and the recipe has no training split to take examples of;"
                 " leave shots out, or name a recipe with one and this one under 'evaluate'"
             )
         needs_answers = self.extract == KNOWN or self.guided == "choice"

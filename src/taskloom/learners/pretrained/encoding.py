@@ -74,8 +74,8 @@ def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
             )
         except NotImplementedError:
             raise LearnerError(
-                f"the tokeniser of '{base.name}' does not say where its tokens stand, so that no"
-                " input can be cut; set longest_input to 0"
+                f"the tokeniser of '{base.name}' does not give the positions of its tokens, so"
+                " inputs cannot be cut; set longest_input to 0"
             ) from None
         offsets = encoded["offset_mapping"]
         if excess >= len(offsets):

@@ -66,8 +66,8 @@ class Extractive(Pretrained):
         ):
             if getattr(self, setting) != default:
                 raise LearnerError(
-                    f"{setting} is for learners that write; extractive points at spans, leave"
-                    " it out"
+                    f"{setting} is for learners that generate text; extractive points at spans, so"
+                    " leave it out"
                 )
 
     def base(self, texts: Sequence[str], seed: int) -> Base:

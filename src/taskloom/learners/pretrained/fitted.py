@@ -456,7 +456,7 @@ class FittedLanguageModel:
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
                 raise LearnerError(
-                    f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}"
+                    f"'{self.base.name}' has no state '{where}'; {nearest(str(where), names)}"
                 )
             states = layers[names[where]]
             last_states = states[torch.arange(len(rows), device=self.device), ends]
@@ -558,8 +558,8 @@ class TaskBatches:
         self.first = models[0]
         if any(model.base is not self.first.base for model in models):
             raise LearnerError(
-                "tasks answer together where they were trained together; these have models of"
-                " their own"
+                "tasks can only be answered together if they were trained together; these have"
+                " separate models"
             )
         self.sizes = list(sizes)
         # A prompt is found by its position in the stack, a LoRA adapter by the index that it was

@@ -445,7 +445,7 @@ class Frozen(Pretrained):
                 " takes one task's"
             )
         if not train:
-            raise LearnerError("there is nothing to learn from: there is no task")
+            raise LearnerError("there is nothing to learn from: no task was given")
         tests = evaluation_splits(evaluate)
         for split, parts in tests.items():
             missing = set(train) - set(parts if isinstance(parts, Mapping) else ())
@@ -700,7 +700,7 @@ class Lora(Frozen):
             )
         if any(parameters[name].shape != value.shape for name, value in saved.items()):
             raise LearnerError(
-                f"{folder} was made with another rank than {self.rank}; set rank to that one"
+                f"{folder} was not made with rank {self.rank}; set rank to the one that it has"
             )
         with torch.no_grad():
             for name, value in saved.items():

@@ -130,7 +130,7 @@ class Pointing(FittedLanguageModel):
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
                 raise LearnerError(
-                    f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}"
+                    f"'{self.base.name}' has no state '{where}'; {nearest(str(where), names)}"
                 )
             first_tokens = layers[names[where]][:, 0].float().cpu().numpy()
             for row, state in zip(rows, first_tokens, strict=True):

@@ -470,7 +470,7 @@ def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> to
     """Build torch's own optimiser. On a GPU it is fused, with a rate that a captured step can read."""
     if how.optimiser == "sgd":
         raise LearnerError(
-            "optimiser is sgd, which only networks from scratch can take; use adamw or adam"
+            "optimiser is sgd, which is only for networks from scratch; use adamw or adam"
         )
     if how.optimiser == "adafactor":
         from transformers.optimization import Adafactor

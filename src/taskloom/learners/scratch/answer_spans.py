@@ -37,8 +37,8 @@ def split_question(text: str) -> tuple[str, str]:
     pieces = list(_SENTENCE.finditer(text))
     if len(pieces) < 2:
         raise InputError(
-            f"the input {text[:60]!r} has no text before its question; an answer can only be"
-            " pointed at where there is one"
+            f"the input {text[:60]!r} has no text before its question, and this learner's"
+            " answers are spans of that text"
         )
     last = pieces[-1]
     return text[: last.start()].rstrip(), last.group().strip()

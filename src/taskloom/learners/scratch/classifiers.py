@@ -353,7 +353,7 @@ class Classifier:
         def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
                 raise LearnerError(
-                    f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}"
+                    f"{self.learner.name} has no state '{where}'; {nearest(str(where), trace)}"
                 )
             return trace[where][0]
 

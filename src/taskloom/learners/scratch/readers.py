@@ -267,7 +267,7 @@ class Pointer:
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
                 raise LearnerError(
-                    f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}"
+                    f"{self.learner.name} has no state '{where}'; {nearest(str(where), trace)}"
                 )
             return trace[where][0]
 
@@ -419,7 +419,7 @@ def read_vectors(name: str, words: tuple[str, ...], size: int) -> Tensor:
                         exact.add(place)
     except (OSError, ValueError) as error:
         raise LearnerError(
-            f"vectors: {path} is not a text file of word vectors, a word and its numbers a line"
+            f"vectors: {path} is not a text file of word vectors, a word and its numbers on each line"
             f" ({error})"
         ) from error
     return table

@@ -54,8 +54,8 @@ def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) 
         (folder / FAULT).unlink(missing_ok=True)
     except (OSError, TrainingError, SafetensorError) as error:
         raise TrainingError(
-            f"the checkpoint {target} cannot be written ({error}); make room and repeat the call to"
-            " resume from the one before"
+            f"the checkpoint {target} cannot be written ({error}); free some space and repeat the"
+            " call to resume from the one before"
         ) from error
 
 
@@ -247,8 +247,8 @@ def _held(folder: Path) -> Iterator[bool]:
             alone = stack.enter_context(locked(folder, PATIENCE))
         except TimeoutError:
             raise LearnerError(
-                f"another process trains in the folder {folder}; wait for its end, or use another"
-                " folder"
+                f"another process is training in the folder {folder}; wait until it ends, or use"
+                " another folder"
             ) from None
         yield alone
 

@@ -203,7 +203,7 @@ def _check(source: LearningData, how: Training, folder: Path | None, seconds: fl
         raise LearnerError("a training example has an answer that is not a class of the network")
     if how.optimiser == "adafactor":
         raise LearnerError(
-            "optimiser is adafactor, which only language models can take; use adamw, adam or sgd"
+            "optimiser is adafactor, which is only for language models; use adamw, adam or sgd"
         )
     if how.patience and "dev" not in evaluate:
         raise LearnerError(

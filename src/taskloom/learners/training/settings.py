@@ -118,7 +118,7 @@ class Training:
         if not self.rate > 0:
             raise LearnerError(f"rate is {self.rate}; a learning rate must be above 0")
         if not 0 < self.beta2 < 1:
-            raise LearnerError(f"beta2 is {self.beta2}; it must lie between 0 and 1")
+            raise LearnerError(f"beta2 is {self.beta2}; it must be between 0 and 1")
         if not self.epsilon > 0:
             raise LearnerError(f"epsilon is {self.epsilon}; it must be above 0")
         if not 0 <= self.label_smoothing < 1:

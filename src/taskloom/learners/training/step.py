@@ -184,7 +184,7 @@ def pick_device(name: str) -> torch.device:
         torch.zeros(1, device=device).item()
     except (RuntimeError, NotImplementedError, AssertionError):
         raise LearnerError(
-            f"device is '{name}', which does not compute here; use auto, cpu, cuda or cuda:0"
+            f"device is '{name}', which cannot compute here; use auto, cpu, cuda or cuda:0"
         ) from None
     return device
 

@@ -182,7 +182,7 @@ class NDR:
         length = tokens.shape[-1]
         if length > LONGEST:
             raise LearnerError(
-                f"NDR asks every column about every other: {length} tokens are more than its"
+                f"NDR compares every pair of tokens: {length} tokens are more than its maximum of"
                 f" {LONGEST}"
             )
         states = (len(weights["embedding.weight"]), *tokens.shape[-2:], self.state)
