@@ -79,8 +79,7 @@ def falsify(
     Items are drawn until enough answers are wrong. Each wrong item is shrunk as long as a simpler
     variant is answered wrong too. The output folder has a page and the failures as a dataset, which
     can be replayed with another model. A replay exits with status 1 if an item is still answered
-    wrong.
-    Rerun the command to resume after an interruption.
+    wrong. Rerun the command to resume after an interruption.
 
     \b
     Examples:

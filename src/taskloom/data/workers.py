@@ -137,8 +137,8 @@ def refuse_while_importing_main() -> None:
     if getattr(current_process(), "_inheriting", False):
         raise ParameterError(
             "workers",
-            "must be 1 if a script calls make at its top level: move it under if __name__ =="
-            " '__main__'",
+            "must be 1 if a script calls make at its top level: move the call under"
+            " if __name__ == '__main__'",
         )
 
 
