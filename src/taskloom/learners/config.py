@@ -142,8 +142,8 @@ def later_setting(default: Any) -> Any:
 
 
 ASIDE = "aside"
-"""Marks a setting that does not affect answers, such as a price: `field(metadata={ASIDE: True})`.
-It is not part of a run's digest.
+"""Metadata key of settings that do not affect answers, such as a price: `field(metadata={ASIDE:
+True})`. Such settings are not part of a run's digest.
 """
 
 

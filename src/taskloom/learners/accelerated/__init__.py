@@ -9,7 +9,7 @@ Tests in tests/learners compare every part with the plain path on a CPU: `test_f
 (kernels, in Triton's interpreter: `pip install triton`), `test_captured_steps.py`, `test_llama.py`,
 `test_shared_prefix.py` (also `greedy`), and `test_language.py` for many tasks at once.
 
-| part | with | plain | do without |
+| part | with | plain | switch off with |
 | --- | --- | --- | --- |
 | `kernels`, 25 NDRs on `ctl/A` in tf32 | at most 28.2 ms a step | 55.7 ms | `kernels: never` |
 | `kernels`, 25 Transformers on `ctl/A` in bf16 | 6.6 ms a step | 19.1 ms | `kernels: never` |

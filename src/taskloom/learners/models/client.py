@@ -53,7 +53,7 @@ Nothing is lost, because the cache has all answers so far.
 """
 
 NOTED_WAIT = 5.0
-"""Minimum seconds of a requested wait that is announced."""
+"""Minimum seconds of a requested wait to announce it to the user."""
 
 MOST_FAILED_IN_ROW = 8
 """Maximum consecutive questions without a usable answer, after all their attempts. Then a question

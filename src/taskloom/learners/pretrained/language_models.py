@@ -110,16 +110,16 @@ class Language:
         join: Separator between an input and its answer.
         shots: Number of training examples, chosen by the seed; 0: all.
         longest_answer: Maximum tokens of an answer.
-        targets: Which of several acceptable answers is learned from: `redrawn` at every step,
-            `fixed` (drawn once by the seed), `first` (the official one), or all of them `listed` as
-            one answer.
+        targets: Which of several acceptable answers to learn from: `redrawn` (one is drawn at every
+            step), `fixed` (one is drawn by the seed), `first` (the official one), or `listed` (all
+            of them as one answer).
         beams: Number of beams; 1 is greedy.
         longest_input: Maximum tokens of an input; longer ones are cut, with a warning. 0: inputs
             that the model cannot read are refused.
         cut: End of a longer input that is cut off, `end` or `start`.
-        cut_answers: Cut the answers learned from to `longest_answer` tokens, with a warning;
-            otherwise longer ones are refused. Scores still compare with the whole answer.
-        start_from: Folder of a saved model of this learner, with which training begins.
+        cut_answers: Cut training answers to `longest_answer` tokens, with a warning. Otherwise
+            longer ones are refused. Scores still compare with the whole answer.
+        start_from: Folder of a saved model of this learner, from which training starts.
     """
 
     training: Training = field(
@@ -510,8 +510,8 @@ class PromptTune(Frozen):
 
     Attributes:
         n: Number of vectors before the input.
-        first_rows: The prompt starts as n different rows among this many first rows of the
-            vocabulary.
+        first_rows: Number of first rows of the vocabulary from which the n initial vectors are
+            drawn without repetition.
     """
 
     training: Training = field(

@@ -53,8 +53,8 @@ LOOK_EVERY = 25
 """
 
 WIDTHS = 8
-"""Widths of batches are rounded up to a multiple of this, because each different shape costs a
-capture of some seconds.
+"""Multiple to which the widths of batches are rounded up, because capturing each different shape
+takes some seconds.
 """
 
 

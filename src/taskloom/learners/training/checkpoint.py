@@ -189,7 +189,7 @@ apart for this.
 """
 
 COST = 0.05
-"""Maximum share of the time spent on such checkpoints."""
+"""Maximum share of a run's time spent on such checkpoints."""
 
 PATIENCE = 5.0
 """Seconds to wait for another process to release the folder, because the worker of a killed

@@ -27,7 +27,7 @@ from taskloom.learners.training.out_of_memory import in_halves, is_short
 from taskloom.learners.training.settings import Training
 
 _ALIGN = 8
-"""Weights start at a multiple of this many numbers, so that matrix products can read wide words."""
+"""Alignment of weights, in numbers, so that matrix products can read wide words."""
 
 BETA1 = 0.9
 GROWTH_STEPS = 2_000
@@ -157,8 +157,8 @@ rounding, differ by at most 0.02 from plain ones (fine-tuning, LoRA and prompts,
 """
 
 FEWEST_NUMBERS = 16
-"""Weights of at most this many numbers are not compared, because their gradients are sums that
-nearly cancel and are mostly rounding.
+"""Maximum size of weights that are not compared, because their gradients are sums that nearly
+cancel and are mostly rounding.
 """
 
 PLAIN_ROWS = 64

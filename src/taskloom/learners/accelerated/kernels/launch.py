@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 SMALLEST_HEAD = 16
-"""Minimum channels of a head, because matrix units take no fewer columns."""
+"""Minimum channels of a head, because matrix units need at least as many columns."""
 
 LONGEST = 32
 """Maximum tokens of an input, because a program holds the attention matrix of a head in

@@ -41,8 +41,8 @@ from taskloom.learners.accelerated.kernels.row_kernels import (
 )
 
 SMALL = tl.constexpr(1e-30)
-"""Replaces a key that is 0 but was kept, because 0 means dropped. fp16 cannot represent this
-number, so such a key counts as dropped there.
+"""Value that replaces a key that is 0 but was kept, because 0 means dropped. fp16 cannot represent
+this number, so such a key counts as dropped there.
 """
 
 LOG2_E = tl.constexpr(1.4426950408889634)

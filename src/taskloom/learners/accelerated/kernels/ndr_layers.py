@@ -1,12 +1,12 @@
 """All layers of NDR in training, and their gradients, by kernels and batched products.
 
-`scratch/nets/ndr.py` states what a layer computes; this module computes the same in other pieces.
-Buffers are [layers, seeds, rows, channels], rows being the tokens of all examples, so that the
-gradients of a weight are one batch of products over all layers. The last layer computes only the
-first column, with its own buffers and attention.
+`scratch/nets/ndr.py` states what a layer computes. This module divides the same computation
+differently. Buffers are [layers, seeds, rows, channels], rows being the tokens of all examples, so
+that the gradients of a weight are one batch of products over all layers. The last layer computes
+only the first column, with its own buffers and attention.
 
-In bf16 the state between layers is the sum of two bf16 numbers, because a gate that is nearly shut
-changes the state by less than one bf16 number resolves.
+In bf16 the state between layers is the sum of two bf16 numbers, because a gate that is nearly
+closed changes the state by less than the resolution of one bf16 number.
 
 Gain: a step of 25 NDRs on `ctl/A` takes 13.3 ms (bf16) or at most 28.2 ms (tf32), and 24.5 and 55.7
 ms with compiled layers (one H200). Switch it off with `kernels: never`: `scratch/nets/ndr.py` then
