@@ -1,10 +1,10 @@
 """Results of a study: a table, figures that are drawn from data, judgements on published numbers,
 and claims.
 
-A claim of a paper needs no number of its own: one thing is more than another, or more than a limit.
-All claims of one table that have an interval are one family. Their p-values are corrected together
-by Holm's method, so that the chance of any false "holds" or "does not hold" in the table is at most
-5 %.
+A claim of a paper needs no published number: it may state that one thing is more than another, or
+more than a limit. All claims of one table that have an interval are one family. Their p-values are
+corrected together by Holm's method, so that the chance of any false "holds" or "does not hold" in
+the table is at most 5 %.
 """
 
 from __future__ import annotations
@@ -118,12 +118,13 @@ class PaperClaim:
         value: Our number.
         low: The lower end of its 95 % interval; nan if there is none.
         high: Its upper end.
-        limit: The claim holds if the whole interval is above this; below it if `below`.
+        limit: The claim holds if the whole interval is above this limit, or below it if `below` is
+            true.
         below: True if the claim is that the number is small.
-        within: If not 0, the claim is that the number is between its negative and it: two things
+        within: If not 0, the claim is that the number is between `-within` and `within`: two things
             are alike.
-        trainings: Trainings of the side that has fewer; the outcome of one is marked as such. 0 if
-            each task was trained.
+        trainings: Number of trainings of the side that has fewer. Outcomes of a single training are
+            marked. 0 if each task was trained.
         df: Degrees of freedom of the interval, for the p-value; infinite for a normal one.
     """
 

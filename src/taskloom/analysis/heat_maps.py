@@ -224,11 +224,11 @@ def shade_cells(axis: Any, grid: NDArray[np.float64]) -> Any:
     the last step on), with the first row at the top.
 
     Args:
-        axis: Where it is drawn; the middle of the cell in the first row and column is at (0, 0).
-        grid: The numbers, of which 0 to 1 are told apart.
+        axis: Axes to draw into. The middle of the cell in the first row and column is at (0, 0).
+        grid: The numbers. Values from 0 to 1 have different shades.
 
     Returns:
-        What matplotlib's `colorbar` makes a bar of shades from.
+        Artist from which matplotlib's `colorbar` draws a bar of shades.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PathCollection

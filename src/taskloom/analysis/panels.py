@@ -49,7 +49,7 @@ SAME_GUESS = 0.01
 """Maximum difference between chance scores that are drawn as one line."""
 
 GUESSING = "chance (most frequent answer)"
-"""Label of the line of chance."""
+"""Label of the chance line."""
 
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)
 """Ticks of the axis of scores."""
@@ -238,16 +238,16 @@ def curve_panel(
     name: str = "score",
     limits: tuple[float, float] | None = (0.0, 1.0),
 ) -> Panel:
-    """Learning curves: the mean of each split, single seeds faintly behind it, chance as a dotted
-    line.
+    """Learning curves: the mean of each split, single seeds as faint lines behind it, and chance as
+    a dotted line.
 
     Args:
         title: The line above the panel.
         curves: What is drawn.
         colours: Numbers of the splits' colours.
         guess: The score of guessing.
-        name: What is measured.
-        limits: Ends of the axis up; None: as the data are.
+        name: Label of the measured quantity.
+        limits: Ends of the vertical axis. None: those of the data.
     """
     last = max((step for curve in curves for step in curve.steps), default=1)
 
@@ -406,7 +406,7 @@ def _colour(colours: Mapping[str, int], series: str) -> str:
 
 
 def _listed(marks: Sequence[Mark], joined: str = "") -> str:
-    """Describe the first marks in words."""
+    """Description of the first marks for the alternative text."""
     if joined:
         return "; ".join(f"{m.place} {joined} {m.series}: {m}" for m in marks[:24])
     return "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24])

@@ -1,5 +1,5 @@
 """A paper's table or figure as data: what runs are grouped by, what is measured, the unit of
-analysis, the published numbers and the margin of agreement.
+analysis, the published numbers and the margin for agreement.
 
     TABLE1 = PaperTable(
         paper="ctlpp",
@@ -62,7 +62,7 @@ class TableCell:
         scores: One score for each unit; empty if nothing was measured.
         conditions: Settings under which the scores were measured.
         number: The published number; None if the paper has none.
-        claim: What the number is of, for the list of judgements.
+        claim: Description of the number, for the list of judgements.
         extra: Differences from the paper's conditions beyond the settings.
         items: Test items behind each score. If given, the interval of a single seed is over them.
         share_of: Number of things that the published number is a share of; 0 if it is the mean of
@@ -94,8 +94,8 @@ class PaperTable:
     """The declaration of a paper's table.
 
     Attributes:
-        paper: The paper whose numbers stand beside ours: `dyna-babi`.
-        place: Only numbers of this place: `Table 1`. Empty: of any.
+        paper: The paper whose numbers are compared with ours: `dyna-babi`.
+        place: Only numbers from this place: `Table 1`. Empty: all places.
         numbers: Published numbers, if the paper has no file here (`paper` is empty).
         unit: Unit of analysis. Scores are one for each of `seeds`, or one for each of `tasks`,
             `pairs` or `compositions`; intervals are over them. Scores of `questions` are [seeds,
@@ -172,9 +172,9 @@ class PaperTable:
             labels: A value for each column that distinguishes cells.
             scores: One score for each unit.
             conditions: Settings under which they were measured.
-            of: The words that the published number is looked up by. None: the labels. Empty: the
-                paper has no number.
-            claim: What the number is of. Default: the labels.
+            of: Words by which the published number is looked up. None: the labels. Empty: the paper
+                has no number.
+            claim: Description of the number. Default: the labels.
             extra: Differences from the paper's conditions beyond the settings.
             **further: Other attributes of the cell.
         """
@@ -296,7 +296,7 @@ class PaperTable:
         Args:
             cells: The cells. Unless `table` is given or `as_drawn` is set, their labels are the
                 columns of `group_by`.
-            table: The table, if it is another than a row for each cell.
+            table: The table, if it does not have a row for each cell.
             notes: Sentences before those that are declared.
             **changes: Attributes of the declaration to replace: `title`, `text`, `caption`.
         """
@@ -440,7 +440,7 @@ def count_range(counts: Iterable[int]) -> str:
 
 
 def count_of(counts: Iterable[int], noun: str) -> str:
-    """Numbers with what they count, in the singular for 1.
+    """Numbers with their noun, in the singular for 1.
 
     >>> count_of([1, 3], "seed"), count_of([1, 1], "seed"), count_of([1_500], "question")
     ('1 to 3 seeds', '1 seed', '1,500 questions')

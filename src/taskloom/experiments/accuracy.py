@@ -1,4 +1,4 @@
-"""Accuracy: means with intervals, by anything that runs or examples differ in.
+"""Accuracy: means with intervals, grouped by anything in which runs or examples differ.
 
 If a model was sampled several times, `samples` adds the majority vote and pass@k. A sample is a
 seed: `samples: 5` in an experiment asks every question five times, and each epoch of an Inspect log
@@ -128,7 +128,7 @@ def _measured_groups(
 
 
 def split_of(row: Mapping[str, Any], splits: Sequence[str]) -> str | None:
-    """Split of a row; None if there is only one split in all runs."""
+    """Split of a row; None if all runs have the same single split."""
     return row.get("split") or (splits[0] if len(splits) == 1 else None)
 
 
@@ -141,10 +141,8 @@ def _two_way_estimates(
     data: ScoredRows, scores: SortedScores, level: float
 ) -> dict[int, tuple[Estimate, Sequence[float], float]]:
     """Estimate the groups in which all seeds answered the same items, with the mean of each seed
-    and the spread of the means.
-
-    Skipped are groups with runs of several kinds or a repeated seed, groups of one item, and groups
-    of one seed with partial scores.
+    and the spread of the means. Groups are skipped if they have runs of several kinds, a repeated
+    seed, only one item, or one seed with partial scores.
     """
     estimates: dict[int, tuple[Estimate, Sequence[float], float]] = {}
     seeds = np.array([about["seed"] for about in data.about])
@@ -255,12 +253,12 @@ class FormShares:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Input of the measures of a group.
+    """A group's values from which its measures are computed.
 
     Attributes:
         estimate: Its mean with the interval.
         seed_means: The mean score of each seed.
-        spread: The standard deviation of these; NaN for one seed.
+        spread: Standard deviation of the seeds' means; NaN for one seed.
         threshold: Threshold of success.
     """
 
@@ -363,7 +361,7 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
 
 
 def _without_interval(means: Sequence[float], method: str, level: float) -> Estimate:
-    """Mean of a group of one task or example, without an interval, because one item shows nothing
+    """Mean of a group of one task or example. It has no interval, because one item shows nothing
     about others.
     """
     mean = sum(means) / len(means)
@@ -371,7 +369,7 @@ def _without_interval(means: Sequence[float], method: str, level: float) -> Esti
 
 
 def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the grouping into columns of the runs and traits (or the task) of the examples."""
+    """Divide the grouping into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
         # `task` means the task of the examples, also for runs on a single task.
@@ -436,8 +434,8 @@ def short_value(value: Any) -> str:
 
 
 def without_tasks(columns: Sequence[str]) -> list[str]:
-    """Columns that distinguish runs when tasks are averaged. Recipes and their tasks are then the
-    tasks.
+    """Columns that distinguish runs when tasks are averaged. Recipes and tasks are then averaged
+    over.
     """
     return [c for c in columns if c not in ("recipe", TASK_FIELD)]
 
@@ -471,8 +469,8 @@ def _of_scores(
 
 
 def _alone(mean: float, n: int, level: float) -> Estimate:
-    """Mean of one seed without an interval. Without its items, partial scores would be taken for
-    right or wrong.
+    """Mean of one seed without an interval, because without items partial scores cannot be
+    distinguished from right-or-wrong ones.
     """
     return Estimate(
         mean, float("nan"), float("nan"), float("nan"), 1, n, float("nan"), "one seed", level

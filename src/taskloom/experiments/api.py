@@ -95,10 +95,10 @@ def fill(
     tracker: str | Sequence[str] = (),
     watch: Watch | None = None,
 ) -> Outcome:
-    """Run what is missing of an experiment; see `run`.
+    """Run the missing cells of an experiment; see `run`.
 
-    Several experiments are run as one, with the resources and the store of the first: processes
-    start once.
+    Several experiments are run as one, with the resources and the store of the first, so that
+    processes start only once.
     """
     together = _together(experiment)
     table = _cells(together)
@@ -118,7 +118,7 @@ def fill(
     state = ExperimentState(len(trained), len(trained))
     if any(cell.run not in present for cell in trained):
         if engine == "local" and any(map(_defined_here, trained)):
-            engine = "here"  # another process could not import their tasks
+            engine = "here"  # other processes could not import their tasks
         started = engines.start(
             engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address
         )
@@ -145,7 +145,7 @@ def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]
 
 
 def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
-    """The cells of experiments, without duplicates."""
+    """Cells of several experiments, without duplicates."""
     with sharing():
         return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
 

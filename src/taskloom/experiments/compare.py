@@ -1,12 +1,12 @@
-"""Paired comparisons on the same items: of two groups of runs, corrected for multiple tests, and of
-items with their twins.
+"""Paired comparisons on the same items: of two groups of runs, with correction for multiple tests,
+and of items with their twins.
 
 Twins show whether the answer changes with an edit that should change it, and stays the same with
 one that should not.
-A pair is an item and its twin. Of all pairs with a flip, *both right* is the share with two right
-answers, *right for the wrong reason* the share whose original is right and whose flip is not: the
-model did not follow the edit. Of all pairs with a keep, *swayed* is the share whose original is
-right and whose keep is not.
+A pair is an item and its twin. Among pairs with a flip, *both right* is the share with two right
+answers, and *right for the wrong reason* is the share in which the original is right and the flip
+is wrong: the model did not follow the edit. Among pairs with a keep, *swayed* is the share in which
+the original is right and the keep is wrong.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ MEASURES = (
 
 
 class ComparedSide:
-    """Runs of one side of a comparison, read once however many sides they are compared with.
+    """Runs of one side of a comparison, read once even if they are compared with several others.
 
     Args:
         runs: All runs.
@@ -104,7 +104,7 @@ class ComparedSide:
     def scored(
         self, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str], tasks: bool
     ) -> tuple[ScoredRows, dict[tuple[Any, ...], ScoreGroup]]:
-        """Scores row by row, and their groups by what the rows of a group have in common."""
+        """Scores by row, and groups of them by their shared values."""
         key = (tuple(apart), tuple(traits), tuple(splits), tasks)
         if key not in self._read:
             rows = ScoredRows(self.runs, apart, traits, splits, tasks=tasks)
@@ -132,12 +132,12 @@ def compare(
         b: The runs of the other.
         splits: Only these splits. Default: all that both sides answered.
         by: Columns of the runs, `task`, or traits to group by.
-        test: `auto` chooses the test over seeds × items if both have several seeds, McNemar's (or
-            for partial scores the paired bootstrap) if they have one, and Welch's over seeds if the
-            items differ; or one of them by name.
+        test: Name of a test. `auto` takes the test over seeds × items if both sides have several
+            seeds, McNemar's (for partial scores: the paired bootstrap) if they have one, and
+            Welch's over seeds if their items differ.
         correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
         level: Confidence level of the intervals.
-        over: `items` pairs the examples; `tasks` pairs the means of the tasks, each counting the
+        over: `items` pairs the examples; `tasks` pairs the means of tasks, which all count the
             same.
     """
     if over not in OVER:
@@ -164,7 +164,7 @@ def compare_sides(
     level: float = 0.95,
     over: str = "items",
 ) -> ResultTable:
-    """Compare two sides that may have been read before; see `compare`."""
+    """Compare two sides, which may already have been read; see `compare`."""
     if a.names & b.names:
         raise RunsError(
             f"{a.selection!r} and {b.selection!r} share runs; a comparison needs two different"
@@ -363,8 +363,8 @@ def _automatic(
         return "two-way"
     if len(tables[0]) == len(tables[1]) == 1 and is_binary(tables[0]) and is_binary(tables[1]):
         return "mcnemar"
-    # Several seeds without a common one, or one against several: each trained model is taken as it
-    # is.
+    # Several seeds without a common one, or one against several: the trained models are treated as
+    # fixed.
     return "bootstrap"
 
 
@@ -426,12 +426,14 @@ def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool
 
 
 FAULTS: dict[TwinKind, str] = {"flip": "right for the wrong reason", "keep": "swayed"}
-"""Name of pairs whose original is right and whose twin is not, by kind of twin."""
+"""Name of the measure for pairs whose original is right and whose twin is wrong, by kind of
+twin.
+"""
 
 BOTH = "both right"
 
 RIGHT = 1.0 - 1e-9
-"""Minimum score of a right answer; partial scores are wrong."""
+"""Minimum score of a right answer. Partial scores count as wrong."""
 
 
 @dataclass(slots=True)
@@ -523,7 +525,7 @@ def _groups(
     traits: Sequence[str],
     about: Mapping[str, tuple[Any, ...]],
 ) -> dict[tuple[Any, ...], TwinPairs]:
-    """Pairs of a split, by the requested columns and traits."""
+    """Pairs of a split, grouped by the requested columns and traits."""
     originals = {(run, index): row for run, index, row in _scored(runs, split)}
     groups: dict[tuple[Any, ...], TwinPairs] = {}
     for run, index, (right, found) in _scored(runs, companion(split, kind)):

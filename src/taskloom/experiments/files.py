@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.spec.cells import Cell
 
 SCHEMA = 1
-"""Version of the format. Raised when older stores could be misread."""
+"""Version of the format, raised when older stores could be misread."""
 
 STORE = "store.json"
 CONFIG, SCORES, CURVES, PREDICTIONS = (
@@ -47,7 +47,7 @@ FLEETING = (ENVIRONMENT, LOG)
 """Files that may be lost in a power cut, because no result depends on them."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
-"""Names of the folders of runs."""
+"""Matches the names of run folders."""
 
 PREDICTION_COLUMNS = pa.schema(
     [
@@ -141,7 +141,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         if path.name == REPLIES:
             table = _with_later_columns(table, columns)
         table = table if columns is None else table.select(list(columns))
-        # Otherwise text that is not UTF-8 would raise an error only on access.
+        # Otherwise invalid UTF-8 would raise an error only on access.
         table.validate(full=True)
         expected = COLUMNS.get(path.name)
         if expected is None:
@@ -189,7 +189,7 @@ and reading it.
 
 
 def parquet_content(table: pa.Table) -> pa.Buffer:
-    """The content of a Parquet file of a run."""
+    """Content of a run's Parquet file."""
     # In memory first: Arrow writes a file in many small pieces, which takes twice the time.
     out = pa.BufferOutputStream()
     pq.write_table(table, out, compression="none" if table.num_rows <= UNCOMPRESSED else "zstd")
@@ -258,8 +258,8 @@ def _flush(path: str) -> None:
 
 @cache
 def _flushers() -> ThreadPoolExecutor:
-    """Threads that flush files concurrently. The file system then does it in one step, in a fifth
-    of the time.
+    """Number of threads that flush files concurrently. The file system then flushes them in one
+    step, in a fifth of the time.
     """
     return ThreadPoolExecutor(4, "flush")
 

@@ -1,6 +1,6 @@
 """The index of a run store: scores and traits of many runs in one SQLite file.
 
-A store of 10,000 runs has 20,000 small files, and opening them takes seconds whatever is asked. The
+A store of 10,000 runs has 20,000 small files, and opening them takes seconds for any query. The
 index holds the contents of every scores.json, and the scores and traits of the predictions. It is
 only a cache: an entry is valid only while size, time and inode of the run's own file are unchanged.
 A missing, stale or damaged index is rebuilt from the run folders. If it cannot be written, only
@@ -46,7 +46,7 @@ the bottleneck.
 """
 
 MOST_BYTES = 2**30
-"""Maximum bytes that are copied into one array. Long traits can take more than rows usually do."""
+"""Maximum bytes that are copied into one array. Rows with long traits can exceed it."""
 
 MOST_SEGMENTS = 32
 """Number of segments above which they are merged into one."""
@@ -57,7 +57,7 @@ take several times the memory of their rows.
 """
 
 VERSION = 1
-"""Part of the file's name. Raised whenever an index written before could be misread."""
+"""Version in the file's name, raised whenever an older index could be misread."""
 
 Mark = str
 """Size, time of the last change and inode of a file."""
@@ -65,7 +65,7 @@ Mark = str
 
 @dataclass(slots=True)
 class IndexedRows:
-    """The scored columns of runs, one run after the other.
+    """The scored columns of runs, concatenated.
 
     Attributes:
         table: The rows.
@@ -165,8 +165,8 @@ class Index:
     def rows(
         self, runs: Sequence[str], columns: Sequence[str], least: int | None = None
     ) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Columns of the predictions of runs, and the number of rows of each run: 0 if it kept no
-        predictions.
+        """Columns of the predictions of runs, and the number of rows of each run, which is 0 if it
+        kept no predictions.
         """
         marks = {run: mark for run in runs if (mark := self._mark(run, PREDICTIONS)) is not None}
         self._load("rows", len(marks))

@@ -5,12 +5,12 @@ The old scores are kept as `scores-OLD.json` and, for each example, `scores-OLD.
 is the name of the scorer. Predictions are rescored first, then scores.json. If rescoring is killed
 in between, rerun the command to complete it.
 
-Verifying changes nothing: sizes, means and means by task are computed again from the stored scores,
-and the stored scores from the stored answers by the run's scorer. Code that a run's configuration
-names by file is never executed, because it may have come with the runs.
+Verifying changes nothing. It recomputes sizes, means and means by task from the stored scores, and
+the scores from the stored answers with the run's scorer. Code that a run's configuration names by
+file is never executed, because it may have come with the runs.
 
-Logs of other evaluation tools are scored again from their whole replies and stay as they are: the
-new scores are written as sample files of lm-evaluation-harness, which `taskloom runs` reads.
+Logs of other evaluation tools are rescored from their whole replies and remain unchanged. The new
+scores are written as sample files of lm-evaluation-harness, which `taskloom runs` reads.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from taskloom.experiments.store import Store
 from taskloom.recipe.yaml_files import parse
 
 OWN = "own"
-"""Name that stands for the scorer of each run's own recipe."""
+"""Name that means the scorer of each run's own recipe."""
 
 _NOT_IN_NAMES = re.compile(r"[^\w.,=+-]+")
 
@@ -136,7 +136,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
                 data[split].data, [examples[i] for i in rows], [texts[i] for i in rows]
             )
         elif "scores" in entry:
-            # the suite's own scores, whichever scorer judges single answers
+            # the suite's own scores, for any scorer of single answers
             scored["scores"] = entry["scores"]
         kept = {key: entry[key] for key in ("items", "replies") if key in entry}
         new["splits"][split] = {**scored, **kept}
@@ -190,7 +190,7 @@ def _plan_scorers() -> set[str]:
 
 
 def _scorer(name: str, split: EvaluatedSplit | None) -> Scorer:
-    """Scorer of that name for a split, which matters if the scorer depends on its recipe."""
+    """Scorer of that name for a split. Some scorers depend on the split's recipe."""
     if split is None:
         return find_scorer(name)
     if name == OWN:
@@ -226,8 +226,8 @@ def _recipe_data(config: str) -> dict[str, EvaluatedSplit]:
 def stored_examples(
     store: Store, table: pa.Table, data: Mapping[str, EvaluatedSplit]
 ) -> list[Example]:
-    """Examples of stored predictions: complete if the store has their dataset, otherwise as far as
-    they were kept.
+    """Examples of stored predictions. They are complete if the store has their dataset; otherwise
+    they have only the stored columns.
     """
     kept = list(_examples(table))
     splits, places = table["split"].to_pylist(), table["index"].to_pylist()
@@ -243,7 +243,9 @@ def stored_examples(
 
 
 def texts_to_score(store: Store, run: str, table: pa.Table) -> list[str]:
-    """Stored predictions as they are scored. A chat model's reply without an answer is wrong."""
+    """Stored predictions in the form in which they are scored. A chat model's reply without an
+    answer is wrong.
+    """
     texts: list[str] = table["prediction"].to_pylist()
     is_chat = store.replies(run, ["index"]) is not None
     return list(map(answer_or_none, texts)) if is_chat else texts
@@ -282,7 +284,7 @@ def _write(path: Path, scores: dict[str, Any]) -> None:
 
 
 ROUNDING = 1e-9
-"""Scores that differ by less are equal up to summation on another machine."""
+"""Maximum difference between equal scores, which may be summed differently on another machine."""
 
 
 @dataclass(slots=True)
@@ -304,7 +306,7 @@ class RunVerification:
     wrong: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
+        """Fields for JSON."""
         return asdict(self)
 
 
@@ -424,7 +426,7 @@ def rescore_logs(path: Path, name: str, extract: str, out: Path | None = None) -
         path: A log, or a folder of logs.
         name: A scorer's name.
         extract: How answers are extracted from replies.
-        out: New folder for the items with their new scores; None to write nothing.
+        out: New folder for the items with their new scores. None: nothing is written.
     """
     scorer, extraction = find_scorer(name), Extraction.read(extract)
     if out is not None and out.exists():

@@ -56,11 +56,11 @@ class ResultTable:
         return pa.table({c: pa.array([_plain(row[c]) for row in self._rows]) for c in self.columns})
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame."""
+        """The rows as a pandas frame."""
         return to_pandas(self.table)
 
     def to_polars(self) -> Any:
-        """Return the rows as a Polars frame."""
+        """The rows as a Polars frame."""
         return to_polars(self.table)
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ class ResultTable:
         return self.to_html()
 
     def to_html(self) -> str:
-        """Return the table as HTML."""
+        """The table as HTML."""
         return self.shown().html()
 
     def to_markdown(self, columns: Columns = (), digits: int | None = None) -> str:

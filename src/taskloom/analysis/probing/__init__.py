@@ -1,1 +1,1 @@
-"""Probing a model with items that are made as its answers come in: `falsify` and `frontier`."""
+"""Probing a model with items that are chosen by its previous answers: `falsify` and `frontier`."""

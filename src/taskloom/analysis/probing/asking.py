@@ -1,9 +1,9 @@
 """Questions to a model that answers without training, each asked once and remembered.
 
-A probe chooses its next question by the answers so far. Every answer is written to a journal as
-soon as it is known, so that a probe that was interrupted asks only what is open and ends with the
-same result. A model that samples is asked the same question several times, until a confidence
-sequence for the share of right answers excludes one half.
+A probe chooses its next question by the answers so far. Every answer is written to a journal at
+once, so that an interrupted probe asks only the open questions and ends with the same result. A
+model that samples is asked the same question several times, until a confidence sequence for the
+share of right answers excludes one half.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from taskloom.learners.interface import trains
 from taskloom.recipe import Recipe
 
 Answer = Callable[[Sequence[str], int], list[str]]
-"""From inputs and the number of the repetition to one answer per input."""
+"""Maps inputs and the number of the repetition to one answer per input."""
 
 Model = str | Mapping[str, Any] | Callable[[str], str]
-"""A model as users name it; see `open_model`."""
+"""Model in any form that users may give; see `open_model`."""
 
 TRAINING_ROWS = 1_000
 """Maximum training rows that a learner is given to choose the examples of its prompt from."""
@@ -61,10 +61,10 @@ class AskedModel:
     """A model that answers questions.
 
     Attributes:
-        name: What pages call it.
+        name: Name on pages.
         identity: Digest of what determines its answers, as far as that is known.
         sampling: True if the same question may get different answers.
-        answer: Asks it.
+        answer: Function that asks the model.
     """
 
     name: str
@@ -215,7 +215,7 @@ def _of_function(function: Callable[[str], str], sampling: bool) -> AskedModel:
 
 
 ShowCount = Callable[[str, int, int], None]
-"""Shows what is going on in words, and how much of it is done."""
+"""Shows the current step in words, and the share of it that is done."""
 
 
 @contextmanager
@@ -278,7 +278,7 @@ class Questions:
         model: The model.
         scorer: Judges its answers. An answer is right if its score is 1.
         journal: File of all answers so far; None: in memory only.
-        asked: Number of questions that were put to the model, those of the journal included.
+        asked: Number of questions put to the model, including those in the journal.
     """
 
     model: AskedModel
@@ -295,7 +295,7 @@ class Questions:
             try:
                 text, repetition, answer = json.loads(line)
                 self._answers[str(text), int(repetition)] = str(answer)
-            except (ValueError, TypeError):  # the line that a kill has cut
+            except (ValueError, TypeError):  # a line that was cut off by a kill
                 continue
 
     def answers(self, examples: Sequence[Example], repetition: int = 0) -> list[str]:

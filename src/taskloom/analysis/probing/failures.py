@@ -1,12 +1,12 @@
 """Minimal failures of a model, and what groups of them have in common.
 
 A group has an edit that repairs its failures, and the condition on a trait that they have in common.
-Shrinking makes every failure short, so failures have something in common even if no trait is to
-blame. Each condition is therefore tested on fresh items, which were not chosen by their answers:
+Shrinking makes every failure short, so failures have something in common even if no trait is the
+cause. Each condition is therefore tested on fresh items, which were not chosen by their answers:
 they are drawn, half of them cut to a random length, and asked in turn until one condition is
 confirmed and explains the answers clearly better than the others, or the questions are spent. The
-test allows to look after every batch. All conditions together name a trait by chance in at most 5 %
-of cases.
+test is valid even if it is evaluated after every batch. Over all conditions, the probability of
+naming a trait by chance is at most 5 %.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from taskloom.core.example import Example, Trait
 FORMAT, SCHEMA = "taskloom falsify", 1
 
 SIGNIFICANCE = 0.05
-"""Probability that failures without a common trait get one. All groups and conditions share it."""
+"""Significance level, shared by all groups and conditions: the probability that failures without a
+common trait are given one.
+"""
 
 Traits = Mapping[str, Trait]
 
@@ -56,8 +58,8 @@ class Failure:
         minimal: The smallest item that the model still gets wrong.
         answer: The model's answer to it.
         edits: Edits that led from one to the other, in order.
-        proved: True if the model gets every simpler variant right. False if the questions that were
-            granted did not suffice, or there are no variants.
+        proved: True if the model gets every simpler variant right. False if the allowed questions
+            did not suffice, or if there are no variants.
         neighbours: Variants of the minimal item that the model gets right.
     """
 
@@ -134,7 +136,7 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class Falsification:
-    """What was found out about a model.
+    """Result of a search for a model's failures.
 
     Attributes:
         model: Name of the model.
@@ -187,7 +189,7 @@ def _most_common_edit(failures: Iterable[Failure]) -> str:
     if not counts:
         return ""
     telling = {e: n for e, n in counts.items() if not e.startswith("simpler")} or counts
-    # Of equals a keep: a flip also repairs a model that always gives the same answer.
+    # Ties go to a keep: a flip also repairs a model that always gives the same answer.
     return max(sorted(telling), key=lambda edit: (telling[edit], edit.startswith("keep")))
 
 

@@ -54,8 +54,8 @@ RESULT, PAGE, FAILURES = "falsify.json", "falsify.html", "failures"
 """Files and folder of a result: the result itself, its page, and the failures as a dataset."""
 
 BATCH = 25
-"""Items that are drawn and asked at once, and variants of one item: enough to keep an endpoint busy,
-few enough that a model with many faults is found out soon.
+"""Items that are drawn and asked at once, and variants of one item: enough to keep an endpoint
+busy, few enough to stop early for a model with many failures.
 """
 
 LOOKS = 3
@@ -66,7 +66,7 @@ that is wrong in nine of ten cases is missed once in a thousand.
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Known failures, asked again.
+    """Result of asking known failures again.
 
     Attributes:
         model: Name of the model that was asked.
@@ -124,7 +124,7 @@ def falsify(
         sampling: True if the model may answer the same question differently; see `open_model`.
         out: Folder for the page, the result and the failures as a dataset. Answers are kept there
             too, so that an interrupted search is resumed.
-        progress: Whether to show progress; None: in notebooks only.
+        progress: True to show progress; None: in notebooks only.
     """
     for name, value in (("items", items), ("failures", failures), ("questions", questions)):
         whole(value, name, 1)
@@ -249,7 +249,7 @@ class Search:
         return iter(self.plan.variants(example)) if self.plan.variants is not None else iter(())
 
     def _simpler(self, example: Example) -> list[Variant]:
-        # The others come later and are not even made.
+        # The others are neither made nor asked unless they are needed.
         return list(takewhile(lambda variant: variant.kind == "simpler", self._variants(example)))
 
     def _neighbours(self, example: Example) -> tuple[Neighbour, ...]:
@@ -294,7 +294,7 @@ class Search:
     def _cut(self, example: Example) -> Example:
         """An item as it is, or in half of all cases cut to a random length by simplifications.
 
-        If all drawn stories are long, only shorter ones can show that length is to blame.
+        If all drawn stories are long, only shorter ones can show that length is the cause.
         """
         rng = Key("falsify", example.input).random()
         length = 2 * rng.random() * len(example.input)

@@ -6,7 +6,7 @@ confidence sequence for its accuracy. The next batch goes to the level whose int
 farthest over both sides of a threshold, so that few questions are spent on levels that are clearly
 above or below. If accuracy is declared to fall along levels with an order, an interval also holds
 for its neighbours: a level is at most as good as every level before it. The search then bisects:
-of the levels about which as little is known, it asks the middle one.
+among levels that are equally uncertain, it asks the middle one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from taskloom.recipe import read as read_recipe
 from taskloom.recipe.overrides import Changes, changed_fields
 
 THRESHOLDS = (0.9, 0.5)
-"""Accuracies whose crossing is looked for: nearly always right, and right half of the time."""
+"""Accuracies whose crossing is searched for: right nearly always, and right half of the time."""
 
 LEVEL = 0.95
 """Probability that the intervals of all levels of a field hold together."""
@@ -83,7 +83,7 @@ class LevelAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Where the accuracy of a model falls below a threshold.
+    """Point at which the accuracy of a model falls below a threshold.
 
     Attributes:
         model: Name of the model.
@@ -117,7 +117,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """What was found along some fields.
+    """Result of a search along some fields.
 
     Attributes:
         recipe: Name of the recipe.
@@ -169,11 +169,11 @@ def frontier(
     """Find out where along some traits or fields a model's accuracy crosses 0.9 and 0.5.
 
     Args:
-        models: A model, or several that are drawn in one picture; see `falsify`.
+        models: A model, or several that are drawn in one figure; see `falsify`.
         recipe: In any form that `make` takes.
         along: Traits (`support`, `support,sentences`), and fields of the recipe with the values to
             try (`splits.test.sentences=5|10|20` or `2..40`), in a list if there are several.
-        changes: Changes of the recipe's fields; they decide which levels of a trait there are.
+        changes: Changes of the recipe's fields, which determine the levels of a trait.
         monotone: True if accuracy can only fall along each trait or field that has an order.
         split: The split to draw from; `test` or the first test split by default.
         seed: Seed of the items; the recipe's own by default.
@@ -181,7 +181,7 @@ def frontier(
         endpoint: Address of an OpenAI-compatible endpoint, up to and including `/v1`.
         out: Folder for the page and the result. Answers are kept there too, so that an interrupted
             search is resumed.
-        progress: Whether to show progress; None: in notebooks only.
+        progress: True to show progress; None: in notebooks only.
     """
     whole(questions, "questions", 1)
     checked = read_recipe(recipe, changes)
@@ -216,7 +216,7 @@ def frontier(
 
 
 def _dimensions(along: str | Sequence[str], recipe: Recipe, plan: Plan) -> dict[str, list[str]]:
-    """What accuracy is measured along: traits, and fields with the values to try."""
+    """Traits and fields along which accuracy is measured, with the values to try."""
     dimensions: dict[str, list[str]] = {}
     for part in [along] if isinstance(along, str) else along:
         name, equals, given = part.partition("=")

@@ -69,7 +69,7 @@ class Claims:
             folder.mkdir(parents=True, exist_ok=True)
             self._life = _lock(_owner_file(folder, self.owner))
             self._life.acquire()
-        # Next to the folder, because the other files in it come and go and this one must stay.
+        # Next to the folder, because the files in it are temporary and this one is not.
         self._changing = _lock(folder.with_suffix(".lock"))
 
     def take(self, name: str) -> bool:
@@ -151,13 +151,13 @@ MOST_LOOKED_AT = 64
 
 @dataclass
 class ExperimentState:
-    """Progress of an experiment.
+    """State and progress of an experiment.
 
     Attributes:
         total: Number of cells.
         before: Number of cells that were finished when this driver began.
         done: Number of cells finished since, by this driver or another.
-        running: Number of cells in hand.
+        running: Number of cells that this driver is running.
         making: Number of datasets that are being made.
         elsewhere: Number of cells that other drivers have claimed.
         failed: Reasons by run.
@@ -260,7 +260,9 @@ class Driver:
         return cell_names(self.cells)
 
     def _submit(self) -> None:
-        """Submit jobs while the engine has room. Jobs whose data is not made yet go to the back."""
+        """Submit jobs while the engine has room. Jobs whose data is not ready go to the back of the
+        queue.
+        """
         for _ in range(len(self.waiting)):
             job = self.waiting[0]
             if not self.engine.room(job):
@@ -289,7 +291,7 @@ class Driver:
         return self.datasets.get(data.key) == "made"
 
     def _request_data(self, job: Job, cell: Cell, missing_data: list[CellData]) -> None:
-        """Start the jobs that make the data. Give a job up if making its data has failed."""
+        """Start the jobs that make the data. A job fails if making its data has failed."""
         for data in missing_data:
             state = self.datasets.get(data.key)
             if state is None:
@@ -370,7 +372,9 @@ class Driver:
         self.watch(self.state)
 
     def _look_at_jobs(self) -> None:
-        """Read the progress of running jobs. With many, only of some, since each is a file."""
+        """Read the progress of running jobs. If there are many, only some are read, since each is a
+        file.
+        """
         if not self.running:
             self.state.jobs = []
         if time.monotonic() - self._looked_at_jobs < EVERY:

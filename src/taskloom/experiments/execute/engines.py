@@ -43,8 +43,8 @@ from taskloom.experiments.store import Store
 ENGINES = ("local", "ray")
 
 QUICK = 0.5
-"""Seconds below which a job is small. A worker then gets one more job in advance, so that no job
-waits behind a long one while other workers are idle.
+"""Maximum seconds of a small job. Only workers with small jobs get one more job in advance, so that
+no job waits behind a long one while other workers are idle.
 """
 
 PATIENCE = 5.0
@@ -59,7 +59,7 @@ class Engine(Protocol):
         """Number of jobs that can run at one time."""
 
     def room(self, job: Job) -> bool:
-        """True if a job would start at once, or next."""
+        """True if a job would start now, or as soon as a running one ends."""
 
     def submit(self, job: Job) -> None:
         """Submit a job."""
@@ -151,15 +151,16 @@ class LocalEngine:
     A worker has one running job and, while jobs are small, a second one waiting in its pipe, so
     that they follow each other without a round trip. If a worker dies, its running job has failed,
     with the signal and the end of its log as the reason. The waiting job goes to another worker. A
-    `ProcessPoolExecutor` can do neither: one dead worker breaks the pool with all its jobs, and
-    jobs cannot be sent to the workers that have a GPU.
+    `ProcessPoolExecutor` cannot be used: one dead worker breaks the pool with all its jobs, and
+    jobs cannot be sent to specific workers, such as those with a GPU.
 
     A worker is a `ChildProcess` that runs this module, so that a script may call `taskloom.run` at
-    its top; a fork of this process if that is safe, which saves 0.35 CPU-s of imports.
+    its top level. If forking is safe, it is a fork of this process, which saves 0.35 CPU-s of
+    imports.
 
     Args:
         workers: Number of workers without a GPU. Default: as many as fit the cores.
-        cpus: Cores, and so threads, of each worker.
+        cpus: Cores, and therefore threads, of each worker.
         gpus: GPUs per job that needs one; with 0.5, two share one.
     """
 
@@ -301,7 +302,7 @@ def visible_gpus() -> list[str]:
     if named is not None:
         return [g for g in named.split(",") if g.strip() and g.strip() != "-1"]
     try:
-        # By name: the driver's tool is on the PATH, in no fixed folder.
+        # By name, because the driver's tool is on the PATH and not in a fixed folder.
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
         return []
@@ -347,7 +348,7 @@ class RayEngine:
 
 
 class RayTasks:
-    """What `RayEngine` does in its child process.
+    """The part of `RayEngine` that runs in its child process.
 
     All nodes must see the store under the same path (a shared file system). If a node dies, its
     jobs go to others. A job whose worker process dies repeatedly has failed, like one that kills
@@ -384,7 +385,7 @@ class RayTasks:
         self._send(job, 1)
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Results that are ready within some seconds."""
+        """Results that become ready within some seconds."""
         if not self.running:
             time.sleep(seconds)
             return []

@@ -1,7 +1,7 @@
 """Jobs that fill in the missing cells of an experiment, and an estimate of their cost.
 
 Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed
-batch, where the learner can (`fit_many`, `fit_tasks`). Which cells are stacked depends on the
+batch, if the learner supports it (`fit_many`, `fit_tasks`). Which cells are stacked depends on the
 experiment alone, not on the number of workers, and a killed job resumes with exactly the same
 cells. A stack equals its members trained alone only within rounding, and the table must be the same
 to the last bit.
@@ -111,7 +111,7 @@ def _stack_key(cell: Cell) -> tuple[Any, ...]:
 
 
 def _interrupted_stacks(store: Store) -> list[list[str]]:
-    """Runs of each stack whose job was killed."""
+    """Runs of each stack whose job was killed before it ended."""
     stacks = []
     for path in sorted(job_folder(store, "").glob(f"*/{TOGETHER}")):
         try:

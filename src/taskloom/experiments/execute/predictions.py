@@ -36,8 +36,8 @@ from taskloom.learners.interface import Fitted, Learner, report_answers
 from taskloom.recipe import Fields
 
 MOST_CANDIDATES = 200
-"""Maximum number of answers for which log-probabilities of all answers are kept. They cost a
-forward pass per candidate and example.
+"""Maximum number of different answers for which the log-probabilities of all are kept. Each costs a
+forward pass per example.
 """
 
 
@@ -101,7 +101,7 @@ class SplitPart:
 
 
 def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0) -> SplitPart:
-    """Part of a split that a cell learns from or answers."""
+    """Build the part of a split that a cell learns from or answers."""
     folder = data_folder(store, data.key)
     by = data.plan.tasks.by if cell.task else "task"
     planned = data.plan.split(split)
@@ -111,7 +111,7 @@ def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0
 
 
 def read_part(part: SplitPart) -> Examples:
-    """Return the examples of a part."""
+    """Examples of a part."""
     rows = split_in(part.folder, part.split)
     if part.task:
         own = pc.fill_null(pc.equal(task_column(rows.table, part.by), part.task), False)
@@ -125,7 +125,7 @@ def read_part(part: SplitPart) -> Examples:
 
 
 def drawn_table(part: SplitPart, start: int, stop: int) -> pa.Table:
-    """Rows start..stop of a split, generated and not read."""
+    """Rows start..stop of a split, generated rather than read."""
     assert part.drawn is not None
     return shards.to_table(part.drawn.rows(start, stop), start, part.traits)
 
@@ -134,9 +134,9 @@ def spread(n: int, limit: int) -> list[int]:
     """Positions of `limit` of n rows: one drawn at random from each of `limit` equal stretches.
 
     Some splits are sorted, by task or by length, so the first rows would be of one kind. Others
-    repeat with a period, so every tenth row would be too: bAbI 1 asks after 2, 4, 6, 8 and 10
-    sentences. The draw depends on the two numbers alone, so a split and its twins keep the same
-    rows.
+    repeat with a period, so every tenth row would be too: bAbI 1 asks a question after 2, 4, 6, 8
+    and 10 sentences. The draw depends on the two numbers alone, so a split and its twins keep the
+    same rows.
     """
     rng = Key("limit", n, limit).random()
     return [rng.randrange(i * n // limit, (i + 1) * n // limit) for i in range(limit)]
@@ -149,7 +149,7 @@ def _chosen(rows: Examples, positions: Sequence[int], split: str) -> Examples:
 
 @lru_cache(maxsize=16)
 def read_examples(part: SplitPart) -> list[Example]:
-    """Return the examples of a part as a list."""
+    """Examples of a part as a list."""
     return list(read_part(part))
 
 
@@ -173,8 +173,8 @@ def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
 def asked_as(
     model: Fitted | Learner, data: CellData, examples: Iterable[Example]
 ) -> Iterable[Example]:
-    """Examples as a model is asked. For a chat model with `described`, the description of the task
-    precedes each input, unless the recipe has put it there.
+    """Examples in the form in which a model is asked. For a chat model with `described`, the
+    description of the task precedes each input, unless the recipe has put it there.
     """
     settings = getattr(model, "learner", model)
     if not getattr(settings, "described", False) or data.recipe.described is not None:
@@ -236,7 +236,7 @@ def score_split(
     test: EvaluatedSplit,
     predictions: Sequence[str] | None = None,
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Score one split, after answering it if necessary. Returns its rows of predictions.parquet and
+    """Score one split, after answering it if necessary. Return its rows of predictions.parquet and
     its scores.
     """
     whole = part_of(store, cell, test.data, test.split, test.limit)
@@ -385,7 +385,7 @@ class WholeSplit:
 
 @lru_cache(maxsize=16)
 def _items(whole: WholeSplit) -> list[str]:
-    """Keys or inputs of a split, which is generated for this."""
+    """Keys or inputs of a split, which is generated for this purpose."""
     plan = whole.data.plan
     split = plan.split(whole.split)
     table = shards.to_table(split.rows(0, whole.size), 0, plan.traits)

@@ -2,13 +2,13 @@
 
 A learner that answers without training can be asked item by item. After each batch, a confidence
 sequence gives an interval for its accuracy that holds however often one looks at it, so asking may
-stop as soon as the interval is narrow enough, or a paired difference excludes zero. The rest of a
-shared budget goes to the most uncertain cell.
+stop as soon as the interval is narrow enough, or a paired difference excludes zero. A shared budget
+is spent on the most uncertain cell at each step.
 
 Items come in a keyed random order that depends on data and split alone: all learners are asked the
-same items, and the same seeds give the same ones. A split that can be drawn without end goes on
-after its `n` rows with those that a larger split would have. Answers are written to a journal. An interrupted
-experiment reads it, comes to the same decisions and asks only what is open.
+same items, and the same seeds give the same ones. An endless split continues after its `n` rows
+with those that a larger split would have. Answers are written to a journal. An interrupted
+experiment reads it, makes the same decisions and asks only the open questions.
 """
 
 from __future__ import annotations
@@ -70,15 +70,17 @@ and an endpoint are busy.
 """
 
 EQUAL = 0.02
-"""Two learners whose accuracies certainly differ by at most this are not asked further: a split
-without end would otherwise be asked forever.
+"""Maximum difference in accuracy at which two learners count as equal and asking stops. Otherwise
+an endless split would be asked forever.
 """
 
 FOLDER = "asking"
 """Folder of the journals in a store's `work`."""
 
 LEVEL = 0.95
-"""Level of all intervals. The level of several differences is raised so that all hold together."""
+"""Confidence level of all intervals. For several differences it is raised so that all hold
+together.
+"""
 
 
 @dataclass
@@ -88,7 +90,7 @@ class AskedSplit:
     Attributes:
         cell: The cell.
         test: The split.
-        part: The rows that the split has.
+        part: Rows of the split.
         examples: Its examples, by position.
         journal: File of the answers so far.
         scores: Scores so far, in the order of asking.
@@ -121,7 +123,7 @@ class AskedSplit:
 
     @cached_property
     def _shuffled(self) -> list[int]:
-        """Order of the rows of the split, and of each further block of as many."""
+        """Order of the rows of the split, and of each further block of the same size."""
         test, n = self.test, len(self.examples)
         key = Key(json_digest([test.data.key, test.split, test.limit, self.cell.task]))
         order = key.permutation(n, "until")
@@ -129,7 +131,7 @@ class AskedSplit:
 
     @cached_property
     def chance(self) -> float:
-        """Score of guessing uniformly among all answers of the split."""
+        """Chance score: that of a uniform guess among all answers of the split."""
         return chance_of([self.examples[i].targets for i in self._shuffled])
 
     @property
@@ -138,7 +140,7 @@ class AskedSplit:
         return self.part.drawn is None
 
     def _draw_more(self) -> None:
-        """Draw as many further rows as the split has."""
+        """Draw another block of rows, as many as the split has."""
         first, n = len(self.examples), len(self._shuffled)
         self.examples += shards.to_examples(drawn_table(self.part, first, first + n))
         self.order += [first + place for place in self._shuffled]
@@ -157,7 +159,7 @@ class AskedSplit:
 
     @property
     def asked(self) -> list[int]:
-        """Positions that were asked so far."""
+        """Positions of the items that were asked so far."""
         return self.order[: len(self.scores)]
 
     @property
@@ -172,7 +174,7 @@ class AskedSplit:
         return None if None in values else sum(value for value in values if value is not None)
 
     def spent(self, unit: str) -> float:
-        """What was spent, in the unit of a budget."""
+        """Amount spent, in the unit of the budget."""
         if unit == "items":
             return len(self.scores)
         names = {"tok": ("tokens_in", "tokens_out"), "usd": ("cost",)}[unit]
@@ -347,7 +349,7 @@ class Asking:
 
 
 def _difference_record(difference: Difference, one: AskedSplit) -> dict[str, Any]:
-    """A difference as seen from one of its two learners."""
+    """Record of a difference from the side of one of its two learners."""
     sign, other = (1, difference.second) if one is difference.first else (-1, difference.first)
     ends = sorted(sign * end for end in difference.sequence.interval)
     return {
@@ -367,7 +369,7 @@ def ask_until_certain(
     watch: Watch | None,
     finished: Callable[[str], None] | None,
 ) -> None:
-    """Ask the missing cells and put their runs in place.
+    """Ask the missing cells and publish their runs.
 
     Args:
         store: Where runs go.

@@ -85,7 +85,7 @@ class JobProgress:
 
     @property
     def share(self) -> float:
-        """Estimated share of the work that is done, with training taken as nine tenths of it."""
+        """Estimated share of finished work. Training counts as nine tenths of the total."""
         if not self.steps:
             return 0.0
         return 0.9 * self.step / self.steps
@@ -154,7 +154,7 @@ only once.
 """
 
 ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
-"""Path in a store: answers of endpoints by question, so that none is paid for twice."""
+"""Path in a store of the cached answers of endpoints, so that none is paid for twice."""
 
 TOGETHER = "together.json"
 """File in the folder of an unfinished job: the runs that are trained as one program, so that the
@@ -164,7 +164,7 @@ next driver resumes it unchanged.
 
 @dataclass(frozen=True)
 class Job:
-    """A unit of work for a worker.
+    """Unit of work for a worker.
 
     Attributes:
         name: Its name for engines; also that of its folder for checkpoints and its log.
@@ -425,9 +425,10 @@ def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chose
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
-    """Return the learner with a cache in the store, if it keeps replies and names no cache.
+    """Return the learner with a cache in the store, if it keeps replies and has no cache of its
+    own.
 
-    Not if the model is kept: its card would name a file of this machine.
+    There is no cache if the model is kept, because its card would name a file of this machine.
     """
     learner: Any = cell.learner
     keeps_replies = getattr(learner, "keeps_replies", False)
@@ -528,7 +529,7 @@ def _to_the_end(learner: Any, cell: Cell, tests: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TrainedHow:
-    """How a cell was trained.
+    """Facts about a cell's training.
 
     Attributes:
         seconds: Its share of the seconds.
@@ -545,7 +546,7 @@ class TrainedHow:
 
 @dataclass(frozen=True, slots=True)
 class AskedRecord:
-    """How a split was asked until certain.
+    """Result of asking a split until its accuracy was certain.
 
     Attributes:
         summary: Items, interval, tokens and cost, and why asking stopped.
