@@ -1,5 +1,4 @@
-"""Studies: from a table of runs to a finding, with its uncertainty and the paper's number beside
-it.
+"""Studies: from a table of runs to a finding with its uncertainty, next to the paper's number.
 
 `@taskloom.study` registers a function from runs to findings. `taskloom study NAME runs/` applies it
 to any runs, and `taskloom reproduce NAME` makes the runs first. Each table and figure of the papers

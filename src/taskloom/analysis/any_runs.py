@@ -4,8 +4,8 @@ the distance between training and test splits.
 `taskloom study runs/learning-steps RUNS` analyses your own runs. `taskloom reproduce` makes runs
 first, with the experiment in `any_runs.yaml`.
 
-Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 if the test has the same
-compounds as training in the same shares, 1 if it has none of them.
+Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 if the test split has the
+same compounds as training in the same proportions, 1 if it has none of them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from taskloom.experiments.table import Runs
 from taskloom.recipe.yaml_files import parse
 
 EXPERIMENTS = Path(__file__).with_name("any_runs.yaml")
-"""Experiments on which these studies are demonstrated if no runs are given."""
+"""Experiments that demonstrate these studies if no runs are given."""
 
 
 def any_recipe_experiments(scale: str, model: str) -> list[dict[str, Any]]:
-    """One experiment on three worlds, with curves and models.
+    """Experiment on three worlds that keeps learning curves and models.
 
     Args:
         scale: `quick` or `full`.
@@ -142,7 +142,7 @@ def _row(trainings: str, split: str, seeds: dict[str, Curve], threshold: float) 
 
 
 def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
-    """Earliest, median and last of some steps, as columns of a table's row.
+    """Earliest, median and latest of some steps, as columns of a table's row.
 
     >>> step_columns([300, 100, 500]), step_columns([])
     ({'first': 100, 'median': 300, 'last': 500}, {'first': None, 'median': None, 'last': None})

@@ -1,8 +1,8 @@
 """Figures of studies: matplotlib figures from tables of data, readable in greyscale.
 
 Values are distinguished by marker, line style and lightness before colour. `heat_maps` draws
-matrices, and `panels` the small figures of reports and the viewer. Nothing is computed here:
-everything that is drawn is in the data, which are saved next to the figure.
+matrices, and `panels` the small figures of reports and the viewer. Nothing is computed here.
+Everything drawn is in the data, which are saved next to the figure.
 """
 
 from __future__ import annotations
@@ -505,7 +505,7 @@ room from the panels.
 
 
 def natural_order(value: Any) -> tuple[int, float, str]:
-    """Sort key for natural order: numbers, including those written as text, then other texts and
+    """Sort key for natural order: numbers (including those written as text), then other texts, then
     missing values.
 
     >>> sorted(["10", "b", None, "nan", "2", "a"], key=natural_order)

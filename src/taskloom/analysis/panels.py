@@ -58,7 +58,7 @@ MARKERS = ("o", "s", "^", "D")
 """Shapes of series, for readers who cannot distinguish the colours."""
 
 Guess = float | Mapping[str, float] | None
-"""The chance score: one for all series, or one for each."""
+"""Chance score: one for all series, or one for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Published numbers with their conditions, and how the conditions of our runs differ from them.
 
-Published numbers are in data files, one a paper, each with its place in the paper.
+Published numbers are in data files, one per paper, each number with its place in the paper.
 
 A paper's folder is `papers/<paper>/`, or a package of another distribution, which names it under the
 entry-point group `taskloom`. Its `published.yaml` has the paper's title, its tables and figures
@@ -9,11 +9,11 @@ entry-point group `taskloom`. Its `published.yaml` has the paper's title, its ta
     numbers:
       - {place: Table 1, of: {model: bilstm, variant: A, split: ood}, value: 0.95, sd: 0.03, n: 25}
 
-`of` says what the number is of, in the words that studies look it up by. `sd` and `n` are the
-standard deviation over, and the number of, trainings; without them the number is taken for one
-training. `decimals` is how the paper rounds (2 by default). `margin` is the difference that still
-counts as agreement, for numbers on a scale of their own. Conditions that many numbers share are
-given once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
+`of` describes the number in the words by which studies look it up. `sd` is the standard deviation
+over trainings, and `n` their number. Without them the number is treated as that of one training.
+`decimals` is the number of decimals in the paper (default: 2). `margin` is the difference that
+still counts as agreement, for numbers on a scale of their own. Conditions that many numbers share
+are given once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
 """
 
 from __future__ import annotations
@@ -55,18 +55,19 @@ The mean of 25 trainings with a standard deviation of 0.27 is itself known only 
 
 @dataclass(frozen=True, slots=True)
 class PublishedNumber:
-    """A number of a paper.
+    """A published number.
 
     Attributes:
         paper: The paper's name: `dyna-babi`.
-        place: Where the paper has it: `Table 1`, `section 4.1`.
-        of: What it is of.
+        place: Place in the paper: `Table 1`, `section 4.1`.
+        of: Description of the number, as labels with values.
         value: The number.
         sd: Standard deviation over trainings; None if the paper gives none. With `n` 1, the
             standard error of the number.
-        n: Number of trainings that it is the mean of.
+        n: Number of trainings that it averages.
         decimals: Number of decimals in the paper.
-        own_margin: Margin of agreement on the number's own scale, if it is no accuracy (slopes).
+        own_margin: Margin for agreement on the number's own scale, if it is not an accuracy
+            (slopes).
         conditions: Settings under which it was measured: `learner.steps: 80000`, `recipe.functions:
             32`.
         essential: Conditions that must agree for a comparison of numbers to mean anything.
@@ -99,7 +100,7 @@ class PublishedNumber:
 
     @property
     def name(self) -> str:
-        """What the number is of, as text."""
+        """Description of the number, as text."""
         return ", ".join(str(value) for value in self.of.values())
 
     def __str__(self) -> str:
@@ -115,8 +116,9 @@ class PaperPlace:
         study: The name of its study.
         paper: The paper's title in short.
         place: `Table 1`.
-        shows: What it shows.
-        needs: What reproducing it takes: no training, networks from scratch, a pretrained model.
+        shows: Content of the table or figure.
+        needs: Requirements of reproducing it: no training, networks from scratch, or a pretrained
+            model.
     """
 
     study: str

@@ -54,7 +54,7 @@ class Reproduced:
     Attributes:
         study: The study.
         scale: `quick`, `gpu` or `paper`.
-        findings: What was found.
+        findings: The findings.
         page: The page that was written, or None.
         runs: The runs that were analysed; None for studies that need none.
     """
@@ -172,13 +172,13 @@ def reproduce(
         scale: `quick` (minutes on two cores; other conditions than the paper's), `gpu` (what was
             run on one GPU for the pages of results) or `paper` (the paper's conditions).
         model: A learner or model instead of the study's own.
-        store: The folder of the runs; runs that are there are not repeated.
-        out: The folder to write to; nothing is written by default.
+        store: Folder of the runs. Existing runs are not repeated.
+        out: Folder to write to. Default: nothing is written.
         engine: `local` or `ray`.
-        workers: Processes; as many as there are cores by default.
+        workers: Number of processes. Default: number of cores.
         progress: True to show progress (default: in notebooks only), or a function, see `tl.run`.
         watch: The old name of `progress`; deprecated.
-        **settings: Of the study.
+        **settings: Settings of the study.
     """
     if not isinstance(name, str):
         raise ParameterError(
@@ -186,7 +186,7 @@ def reproduce(
         )
     study = find_study(name)
     scale = current_scale(scale)
-    # Checked before hours of runs rather than after them.
+    # Checked before the runs, which may take hours.
     study.checked(settings)
     if out is not None:
         check_folder(path_of(out), study.name)
@@ -205,8 +205,8 @@ def reproduce(
 
 
 def _conditions(study: Study, scale: str, experiments: Sequence[Experiment]) -> list[Finding]:
-    """What the scale states of the experiments: how they differ from the paper's, and what is
-    assumed. Empty if nothing is stated.
+    """Statements of the scale about the experiments: differences from the paper, and assumptions.
+    Empty if there are none.
     """
     names = {
         name

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.spec.experiment import Experiment
 
 FLOPS = 1.25e14
-"""FLOP/s of training on one GPU, about 40 % of the 312 TFLOP/s in bf16 of an A100."""
+"""FLOP/s of training on one GPU: about 40 % of an A100's 312 TFLOP/s in bf16."""
 
 HIDDEN = {
     "training",
@@ -44,8 +44,8 @@ HIDDEN = {
     "without_span",
     "cut",
 }
-"""Settings that a dry run does not print: those that change how fast a run is and not what it
-learns, and those for data that no paper has. `training` is printed setting by setting.
+"""Settings that a dry run does not print: those that affect the speed of a run but not what it
+learns, and those for data that no paper uses. `training` is printed setting by setting.
 """
 
 
@@ -83,7 +83,7 @@ def scale_statements(study: str, scale: str, names: Set[str] | None = None) -> l
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A planned run, with everything that its conditions and its cost depend on.
+    """A planned run, with everything that determines its conditions and its cost.
 
     Attributes:
         learner: Name of the learner.

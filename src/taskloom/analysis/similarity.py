@@ -1,5 +1,5 @@
-"""Are vectors that represent the same thing alike? Cosines, the clustering of the CTL++ paper, and
-a criterion that can reject it.
+"""Similarity of vectors that represent the same thing: cosines, the clustering of the CTL++ paper,
+and a criterion that can reject it.
 
 The paper orders functions by clusters: Euclidean distances between the rows of the cosine matrix,
 complete linkage, cut at half of the largest distance. The root of complete linkage lies at the
@@ -13,19 +13,20 @@ The absolute criterion beside it: the clusters of the cut are *separate* codes i
 * the mean cosine within clusters exceeds that between them by at least 0.2: clusters that differ by
   less are one code with noise, however sharp their border is.
 
-Without separate codes there is *one* code if the mean cosine of all vectors is at least 0.8; below
-that the vectors are *scattered*: they are not alike, and the criterion finds no clusters.
+Without separate codes there is *one* code if the mean cosine of all vectors is at least 0.8. Below
+that, the vectors are *scattered*: they are dissimilar, and the criterion finds no clusters.
 
 Its power is limited. It finds two planted groups of 16 functions in 28 % of trials at a mean cosine
 of 0.6 within and 0.2 between groups, and in 97 % at 0.8 and 0.4
 (`benchmarks/ctlpp_cluster_power.py`). So *scattered* does not mean that there are no clusters.
 
 The study `runs/similarity` asks the paper's question of any runs that kept their models, pretrained
-ones included: is one value the same vector whichever part of an input made it? CTL++ asks it of a
-symbol and the function that gives it. Here the value is the answer or a trait, and the part any
-trait. The vectors of all inputs with the same value and part are averaged, and those of one value
-are compared across parts. States of pretrained models point into one direction to begin with, so a
-high cosine alone says little: cosines between different values are shown beside it.
+ones included: is a value represented by the same vector, whichever part of an input produced it?
+CTL++ asks this about a symbol and the function that returns it. Here the value is the answer or a
+trait, and the part is any trait. The vectors of all inputs with the same value and part are
+averaged, and those of one value are compared across parts. All states of pretrained models point in
+a similar direction, so a high cosine alone says little. Cosines between different values are shown
+for comparison.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ def value_similarity(
     split: str = "",
     run: str = "",
 ) -> Finding:
-    """Compare the states that represent one value across the parts of inputs that made it.
+    """Compare the states that represent one value across the parts of inputs that produced it.
 
     Args:
         runs: Runs that kept their models.
@@ -325,7 +326,7 @@ def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) ->
 def _items(
     runs: Runs, answers: Sequence[Mapping[str, Any]], part: str, value: str
 ) -> tuple[list[str], list[str], list[str]]:
-    """Inputs that a run answered, each with its value and part."""
+    """Inputs that a run answered, with the value and part of each."""
     known = sorted(_trait_values(answers))
     check_choice(runs, "part", part, known)
     check_choice(runs, "value", value, [*known, ANSWER])

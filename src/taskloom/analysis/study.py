@@ -4,8 +4,8 @@ The keyword-only parameters of the function are the study's settings. Their anno
 `--set KEY=VALUE` may be; some are also checked against what the runs have.
 
 `quick_costs` are the CPU-seconds of studies at quick scale, measured by `taskloom reproduce NAME`
-with an empty store. quick_costs.json records the conditions. Studies that were not measured are
-missing.
+with an empty store. quick_costs.json records the conditions. Studies that were not measured are not
+listed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MOST_CHOICES = 12
 
 
 class StudyError(TaskloomError):
-    """Raised if a study does not exist, or if the given runs cannot answer it."""
+    """Raised if a study does not exist, or if the given runs are insufficient for it."""
 
 
 def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: str) -> Any:
@@ -188,8 +188,8 @@ def check_split(runs: Runs, split: str) -> None:
 
 
 SCALES = ("quick", "gpu", "paper")
-"""`quick`: minutes on two cores, to try the whole path. `gpu`: the conditions of our results pages,
-for one GPU. `paper`: the paper's conditions.
+"""`quick`: minutes on two cores, to try all steps. `gpu`: the conditions of our results pages, for
+one GPU. `paper`: the paper's conditions.
 """
 
 FORMER_SCALES = {"full": "paper"}

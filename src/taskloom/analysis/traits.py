@@ -1,13 +1,13 @@
-"""Studies of traits, for any runs that kept their predictions: which one predicts errors best, and
-the accuracy by each.
+"""Studies of traits, for any runs that kept their predictions: the trait that predicts errors best,
+and the accuracy by each trait.
 
 For each group of repeated trainings and each split, an item's score is its mean over seeds. A trait
-explains the share of the variance of these scores that lies between its values; the share is
-adjusted for the number of values (epsilon squared, 1 - (1 - eta squared)(n - 1)/(n - k)), since
-many values explain something by chance. Its p-value is that of a permutation of the items,
-corrected (Holm) for all traits and groups that were looked at. Where no permutation explains as
-much, that of the F test takes its place: permutations alone give no p below 1/2,001, from which a
-correction for a hundred looks leaves nothing.
+explains the share of these scores' variance that is between its values. The share is adjusted for
+the number of values (epsilon squared, 1 - (1 - eta squared)(n - 1)/(n - k)), since many values
+explain some variance by chance. Its p-value is from a permutation test over items, corrected (Holm)
+for all tested traits and groups. If no permutation explains as much, the p-value of the F test is
+used: permutations give no p below 1/2,001, which would not remain significant after correction for
+a hundred tests.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def scored_items(
 
 
 def _item_means(index: NDArray[Any], scores: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Position of the first answer to each item, and the mean score of all answers to it, by item
+    """Position of the first answer to each item, and its mean score over all answers, by item
     index.
     """
     if (index[1:] > index[:-1]).all():  # a single seed needs no sorting
@@ -380,7 +380,7 @@ def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Find
 
 
 IN_TRAINING = "in-training"
-"""Value of `cross` that means: whether the training data of a run have the trait's value."""
+"""Value of `cross` that groups items by whether the run's training data have the trait's value."""
 
 
 def _with_training(

@@ -18,15 +18,15 @@ The intervals, with their coverage in simulations of skewed seeds
   happen to be alike look certain; the published spread of 25 trainings corrects that. A standard
   deviation below the paper's rounding, theirs or ours, counts as half a unit of the last decimal:
   equal scores of a few trainings don't prove that there is no spread.
-* Means without one: the published number is one more training (or a mean of `n`) with our spread.
-  It is judged by the prediction interval with n - 1 degrees of freedom, or by the same on the
-  arcsine scale if that is wider, as it is for skewed accuracies near 0 or 1.
+* Means without one: the published number is treated as one more training (or a mean of `n`) with
+  our spread. It is judged by the prediction interval with n - 1 degrees of freedom, or by the same
+  on the arcsine scale if that is wider, as it is for skewed accuracies near 0 or 1.
 * Shares of trainings (`judge_share`): Newcombe's interval from the exact intervals of both shares.
   Wilson's ends fall below 0.94 for some shares.
 * Numbers with an interval of their own (`judge_estimate`: slopes): Newcombe's interval from that.
 
 Numbers that need no training (`judge_number`: parameter counts, sizes of datasets) agree if they
-are equal after rounding as the paper rounds; there is no third answer.
+are equal after rounding as the paper rounds; there is no third verdict.
 
 If conditions differ that the paper's file calls essential (another world, another model), comparing
 numbers says nothing about the claim: the verdict is **not comparable**, and the conditions are
@@ -72,7 +72,7 @@ class Judgement:
         difference_low: Lower end of the difference's interval; nan if there is none.
         difference_high: Its upper end.
         verdict: `agrees`, `disagrees`, `inconclusive` or `not comparable`.
-        conditions: What differs from the paper's conditions, a sentence each.
+        conditions: Differences from the paper's conditions, one sentence each.
         decimals: Number of decimals to show.
         unit: Unit that `seeds` counts; `tasks` if the number is a mean over tasks, each of which
             was trained.
@@ -143,10 +143,10 @@ def judge_mean(
     """Judge the mean score of our trainings against a published mean.
 
     Args:
-        scores: One score a training.
+        scores: One score per training.
         number: The published mean.
-        claim: What it is of; by default what the number says.
-        conditions: What differs from the paper's conditions.
+        claim: Description of the number. Default: the published number's own description.
+        conditions: Differences from the paper's conditions.
         comparable: False if an essential condition differs.
         level: Confidence level of the intervals.
         unit: Unit over which the trainings vary: `seeds` or `tasks`.
@@ -237,13 +237,13 @@ def judge_share(
     trainings.
 
     Args:
-        hits: Our trainings for which it holds.
-        n: Our trainings.
+        hits: Number of our trainings that succeeded.
+        n: Number of our trainings.
         number: The published share.
-        claim: What it is of.
-        conditions: What differs from the paper's conditions.
-        comparable: False where an essential condition differs.
-        level: Of the intervals.
+        claim: Description of the number.
+        conditions: Differences from the paper's conditions.
+        comparable: False if an essential condition differs.
+        level: Confidence level of the intervals.
     """
     if n < 2:
         share = hits / n if n else math.nan
@@ -276,14 +276,14 @@ def judge_estimate(
     Args:
         value: Our number.
         ends: Ends of its interval; nan if there is none.
-        n: Trainings that it rests on.
+        n: Number of trainings behind it.
         number: The published number.
-        their_ends: Of the published number's interval; none: it is taken as exact, but for its
-            rounding.
-        claim: What it is of.
-        conditions: What differs from the paper's conditions.
-        comparable: False where an essential condition differs.
-        unit: What the trainings differ in.
+        their_ends: Ends of the published number's interval. If empty, the number is treated as
+            exact except for its rounding.
+        claim: Description of the number.
+        conditions: Differences from the paper's conditions.
+        comparable: False if an essential condition differs.
+        unit: What the trainings differ in: `seeds` or `tasks`.
     """
     theirs = their_ends or (number.value - number.rounding, number.value + number.rounding)
     interval = newcombe(value, ends, number.value, theirs)
@@ -304,9 +304,9 @@ def judge_number(
     Args:
         value: Our number.
         number: The published one.
-        claim: What it is of.
-        conditions: What differs from the paper's conditions.
-        tolerance: Larger difference that still counts as agreement, for numbers that depend on
+        claim: Description of the number.
+        conditions: Differences from the paper's conditions.
+        tolerance: Maximum difference that still counts as agreement, for numbers that depend on
             sampling.
     """
     close = abs(value - number.value) <= max(number.rounding, tolerance) * (1 + 1e-9)

@@ -1,5 +1,5 @@
-"""Profiles: one fixed panel of tasks for any model (panel.yaml), and a study of the runs on it, which
-says where the model holds and where it breaks.
+"""Profiles: a fixed panel of tasks for any model (panel.yaml), and a study of the runs on it that
+shows where the model holds and where it breaks.
 """
 
 from taskloom.analysis.profile import profile_page

@@ -1,22 +1,22 @@
-"""The panel of a profile: which recipes are run, how a model is asked, which conditions are
-contrasted, and the verdict on each contrast.
+"""The panel of a profile: the recipes that are run, how a model is asked, the contrasted
+conditions, and the verdict on each contrast.
 
 The panel is a file of the package, `panel.yaml`, with a version. Two profiles are compared only if
 they were made with the same version.
 
 A contrast asks whether the hard condition is as good as the easy one. The rule, in this order:
 
-1. The easy condition is not above guessing (its interval includes the better of chance and the best
-   constant answer): **not above guessing**. There is nothing that could break.
+1. The interval of the easy condition includes the chance score or that of the best constant answer,
+   whichever is higher: **not above guessing**. There is nothing that could break.
 2. The whole interval of *hard - easy* is below 0: **breaks**.
-3. The whole interval is above -0.1, and above minus half of the easy condition's lead over
+3. The whole interval is above -0.1, and above minus half of the easy condition's margin over
    guessing: **holds**. The second part is for scores such as 0.04, which could be lost entirely
    within the first.
-4. Otherwise **inconclusive**: these items fit both.
+4. Otherwise **inconclusive**: the data are compatible with both.
 
-A control has no right answer that could be known, so it is **clean** if its hard side is not above
-guessing, and **above guessing** if it is. All intervals are at 95 % and not corrected for their
-number: of twenty contrasts that hold, one may be called broken by chance.
+The right answers of a control cannot be known, so it is **clean** if its hard side is not above
+guessing, and **above guessing** if it is. All intervals are 95 % intervals without correction for
+multiple tests: one in twenty contrasts without a loss may be called broken by chance.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from taskloom.recipe.yaml_files import load, validated
 FILE = Path(__file__).parent / "panel.yaml"
 
 Way = Literal["zero-shot", "few-shot", "described"]
-"""zero-shot: the input alone; few-shot: examples of training before it; described: the task's
-description before it.
+"""How a model is asked. zero-shot: the input alone; few-shot: training examples before it;
+described: the task's description before it.
 """
 
 
 class PanelError(TaskloomError):
-    """A panel that cannot be read."""
+    """Raised if a panel cannot be read."""
 
 
 class PanelRecipe(Fields):
     """A recipe of the panel, and how models are asked.
 
     Attributes:
-        recipe: The recipe by name.
+        recipe: Name of the recipe.
         set: Changes of its fields.
         splits: The splits that are answered, as an experiment spells them under `evaluate`.
         ways: How a model is asked.
@@ -80,7 +80,7 @@ class PanelSide(Fields):
     traits.
 
     Attributes:
-        recipe: By its name in the panel.
+        recipe: Name of the recipe in the panel.
         split: One of its splits.
         where: Traits with their values.
     """
@@ -103,10 +103,10 @@ class PanelContrast(Fields):
     Attributes:
         axis: The dimension in which they differ.
         name: The contrast in words.
-        easy: The condition that is measured against.
+        easy: The condition that is the baseline.
         hard: The other one.
         same: True if both have the same items and are therefore compared item by item.
-        control: True if the answers of the hard condition cannot be known beforehand.
+        control: True if the answers of the hard condition cannot be known.
     """
 
     axis: str
@@ -132,7 +132,7 @@ class TaskPanel(Fields):
     Attributes:
         version: Increased with every change.
         recipes: By name.
-        contrasts: In the order of the page.
+        contrasts: Contrasts in the order of the page.
     """
 
     version: int
@@ -162,7 +162,9 @@ class TaskPanel(Fields):
         return [way for way in self.recipes[contrast.easy.recipe].ways if way in hard]
 
     def sides(self) -> list[PanelSide]:
-        """Every condition once: all splits, and the parts of them that contrasts name."""
+        """All conditions without duplicates: all splits, and the parts of them that contrasts
+        name.
+        """
         whole = [
             PanelSide(recipe=name, split=split)
             for name, one in self.recipes.items()
@@ -179,12 +181,12 @@ def read_panel(path: Path = FILE) -> TaskPanel:
 
 @cache
 def packaged_panel() -> TaskPanel:
-    """The panel of this package."""
+    """The packaged panel."""
     return read_panel()
 
 
 SMALL = 0.1
-"""Maximum loss of accuracy that counts as holding."""
+"""Maximum loss of accuracy for the verdict *holds*."""
 
 HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "inconclusive"
 CLEAN, ABOVE = "clean", "above guessing"
@@ -198,16 +200,16 @@ class Measurement:
     Attributes:
         side: The condition, as `PanelSide.key` spells it.
         way: How the model was asked.
-        items: The items, by their places in the split.
+        items: Positions of the items in the split.
         scores: The score of each item, for each seed.
         answers: A short digest of the first seed's answer to each item, if a contrast compares
             answers item by item.
         chance: Score of a uniform guess among all answers of the condition.
         constant: Score of the best constant answer of training; None if there is no training
             split.
-        formed: The share of answers that are right for some item of the condition, whether or not
-            for their own: whether the model answers in the requested form. None if there are
-            more than `CLOSED` answers.
+        formed: Share of answers that are right for some item of the condition, not necessarily
+            their own. It shows if the model answers in the requested form. None if there are more
+            than `CLOSED` answers.
     """
 
     side: str
@@ -226,7 +228,7 @@ class Measurement:
 
     @property
     def guessing(self) -> float:
-        """The better of chance and the best constant."""
+        """The higher of the chance score and that of the best constant."""
         return max(self.chance, self.constant or 0.0)
 
     @property
@@ -312,8 +314,9 @@ def result_of(
 def paired_difference(a: Measurement, b: Measurement) -> ScoreDifference:
     """Difference b - a over the items that both answered, with the interval of Agresti and Min.
 
-    Two items are added to the n of the data, half of them on either side: the interval does not
-    collapse to a point if all items are alike, as a t interval does.
+    Two items are added to those in the data: half an item in favour of each side, and one without a
+    difference. The interval therefore does not collapse to a point if all items are equal, as a t
+    interval does.
     """
     first, second = a.means, b.means
     differences = [second[item] - first[item] for item in first if item in second]

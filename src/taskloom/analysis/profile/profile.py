@@ -40,25 +40,24 @@ from taskloom.learners.saved import CARD, read_card
 from taskloom.recipe.yaml_files import parse
 
 BATCH = 8
-"""Batch size: long few-shot prompts of a small model then need less than 1 GB.
-"""
+"""Batch size: long few-shot prompts of a small model then need less than 1 GB."""
 
 
 ASKING = ("in-context", "endpoint", "saved")
-"""Learners that query an already trained model."""
+"""Names of learners that query an already trained model."""
 
 BY_WAY = ("shots", "longest_answer")
-"""Settings of these learners that differ between recipes and ways."""
+"""Settings of these learners that differ between recipes and ways of asking."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledModel:
-    """A model, and the learner that asks it.
+    """A model and the learner that asks it.
 
     Attributes:
         name: Name on pages.
-        settings: The learner and its settings, but for those that differ between ways.
-        prompted: True if it is shown examples; a saved learner answers inputs as they are.
+        settings: The learner and its settings, except those that differ between ways of asking.
+        prompted: True if it is shown examples. A saved learner answers inputs without a prompt.
     """
 
     name: str
@@ -85,8 +84,8 @@ class ProfiledModel:
 
     @property
     def twin(self) -> ProfiledModel | None:
-        """The same architecture with random weights; None unless it is a language model that is
-        opened here.
+        """The same architecture with random weights; None unless the model is a language model that
+        is opened here.
         """
         if self.settings["learner"] != "in-context" or self.settings.get("pretrained") is False:
             return None
@@ -94,7 +93,7 @@ class ProfiledModel:
 
 
 def read_model(model: str, *, random: bool = False, endpoint: str = "") -> ProfiledModel:
-    """Find out what a model is.
+    """Identify a model and the learner that asks it.
 
     Args:
         model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with
@@ -131,7 +130,7 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
 
 def folder_digest(folder: Path) -> str:
     """Digest of all files below a folder, so that a learner saved again in the same folder counts
-    as another one.
+    as a different one.
     """
     hashed = blake2b(digest_size=16)
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
@@ -150,20 +149,22 @@ PANEL_PROMPT = {
     "extract": "line",
     "longest_answer": 32,
 }
-"""Settings of an endpoint under which it is asked as local models are: the panel describes tasks and
-shows examples itself.
+"""Settings under which an endpoint is asked in the same way as local models. The panel describes
+tasks and shows examples itself.
 """
 
 FORMAT, SCHEMA = "taskloom profile", 1
 PROFILE, PAGE = "profile.json", "profile.html"
-"""The files of a profile's folder."""
+"""Names of the files in a profile's folder."""
 
 QUICK, FULL = 24, 200
-"""Items of each split. Quick ones distinguish 0.5 from 0.9, full ones 0.5 from 0.64."""
+"""Number of items of each split. Quick profiles distinguish 0.5 from 0.9, full ones 0.5 from
+0.64.
+"""
 
 SEEDS = {True: 1, False: 3}
-"""Seeds of few-shot prompts, quick and full: each shows other examples. Seeds do not affect the
-other ways.
+"""Number of seeds of few-shot prompts, quick and full. Each shows different examples. Seeds do not
+affect the other ways.
 """
 
 CONSTANT = {"learner": "majority"}
@@ -172,14 +173,14 @@ CONSTANT = {"learner": "majority"}
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """What was measured of one model.
+    """The measurements of one model.
 
     Attributes:
         name: The model.
         settings: The learner that asked it.
-        quick: True if few items were taken.
+        quick: True if only a few items were answered.
         version: Version of the panel.
-        measurements: Measurements of every condition in every way.
+        measurements: Measurements of every condition and way of asking.
         complete: True if all runs of the panel are there.
         failures: Reasons for missing runs, a sentence each: an input may be too long for the model.
     """
@@ -197,7 +198,7 @@ class ModelProfile:
         return contrast_results(panel, self.measurements)
 
     def find(self, side: str, way: str) -> Measurement | None:
-        """A measurement; None if it was not made."""
+        """One measurement; None if it was not made."""
         return next((m for m in self.measurements if (m.side, m.way) == (side, way)), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,7 +227,7 @@ class PanelJob:
 
 
 def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
-    """Everything that a model is asked, without the baseline that it is compared with."""
+    """All jobs of a model, without the baseline that it is compared with."""
     return [
         PanelJob(name, recipe, way, model.block(way, recipe))
         for name, recipe in panel.recipes.items()
@@ -235,12 +236,12 @@ def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
 
 
 def baseline_jobs(panel: TaskPanel) -> list[PanelJob]:
-    """The best constant of every recipe."""
+    """Jobs for the best constant of every recipe."""
     return [PanelJob(name, recipe, "zero-shot", CONSTANT) for name, recipe in panel.recipes.items()]
 
 
 def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> list[spec.Experiment]:
-    """Experiments of some jobs: jobs that differ in the recipe alone share one."""
+    """Experiments of some jobs. Jobs that differ only in the recipe share one."""
     groups: dict[str, list[PanelJob]] = {}
     for job in jobs:
         seeds = SEEDS[quick] if job.way == "few-shot" and job.learner.get("shots") else 1
@@ -281,7 +282,7 @@ def profile(
     progress: Watch | bool | None = None,
     panel: TaskPanel | None = None,
 ) -> ModelProfile:
-    """Run what is missing of a model's profile, and return it.
+    """Run the missing parts of a model's profile, and return the profile.
 
     Args:
         model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with
@@ -291,11 +292,9 @@ def profile(
         endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
         store: The folder of the runs; runs that are there are not repeated.
         engine: `local` or `ray`.
-        workers: Processes; as many as there are cores by default.
-        gpus: GPUs of one run, or a share of one, so that several runs of a small model go on at
-            once.
-        progress: Whether to show how far the runs are, by default in notebooks only; or a function,
-            see `tl.run`.
+        workers: Number of processes. Default: number of cores.
+        gpus: GPUs per run, or a fraction of one, so that several runs of a small model share a GPU.
+        progress: True to show progress (default: in notebooks only), or a function, see `tl.run`.
         panel: Another panel than the packaged one.
     """
     chosen = panel or packaged_panel()
@@ -350,8 +349,8 @@ def measured(model: ProfiledModel, runs: Runs, quick: bool, panel: TaskPanel) ->
 
 
 def profiles_in(runs: Runs, panel: TaskPanel | None = None) -> list[ModelProfile]:
-    """The profiles of all models that some runs have answers of: full ones, or quick ones if no
-    model has a full profile.
+    """Profiles of all models that are in some runs: full profiles, or quick ones if no model has a
+    full one.
     """
     chosen = panel or packaged_panel()
     models: dict[str, ProfiledModel] = {}
@@ -402,7 +401,7 @@ def _rows(runs: Runs, run: str) -> Rows:
 
 
 def _places(rows: Rows, panel: TaskPanel, recipe: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield each condition of a recipe with the positions of its rows in the split."""
+    """Yield each condition of a recipe, with the positions of its rows in the split."""
     for side in panel.sides():
         if side.recipe == recipe:
             places = [

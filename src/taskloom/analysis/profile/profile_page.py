@@ -1,5 +1,5 @@
-"""The page of a profile, or of several beside each other: where a model holds, where it breaks, and
-how certain that is.
+"""The page of one or several profiles: where a model holds, where it breaks, and how certain that
+is.
 
 `write_page` makes an HTML page. `profile_findings` makes findings, from which pages in Markdown are
 built. The study `profile` does so for the runs that `taskloom profile` made.
@@ -63,11 +63,11 @@ say = Sentences("taskloom.analysis.profile", estimate=_estimate)
 def write_page(
     path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | None = None
 ) -> Path:
-    """Write the page of a profile, with others beside it.
+    """Write the page of a profile, optionally compared with others.
 
     Args:
         path: The HTML file.
-        profiles: The model that the page is about, then those that stand beside it.
+        profiles: The model that the page is about, then those it is compared with.
         panel: The panel that they were made with.
     """
     chosen = panel or packaged_panel()
@@ -96,8 +96,8 @@ def write_page(
 
 
 def check_comparable(profiles: Sequence[ModelProfile]) -> None:
-    """Refuse profiles of two versions of the panel, or of two numbers of items; those of an old
-    version can be compared.
+    """Raise an error for profiles with different versions of the panel or different numbers of
+    items. Profiles of the same old version can be compared.
     """
     for one in profiles:
         if one.version != profiles[0].version:
@@ -133,7 +133,9 @@ def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
 def sentences(
     result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]
 ) -> Iterator[str]:
-    """Yield the findings: a sentence for each axis, for controls, and for each profile beside."""
+    """Yield the findings: a sentence for each axis, for controls, and for each profile that is
+    compared.
+    """
     yield from _axis_sentences([r for r in results if not r.contrast.control])
     yield from _control_sentences(results)
     yield from _form_sentences(result)
@@ -300,7 +302,7 @@ def profile_findings(
     first and the others.
 
     Args:
-        profiles: The model that it is about, then those that stand beside it.
+        profiles: The model that they are about, then those it is compared with.
         panel: The panel that they were made with.
     """
     chosen = panel or packaged_panel()
@@ -320,7 +322,9 @@ def profile_findings(
     describe="Where a model holds and where it breaks, from the runs of 'taskloom profile'",
 )
 def profile_study(runs: Runs) -> list[Finding]:
-    """Findings of the profiles of all models in some runs, the first beside the others."""
+    """Findings of the profiles of all models in some runs. The first is compared with the
+    others.
+    """
     profiles = profiles_in(runs)
     if not profiles:
         raise StudyError(

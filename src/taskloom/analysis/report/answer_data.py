@@ -45,7 +45,9 @@ rather than kinds of examples.
 """
 
 MOST_LIT = 10_000
-"""Maximum stories of a split whose proofs are highlighted. 10,000 take a third of a second."""
+"""Maximum stories of a split whose proofs are highlighted. 10,000 stories take a third of a
+second.
+"""
 
 TRIED = 20
 """Examples to check before a split is treated as having no stories."""

@@ -27,8 +27,8 @@ ALPHA = 0.05
 """Significance level, after correction for multiple tests."""
 
 CONSTANT = frozenset({"majority"})
-"""Learners that give the same answer to every input. Their score is the frequency of that answer
-and shows nothing about learning.
+"""Names of learners that give the same answer to every input. Their score is the frequency of that
+answer and shows nothing about learning.
 """
 
 SMALLEST = 0.1

@@ -67,7 +67,7 @@ from taskloom.experiments.groups import known_traits
 from taskloom.experiments.record import REPLY_MEASURES, RunsError
 
 SUCCESS = 0.95
-"""Default score that counts as having learned a task."""
+"""Default score above which a task counts as learned."""
 
 MOST_PANELS = 12
 """Maximum panels of one figure: four rows of three, about two screens."""

@@ -157,7 +157,7 @@ def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[Trai
         effects.append((1 - worst["in_form"], say("form", row=worst)))
     effects = [effect for effect in effects if effect[0] >= SMALLEST]
     if effects:
-        # Ties go to the first: a trait is most informative about what is hard.
+        # Ties go to the first effect, which is a trait's, because traits best show what is hard.
         return max(effects, key=lambda effect: effect[0])[1]
     tests = len(traits) + len(compared)
     if pairs or not tests:

@@ -65,8 +65,8 @@ from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.experiments.store import Store
 
 BATCH = 20
-"""Items per batch. Small, because asking stops only between batches; large enough that a local model
-and an endpoint are busy.
+"""Items per batch. Small, because asking stops only between batches, but large enough to keep a
+local model or an endpoint busy.
 """
 
 EQUAL = 0.02
