@@ -2,8 +2,8 @@
 Inspect, verifiers, TRL.
 
 One module per tool. Each imports its tool only when it is used, and scores every prediction by the
-recipe's own scorer, so that a prediction has the same score there as here. A tool that is missing,
-or whose interface has changed, is an error of one sentence: see `need`.
+recipe's own scorer, so that a prediction has the same score there as here. If a tool is missing, or
+its interface has changed, `need` raises a clear error.
 """
 
 from __future__ import annotations
@@ -23,16 +23,14 @@ TESTED = {
     "trl": "1.16.0",
     "verifiers": "0.4.0",
 }
-"""The versions that `make test-interop` was last run with, by the name under which a package is
-installed.
-"""
+"""Versions with which `make test-interop` was last run, by package name."""
 
 EXTRAS = {"datasets": "hf", "inspect-ai": "inspect", "openenv-core": "openenv"}
-"""Extras that install a package and have another name than it."""
+"""Extras that install a package and have a different name."""
 
 
 class MovedError(TaskloomError):
-    """A version of a package that lacks something that is used of it."""
+    """An installed package without an attribute or module that we use."""
 
     def __init__(self, package: str, missing: str) -> None:
         try:
@@ -46,16 +44,16 @@ class MovedError(TaskloomError):
 
 
 def need(package: str, module: str, *names: str) -> ModuleType:
-    """Import a module of a package, and check that it has what is used of it.
+    """Import a module of a package, and check that it has the names that we use.
 
     Args:
-        package: The name under which it is installed, as in `TESTED`.
-        module: The module, as it is imported.
-        names: What is used of the module.
+        package: Name of the package, as in `TESTED`.
+        module: Dotted name of the module.
+        names: Names that we use from the module.
 
     Raises:
-        MissingExtra: It is not installed.
-        MovedError: It is installed, and its interface is another one.
+        MissingExtra: If the package is not installed.
+        MovedError: If the package is installed but its interface has changed.
     """
     try:
         package_module = import_module(module)

@@ -1,13 +1,13 @@
 """A recipe as an environment behind HTTP: `reset` hands out an example, `step` scores the answer
 and ends the episode.
 
-Clients of OpenEnv connect to `/ws`, where each connection is a session with one episode at a time,
-and read `/schema`, `/metadata` and `/state`. All others post to `/reset` and `/step`. The server listens on
-the loopback interface unless told otherwise, keeps what it handed out in memory, and has no other
-state. Each client that names itself has its own order of examples and its own open episodes. Clients
-without a name share an order, and each address has one. No client can end another's episode: ids of
-episodes cannot be guessed, and a name makes room only among its own. Requests that a web page makes
-a browser send are refused.
+OpenEnv clients connect to `/ws`, where each connection is a session with one episode at a time, and
+read `/schema`, `/metadata` and `/state`. Other clients post to `/reset` and `/step`. By default the
+server listens on the loopback interface. Its only state is the open episodes, which are kept in
+memory. Each client that names itself has its own order of examples and its own open episodes.
+Clients without a name share one order per address. No client can end another's episode, because ids
+cannot be guessed and a named client displaces only its own episodes. Requests that web pages cause
+browsers to send are refused.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from taskloom.core.listener import (
 from taskloom.interop.graded import GradedSplit
 
 MOST_BYTES = 2**20
-"""Maximum size of a request. Answers are short."""
+"""Maximum bytes of a request. Answers are short."""
 MOST_EPISODES = 10_000
-"""Maximum number of open episodes of one client. Beyond it, a named client's oldest are forgotten, so
-that a client that never answers fills no memory.
+"""Maximum open episodes of one client. Beyond that, a named client's oldest ones are dropped, so
+that a client that never answers does not fill the memory.
 """
 MOST_OPEN = 100_000
 """Maximum number of open episodes of all clients."""
@@ -50,8 +50,8 @@ MOST_CLIENTS = 1_000
 LONGEST_NAME = 200
 """Maximum length of the name that a client gives itself."""
 IDLE_SECONDS = 3_600.0
-"""A client that asked nothing for this long may be forgotten to make room for another, and so may an
-episode without a name that is this old.
+"""Minimum idle seconds before a client may be dropped to make room for another. Also the minimum
+age of a droppable episode of a client without a name.
 """
 
 
@@ -61,11 +61,11 @@ class BusyError(TaskloomError):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who sends a request.
+    """Sender of a request.
 
     Attributes:
         address: Where the request comes from.
-        name: What the client calls itself; empty for all clients of an address that have no name.
+        name: The client's name; empty for all clients of an address without a name.
     """
 
     address: str = ""
@@ -74,7 +74,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class _Episode:
-    """Index of an episode's example, and when it began."""
+    """Index of an episode's example, and its start time."""
 
     index: int
     began: float
@@ -93,23 +93,22 @@ NOBODY = Asker()
 
 
 class RecipeEnvironment:
-    """Episodes of one turn over the examples of a split, in order or by index. Safe to use from
-    several threads.
+    """Single-turn episodes over the examples of a split, in order or by index. Thread-safe.
 
     Args:
-        graded: The examples and how answers are scored.
-        clock: Seconds that never go back, to tell how long a client has been idle.
+        graded: The examples with their scorer.
+        clock: Monotonic clock in seconds, to measure how long a client has been idle.
     """
 
     def __init__(self, graded: GradedSplit, clock: Callable[[], float] = time.monotonic) -> None:
         self.graded = graded
         self._clock = clock
-        # In the order of the last request, the longest idle first.
+        # Ordered by their last request, the longest idle first.
         self._clients: OrderedDict[Asker, _Client] = OrderedDict()
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
-        """Return what is served."""
+        """Recipe, split and scorer of the environment."""
         g = self.graded
         return {
             "recipe": g.name,
@@ -121,7 +120,7 @@ class RecipeEnvironment:
         }
 
     def metadata(self) -> dict[str, Any]:
-        """What OpenEnv shows of an environment."""
+        """Metadata of the environment for OpenEnv."""
         g = self.graded
         return {
             "name": g.name,
@@ -138,7 +137,7 @@ class RecipeEnvironment:
             self._clients.pop(client, None)
 
     def reset(self, index: object = None, client: Asker = NOBODY) -> dict[str, Any]:
-        """Begin an episode with the example of an index, or with the client's next one."""
+        """Begin an episode with the example at an index, or with the client's next one."""
         with self._lock:
             number = None if index is None else self._checked(index)
             asking = self._client(client)
@@ -157,8 +156,8 @@ class RecipeEnvironment:
         return {"episode": episode, "observation": observation, "reward": None, "done": False}
 
     def step(self, episode: object, action: object, client: Asker = NOBODY) -> dict[str, Any]:
-        """Score the answer to an episode, which ends with it; an action is a text, or an object
-        with one as `text`.
+        """Score the answer to an episode and end it. An action is a text, or an object with the
+        text under `text`.
         """
         with self._lock:
             begun = None
@@ -190,7 +189,7 @@ class RecipeEnvironment:
                 raise BusyError(f"{total:,} episodes are open; try again later")
             return
         oldest, begun = next(iter(asking.open.items()))
-        # Without a name, nobody knows whether the oldest episode belongs to who is asking.
+        # Without names, the oldest episode may belong to a different client.
         if not client.name and asking.asked - begun.began < IDLE_SECONDS:
             raise BusyError(
                 f"{len(asking.open):,} episodes of clients without a name are open; answer them, or"
@@ -199,7 +198,7 @@ class RecipeEnvironment:
         del asking.open[oldest]
 
     def _client(self, name: Asker) -> _Client:
-        """Find or admit a client, and note that it asked. The caller holds the lock."""
+        """Find or admit a client, and record the time of its request. The caller holds the lock."""
         now = self._clock()
         if name not in self._clients:
             if len(self._clients) >= MOST_CLIENTS:
@@ -246,15 +245,15 @@ SCHEMA = {
         },
     },
 }
-"""JSON schemas of actions, observations and states, as OpenEnv asks for them."""
+"""JSON schemas of actions, observations and states for OpenEnv."""
 
 
 class Session:
     """One connection of an OpenEnv client: at most one open episode.
 
     Args:
-        environment: What is served.
-        client: The name of the session, which nobody else has.
+        environment: The environment.
+        client: Unique client of the session.
     """
 
     def __init__(self, environment: RecipeEnvironment, client: Asker) -> None:
@@ -264,7 +263,7 @@ class Session:
         self.closed = False
 
     def answer(self, raw: bytes) -> dict[str, Any]:
-        """The answer to one message; a bad one gets OpenEnv's error object."""
+        """Answer one message. Invalid messages get OpenEnv's error object."""
         try:
             message = json.loads(raw)
         except (ValueError, RecursionError) as error:
@@ -326,17 +325,17 @@ class EnvironmentServer(ThreadingHTTPServer):
         self.names = LOOPBACK if is_loopback(host) else frozenset()
         listener = listen(host, [port])
         super().__init__(listener.getsockname()[:2], EnvironmentHandler, bind_and_activate=False)
-        self.socket.close()  # one that is not bound
+        self.socket.close()  # unbound, replaced by ours
         self.socket, self.host = listener, host
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what went wrong, unless the client hung up or fell silent."""
+        """Report an error, unless the client disconnected or timed out."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
-        """The address that clients use."""
+        """Address for clients."""
         return address(self.host, self.socket)
 
 
@@ -345,11 +344,12 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
 
     server: EnvironmentServer
     timeout = 30
-    # Head and body are two segments; without this the second may wait for an acknowledgement.
+    # Head and body are separate segments. With Nagle's algorithm the second may wait for an
+    # acknowledgement.
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """Answer `/health`, `/info` and what OpenEnv asks for; `/ws` becomes a WebSocket."""
+        """Answer `/health`, `/info` and OpenEnv's paths, and upgrade `/ws` to a WebSocket."""
         if self._is_refused():
             return
         environment = self.server.environment
@@ -400,10 +400,10 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
             self._send(501, {"error": str(error)})
             return
         socket = self.connection
-        socket.settimeout(IDLE_SECONDS)  # a trainer may think long between two steps
+        socket.settimeout(IDLE_SECONDS)  # a trainer may take long between two steps
         self.close_connection = True
         protocol = ServerProtocol(max_size=MOST_BYTES)
-        # The request was read already; the protocol wants to see it, too.
+        # The request was already read, but the protocol needs it, too.
         head = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         protocol.receive_data(f"GET {self.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
         session = Session(self.server.environment, Asker(self.client_address[0], uuid.uuid4().hex))
@@ -415,7 +415,7 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
                         protocol.send_response(protocol.accept(event))
                     elif event.opcode in (Opcode.TEXT, Opcode.CONT):
                         text += event.data
-                        # A client may have closed the connection in the same bytes.
+                        # The same bytes may contain the closing of the connection.
                         if event.fin and protocol.state is State.OPEN:
                             protocol.send_text(json.dumps(session.answer(text)).encode())
                             text = b""
@@ -432,8 +432,10 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
             session.environment.forget(session.client)
 
     def _is_refused(self) -> bool:
-        """Refuse requests that name another host or two, or that a page in a browser caused."""
-        # Whoever forwards a request may have read the other one.
+        """Refuse requests with a wrong host or with several hosts, and requests caused by web
+        pages.
+        """
+        # A proxy may have checked the other one.
         for name in ("Host", "Content-Length"):
             if len(self.headers.get_all(name) or ()) > 1:
                 self._send(400, {"error": f"the request has more than one {name}"})
@@ -460,7 +462,8 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
             )
         if length == 0:
             return {}
-        # A page of another site can send forms and plain text without asking the browser, not JSON.
+        # Browsers let other sites send forms and plain text without a preflight request, but not
+        # JSON.
         kind = self.headers.get_content_type()
         if kind != "application/json":
             raise InputError(f"the request is {kind}; send it as application/json")
@@ -473,7 +476,7 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         return body
 
     def _asker(self, body: dict[str, Any]) -> Asker:
-        """Who sends a request: the address, and the name if the client gives itself one."""
+        """Sender of a request: the address, and the client's name if it gives one."""
         name = body.get("client", "")
         if not isinstance(name, str) or len(name) > LONGEST_NAME:
             raise InputError(
@@ -491,4 +494,4 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing: a line per request would hide what matters."""
+        """Print nothing, because a line per request would hide important messages."""

@@ -1,7 +1,7 @@
-"""A split of a recipe with its scorer: what the adapters of all tools share.
+"""A split of a recipe with its scorer, shared by the adapters of all tools.
 
-Rows come from the recipe's plan as they are asked for, or from a dataset that was made. Predictions
-come from anywhere: whatever they are, they get a score from 0 to 1 and a reason, and never raise.
+Rows are generated on demand from the recipe's plan, or read from a dataset. Any prediction gets a
+score from 0 to 1 and a reason. Grading never raises.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from taskloom.recipe.fields import CurriculumFields
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 LONGEST_ANSWER = 10_000
-"""Characters of an answer, after the extraction; a longer one is none, and comparing it could take
+"""Maximum characters of an extracted answer. Longer ones score 0, because comparing them could take
 minutes.
 """
 
 BLOCK = 50
-"""Rows that are made at once when one is asked for: rows are asked for in order more often than
-not.
+"""Number of rows generated at once when one is requested, because rows are mostly requested in
+order.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The score of one prediction, from 0 to 1, the answer that was extracted from it, and why."""
+    """Score of a prediction from 0 to 1, with the extracted answer and the reason."""
 
     score: float
     answer: str
@@ -63,8 +63,8 @@ class Grade:
 
 
 def grade(reply: object, example: Example, scorer: Scorer, extraction: Extraction) -> Grade:
-    """Score what a model wrote; a prediction that is not text, has no answer, is huge or breaks the
-    scorer has a score of 0 and a reason.
+    """Score a model's reply. One that is not text, has no answer, is too long or makes the scorer
+    raise gets 0 and a reason.
     """
     if not isinstance(reply, str):
         return Grade(0.0, "", f"the prediction is not text but {type(reply).__name__}")
@@ -75,14 +75,14 @@ def grade(reply: object, example: Example, scorer: Scorer, extraction: Extractio
                 0.0, "", f"the answer has {len(answer):,} characters, more than {LONGEST_ANSWER:,}"
             )
         score = float(scorer.score(answer_or_none(answer), example))
-        if not 0 <= score <= 1:  # also what is not a number
+        if not 0 <= score <= 1:  # also rejects NaN
             return Grade(
                 0.0,
                 answer,
                 f"the scorer {scorer.name} gave {score}, which is not a score from 0 to 1",
             )
         reason = scorer.explain(answer, example)
-    except Exception as error:  # the host tool has a run to finish
+    except Exception as error:  # one reply must not end the host tool's run
         return Grade(
             0.0, "", f"the scorer {scorer.name} raised {type(error).__name__}: {str(error)[:200]}"
         )
@@ -93,7 +93,7 @@ def grade(reply: object, example: Example, scorer: Scorer, extraction: Extractio
 
 
 def keeps_form(reply: object) -> bool:
-    """True if a reply ends with the line that prompts ask for, thoughts apart.
+    """True if a reply, without its thinking, ends with the line that prompts ask for.
 
     >>> keeps_form("She took it there.\\nAnswer: kitchen")
     True
@@ -110,7 +110,7 @@ _ASKED_LINE = re.compile(r"\W{0,4}answer\W{0,4}:\W{0,9}\w", re.IGNORECASE)
 
 
 def brevity(reply: object, most: int) -> float:
-    """1 for a reply of at most so many characters, falling to 0 at twice as many.
+    """Reward for short replies: 1 up to `most` characters, falling linearly to 0 at twice as many.
 
     >>> [brevity("x" * n, 100) for n in (80, 100, 150, 300)]
     [1.0, 1.0, 0.5, 0.0]
@@ -127,14 +127,14 @@ class GradedSplit:
     Attributes:
         name: The recipe, or the dataset's folder.
         split: The name of the split.
-        seed: Of the samples.
-        plan: What the recipe comes down to.
-        extraction: How answers are cut out of replies.
-        size: How many examples there are.
-        data: The dataset that rows come from; None: they are made by the plan.
-        curriculum: What the recipe declares of its curriculum.
-        answer_format: The sentence of a prompt that asks for a form.
-        describer: Puts descriptions before the inputs of a dataset that was made without them.
+        seed: Seed of the samples.
+        plan: The recipe's plan.
+        extraction: How answers are extracted from replies.
+        size: Number of examples.
+        data: The dataset with the rows; None if the plan generates them.
+        curriculum: The curriculum that the recipe declares.
+        answer_format: Sentence of a prompt that asks for an answer format.
+        describer: Adds descriptions to the inputs of a dataset that was made without them.
     """
 
     name: str
@@ -171,7 +171,7 @@ class GradedSplit:
     def _rows(self, block: int) -> list[Example]:
         start, stop = block * BLOCK, min((block + 1) * BLOCK, self.size)
         if self.data is not None:
-            # By the examples, which keep the table: a table of its own reads the split's files again.
+            # Through the cached split: opening it anew would read its files again.
             rows = to_examples(self.data[self.split].table.slice(start, stop - start))
             return list(map(self.describer.described, rows) if self.describer else rows)
         return list(to_examples(table_of(self.plan, self.plan.split(self.split), start, stop)))
@@ -181,7 +181,7 @@ class GradedSplit:
         return chat_prompt(example.input, self.answer_format)
 
     def grade(self, reply: object, example: Example) -> Grade:
-        """Score what a model wrote for an example."""
+        """Score a model's reply to an example."""
         return grade(reply, example, self.plan.scorer, self.extraction)
 
 
@@ -198,21 +198,20 @@ def open_split(
     role: str = "test",
     answer_format: str = ANSWER_FORMAT,
 ) -> GradedSplit:
-    """Open a split of a recipe, or of a dataset that was made.
+    """Open a split of a recipe or of a dataset.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        split: Which split; the first with the role by default.
-        n: How many examples; all by default. More than the recipe's own are made where it can make
-            more.
-        seed: Of the samples; the recipe's own by default.
+        split: Name of the split. Default: the first one with the role.
+        n: Number of examples. Default: all. May exceed the recipe's own number if it can make more.
+        seed: Seed of the samples. Default: the recipe's own.
         changes: Changes of the recipe's fields.
         set: Another name for `changes`.
-        described: Begin every input with the description of its task, for models that were not
-            trained on it.
-        extract: How answers are cut out of replies: see `taskloom.core.extraction.KINDS`.
-        role: `train` or `test`: what the split is for, where none is named.
-        answer_format: The sentence after each input that asks for a form; empty: none.
+        described: True to begin every input with the description of its task, for models that were
+            not trained on it.
+        extract: How answers are extracted from replies: see `taskloom.core.extraction.KINDS`.
+        role: `train` or `test`, the role of the split if none is named.
+        answer_format: Sentence after each input that asks for an answer format; empty: none.
     """
     extraction, name = Extraction.read(extract), fspath(recipe)
     changes = changed_fields(given_changes(changes, set))
@@ -263,14 +262,14 @@ def open_split(
 
 
 def choose_split(plan: Plan, name: str | None, role: str) -> Split:
-    """Return the split of a name, or the first with the role, or the first of all."""
+    """Return the named split, or the first one with the role, or the first of all."""
     if name is not None:
         return plan.split(name)
     return next((s for s in plan.splits if s.role == role), plan.splits[0])
 
 
 def _larger(name: str, changes: Mapping[str, Any], split: Split, n: int, seed: int | None) -> Plan:
-    """Return the plan of a recipe with more examples in a split."""
+    """Plan of a recipe with more examples in a split."""
     try:
         plan = read(name, {**changes, f"splits.{split.name}.n": n}).plan(seed)
     except CapacityError:
@@ -291,11 +290,11 @@ def _larger(name: str, changes: Mapping[str, Any], split: Split, n: int, seed: i
 
 
 RECORD = ("input", "targets", "task", "key", "traits")
-"""What a tool must keep of an example, so that predictions for it can be scored."""
+"""Parts of an example that a tool must keep to score predictions later."""
 
 
 def to_record(example: Example) -> dict[str, Any]:
-    """Return what scoring needs of an example, as JSON keeps it."""
+    """Convert the parts of an example that scoring needs to JSON values."""
     return {
         "input": example.input,
         "targets": list(example.targets),
@@ -306,8 +305,8 @@ def to_record(example: Example) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Example:
-    """Build the example again from what `to_record` kept; traits that are null are left out, as
-    table formats fill them in.
+    """Rebuild an example from the result of `to_record`. Null traits are dropped, because table
+    formats add them.
     """
     try:
         targets = record["targets"]
@@ -334,7 +333,7 @@ _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def sentences_of(text: str, question: str) -> list[str]:
-    """The sentences before a question; an `InputError` if there are none."""
+    """The sentences before a question. Raise `InputError` if there are none."""
     if not question or not text.rstrip().endswith(question):
         raise InputError(
             f"a dialogue needs a story with a question after it; {echo(text)} has none"
@@ -347,11 +346,11 @@ def sentences_of(text: str, question: str) -> list[str]:
 
 
 class Dialogue:
-    """One story, told on request.
+    """A story whose sentences the model requests one by one.
 
     Attributes:
         sentences: The sentences of the story.
-        read: Numbers of the sentences that were asked for, from 1, in order.
+        read: Numbers of the requested sentences, from 1, in order.
     """
 
     def __init__(self, graded: GradedSplit, example: Example, question: str) -> None:
@@ -376,9 +375,10 @@ class Dialogue:
         return "\n\n".join(part for part in parts if part)
 
     def respond(self, reply: str) -> str | None:
-        """The next message; None if the reply is the answer, or if it asks once too often.
+        """Return the next message. None if the reply is the answer, or if the model has no requests
+        left.
 
-        A model may ask as often as the story has sentences, and one number twice.
+        A model has twice as many requests as the story has sentences, and may repeat them.
         """
         asked = _READ.fullmatch(reply.strip())
         number = len(self.sentences)

@@ -41,17 +41,17 @@ SMALL = (
     (1_000_000, "100K<n<1M"),
     (10_000_000, "1M<n<10M"),
 )
-"""The hub's names of sizes."""
+"""Names of the hub's size categories."""
 
 
 MOST_AUDITED = 2_000_000
-"""Maximum number of rows that are audited, because the audit keeps all texts in memory."""
+"""Maximum rows to audit, because the audit keeps all texts in memory."""
 
 MOST_CONFIGS = 500
-"""Maximum number of tasks that have configurations of their own."""
+"""Maximum tasks with separate configurations."""
 
 LONGEST_CONFIG = 100
-"""Maximum number of characters of a configuration's name, which names a folder."""
+"""Maximum characters of a configuration's name, which is also a folder name."""
 
 
 def export_hf(
@@ -66,7 +66,7 @@ def export_hf(
 
     Args:
         data: The dataset, or its folder.
-        out: The folder to write, whole or not at all; it must not exist.
+        out: The new folder, written completely or not at all.
         licence: An SPDX name for the card. None is assumed; data made from sources with licences
             of their own get `other`, with the sources by name.
         authors: Names for the card's citation.
@@ -129,7 +129,7 @@ def config_names(data: Dataset) -> dict[str, str]:
 def _write_split(
     parts: Iterable[pa.Table], name: str, folder: Path, configs: Mapping[str, str]
 ) -> list[str]:
-    """Write the files of a split, and return the configurations that have rows of it."""
+    """Write the files of a split, and return the configurations with rows of it."""
     found: dict[str, None] = {}
     for number, part in enumerate(parts):
         file = f"{name}-{number:05}.parquet"
@@ -160,7 +160,9 @@ def _write_rows(table: pa.Table, path: Path) -> None:
 
 
 def _with_columns(table: pa.Table, describer: Describer | None) -> pa.Table:
-    """Add the official answer as a text, because many tools take no list, and the description."""
+    """Add the official answer as a text, because many tools do not accept lists, and the
+    description.
+    """
     after = table.column_names.index("targets") + 1
     added = {"target": pc.list_element(table["targets"], 0)}
     if describer is not None:
@@ -178,7 +180,7 @@ ignore case.
 """
 
 ANSWER_LINE = r"(?s:.*)(?i:answer)[*_]*\s*:[*_\s]*(?:- )?([^\n]*?)[*_.\s]*\Z"
-"""The answer at the end of a reply in the form that prompts ask for."""
+"""Pattern of the answer at the end of a reply, in the format that prompts ask for."""
 
 
 def hub_evaluation(
@@ -228,10 +230,11 @@ def hub_evaluation(
 
 
 def recipe_text(recipe: Mapping[str, Any], code: str = "") -> str:
-    """Return the recipe of a manifest as a recipe file: every field as it was, whatever changed it.
+    """Build the recipe file of a manifest, with the values of all fields after any overrides.
 
-    The name is left out, because the file's path takes its place, and so are the version and the
-    digests of code, which only data have. `code` is the name of the task's Python file beside it.
+    The name is omitted, because the file's path replaces it. The version and the digests of code
+    are omitted, because only datasets have them. `code` is the name of the task's Python file in
+    the same folder.
     """
     keys = {key: value for key, value in recipe.items() if key not in ("name", "version", "code")}
     if code and "task" in keys:
@@ -247,8 +250,8 @@ def card(
     authors: Sequence[str] = (),
     code: str = "",
 ) -> str:
-    """Return the dataset card: a head for the hub, and a text for people on what the data are and
-    how they were made. `code` is the name of the task's Python file in the folder.
+    """Build the dataset card: metadata for the hub, and a text on what the data are and how they
+    were made. `code` is the name of the task's Python file in the folder.
     """
     manifest, names = data.manifest, split_names(data.splits)
     full = [name for name in data.splits if manifest["splits"][name]["n"]]
@@ -290,7 +293,7 @@ def card(
 
 
 def _data_files(config: str, splits: Sequence[str], by_task: bool) -> list[dict[str, str]]:
-    """The files of a configuration, as a card lists them."""
+    """The files of a configuration in the format of a card."""
     folder = "data/"
     if by_task:
         folder += "*/" if config == "default" else f"{config}/"
@@ -317,7 +320,7 @@ LANGUAGES = {
     "jpn": "ja", "lit": "lt", "nld": "nl", "nno": "nn", "nob": "nb", "pol": "pl", "por": "pt",
     "ron": "ro", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tha": "th", "zho": "zh",
 }  # fmt: skip
-"""Two letters of the hub by the three of ISO 639-3."""
+"""The hub's two-letter language codes by ISO 639-3 code."""
 
 _BRACKETS = re.compile(r"\[([a-z]{3}(?:\s*,\s*[a-z]{3})*)\]")
 
@@ -392,8 +395,8 @@ def _making(manifest: Mapping[str, Any], sources: Mapping[str, str], code: str) 
 
 
 def _code(recipe: Mapping[str, Any], file: str = "") -> str:
-    """Return what a card says of code that Taskloom does not bring; no file is imported to learn
-    it. `file` is the name of the code's copy in the folder.
+    """The card's note on code that is not part of Taskloom. No file is imported for it. `file` is
+    the name of the code's copy in the folder.
     """
     suite = SUITES.find(str(recipe["suite"])) if "suite" in recipe else None
     if suite is not None and suite.module.split(".")[0] == "taskloom" and not recipe.get("code"):
@@ -432,7 +435,7 @@ def _certificate(certificate: Audit | None) -> str:
 
 
 BLANK = "**[author]**"
-"""Answer to a question that only the author can answer."""
+"""Placeholder for answers that only the author can give."""
 
 Answers = dict[str, str]
 
@@ -477,7 +480,7 @@ def _composition(data: Dataset, certificate: Audit | None) -> Answers:
     rows = sum(entry["n"] for entry in splits.values())
     roles = ", ".join(f"{name} ({entry['role']})" for name, entry in splits.items())
     left_out = "; ".join(f"{what}: {why}" for what, why in manifest.get("left_out", {}).items())
-    # A sample only of what the recipe can make; other data may be a sample of anything.
+    # Only data from a recipe are known to be a sample of what the recipe can make.
     sample = BLANK
     missing = BLANK
     if "seed" in manifest:

@@ -30,18 +30,16 @@ from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 from taskloom.recipe.recipe import names as recipe_names
 
 RECORD = "taskloom"
-"""The key of a sample's metadata under which scoring finds the example; traits stand beside it by
-their names.
-"""
+"""Key of a sample's metadata with the example for scoring. Traits have keys of their own."""
 
 CLUSTER = "taskloom_task"
-"""The key of a sample's metadata that names its task, if the split has several tasks."""
+"""Key of a sample's metadata with its task, if the split has several tasks."""
 
 REASONING = "Think step by step before you answer."
-"""The sentence that asks for reasoning, before the one that asks for a form."""
+"""Sentence that asks for reasoning. It precedes the one that asks for an answer format."""
 
 MOST_GROUPS = 12
-"""Values of a trait up to which metrics are grouped by it."""
+"""Maximum values of a trait by which metrics are grouped."""
 
 
 @lru_cache(maxsize=1)
@@ -101,20 +99,20 @@ def recipe_to_task(
     system: str = "",
     reasoning: bool = False,
 ) -> Any:
-    """Return the `Task` of a recipe.
+    """Build the `Task` of a recipe.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        split: Which split; the first test split by default.
-        n: How many examples; all by default.
-        seed: Of the samples; the recipe's own by default.
+        split: Name of the split. Default: the first test split.
+        n: Number of examples. Default: all.
+        seed: Seed of the samples. Default: the recipe's own.
         set: Another name for `changes`.
-        described: Whether inputs begin with the description of their task.
-        extract: How answers are cut out of replies.
-        by: Traits that metrics are grouped by; by default every trait with two to a dozen values.
-        epochs: How often each sample is answered.
+        described: True if inputs begin with the description of their task.
+        extract: How answers are extracted from replies.
+        by: Traits by which metrics are grouped. Default: every trait with two to a dozen values.
+        epochs: Number of times that each sample is answered.
         changes: Changes of the recipe's fields, as `--set` takes them.
-        answer_format: The sentence after each input that asks for a form; empty: none.
+        answer_format: Sentence after each input that asks for an answer format; empty: none.
         fewshot: Number of examples of the training split to show as earlier turns.
         system: The system message; empty: none.
         reasoning: Ask the model to think step by step before it answers.
@@ -181,7 +179,7 @@ def export_inspect(
     Args:
         folder: A dataset that Taskloom made.
         out: The folder of the package; it must not exist. Its name is that of the package.
-        extract: How answers are cut out of replies.
+        extract: How answers are extracted from replies.
     """
     return export_package("inspect", folder, out, extract)
 
@@ -208,7 +206,7 @@ def _shown_examples(where: Mapping[str, Any], number: int) -> list[Example]:
 
 
 def _listed(changes: str | list[str] | Mapping[str, Any] | None) -> Changes:
-    """Return changes as Python has them; Inspect's `-T` gives a single one as text."""
+    """Put a single change into a list, because Inspect's `-T` passes it as a text."""
     return [changes] if isinstance(changes, str) else changes
 
 
@@ -234,8 +232,8 @@ def _opened(
 
 @lru_cache(maxsize=1)
 def build_scorer() -> Callable[..., Any]:
-    """Return the scorer of recipes as Inspect registers it: its arguments name the recipe, so that
-    a log can be scored again.
+    """Build the scorer for Inspect. Its arguments identify the recipe, so that logs can be
+    rescored.
     """
     need("inspect-ai", "inspect_ai.scorer", "Score", "grouped", "mean", "scorer", "stderr")
     from inspect_ai.scorer import Score, mean, scorer, stderr
@@ -262,14 +260,14 @@ def build_scorer() -> Callable[..., Any]:
 
 
 def _metrics(graded: GradedSplit, by: list[str] | None) -> list[Any]:
-    """Mean and standard error, of all samples and by each trait.
+    """Mean and standard error over all samples and by trait.
 
     Samples of one task are not independent, so the error is clustered by task if there are several.
     """
     from inspect_ai.scorer import grouped, mean, stderr
 
     def error(groups: Mapping[Any, set[str]]) -> Any:
-        # The clustered error is not defined for a group whose samples have one task.
+        # The clustered error is undefined if all samples of a group have the same task.
         if all(len(tasks) > 1 for tasks in groups.values()):
             return stderr(cluster=CLUSTER)
         return stderr()
@@ -295,7 +293,7 @@ def clusters_of(graded: GradedSplit) -> set[str]:
 
 
 def small_traits(graded: GradedSplit) -> list[str]:
-    """Return the traits that every example has, with two to a dozen values."""
+    """Traits that every example has, with two to a dozen values."""
     values: dict[str, set[Any]] = {}
     counts: dict[str, int] = {}
     for example in graded:

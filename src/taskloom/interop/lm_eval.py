@@ -4,10 +4,10 @@ by the recipe's scorer.
     taskloom export my-data --format lm-eval -o tasks/
     lm_eval --include_path tasks --tasks taskloom_my_data --model hf --model_args pretrained=…
 
-If answers are few and known (`Yes`, eight symbols), a task has two variants: a choice of the
-likeliest answer, for models that give likelihoods, and `…_generative` for chat models. All other
-tasks generate. Every split is a task; the splits of a dataset are a group, and so are, for each
-trait with few values, the parts of a split by that trait. The texts of the files are in
+If there are few possible answers (`Yes`, eight symbols), a task has two variants: a choice of the
+most likely answer, for models with likelihoods, and `…_generative` for chat models. All other tasks
+generate. Every split is a task, and the splits of a dataset are a group. For each trait with few
+values, the parts of a split by that trait are a group, too. The texts of the files are in
 `templates/lm_eval`.
 """
 
@@ -47,30 +47,30 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
     "generation": ("generation",),
     "both": ("choice", "generation"),
 }
-"""Variants of a task by the word that asks for them."""
+"""Variants of a task by their option value."""
 
 MOST_CHOICES = 32
-"""Maximum number of different answers of a choice, because every choice costs a pass of the model."""
+"""Maximum answers to choose from, because each costs a forward pass."""
 
 MOST_VALUES = 12
-"""Maximum number of values of a trait whose parts are tasks of their own."""
+"""Maximum values of a trait by which a split is divided into tasks."""
 
 METRICS = {"choice": ("acc", "acc_norm"), "generation": ("score",)}
 
 LINE = "line"
-"""The extraction for models that continue a prompt; all others are for chat models."""
+"""Extraction for models that continue a prompt. All others are for chat models."""
 
 
 @dataclass(frozen=True, slots=True)
 class LmEvalTasks:
-    """What was written.
+    """Result of an export.
 
     Attributes:
-        folder: What `--include_path` takes.
-        groups: The group of all splits of each variant, what `--tasks` takes.
+        folder: Folder for `--include_path`.
+        groups: For each variant, the group of all splits, for `--tasks`.
         tasks: The task of each split and variant.
         by_trait: The groups of parts, by split and trait.
-        choices: The answers to choose from; empty if there is no choice variant.
+        choices: The possible answers; empty if there is no choice variant.
     """
 
     folder: Path
@@ -91,8 +91,8 @@ def export_lm_eval(
 
     Args:
         folder: A dataset that Taskloom made; its rows are copied.
-        out: Where the tasks go; a folder that may hold those of other datasets.
-        extract: How answers are cut out of what a model generates: see
+        out: Output folder, which may already contain tasks of other datasets.
+        extract: How answers are extracted from generated text: see
             `taskloom.core.extraction.KINDS`. `line`: the answer continues the prompt, for models
             that were not trained to chat; others: the prompt of all bridges.
         variants: `choice`, `generation` or `both`. Datasets with many answers have no choice.
@@ -115,7 +115,7 @@ def export_lm_eval(
     by_trait: list[str] = []
     written = [v for v in VARIANTS[variants] if choices or v == "generation"]
     for variant in written:
-        # The suffix depends on the data alone, so a name means the same in every export.
+        # The suffix depends only on the data, so a name has the same meaning in every export.
         group = f"{name}_generative" if choices and variant == "generation" else name
         parts = _variant_files(data, group, variant)
         files |= parts.files
@@ -129,7 +129,7 @@ def export_lm_eval(
         values = {**shared, **_template_values(data, name, choices, extract)}
         values["tasks"] = _listed(groups)
         for variant in written:
-            # No suffix .yaml: the harness would take it for a task.
+            # Without the suffix .yaml, because the harness would load it as a task.
             text = fill(f"lm_eval/{variant}_yaml.txt", values)
             (beside / f"_{variant}_yaml").write_text(text, encoding="utf-8")
         for file in ("utils.py", "README.md"):
@@ -163,7 +163,7 @@ def _variant_files(data: Dataset, group: str, variant: Variant) -> _Parts:
         for trait, values in _small_traits(data, split).items():
             parts = {value: f"{name}_{trait}_{_word(value)}" for value in values}
             if len(set(parts.values())) < len(parts):
-                continue  # values that are one name: such a trait has no tasks of its own
+                continue  # two values with the same task name: no tasks for this trait
             for value, part in parts.items():
                 files[part] = _task(part, variant, {**rows, "trait": trait, "value": value})
             by_trait.append(f"{name}_by_{trait}")
@@ -200,7 +200,7 @@ def _template_values(
         "group": name,
         "choices": json.dumps(choices, ensure_ascii=False),
         "fewshot": "fewshot_split: train" if trained else "",
-        # The harness fills in the braces; a JSON string is one of YAML, too.
+        # The harness fills in the braces. A JSON string is also a YAML string.
         "form": json.dumps("\nAnswer:" if line else chat_prompt(""))[1:-1],
         "target": "{{target}}" if line else json.dumps(shown_answer("{{target}}"))[1:-1],
         "delimiter": " " if line else "\\n",
@@ -215,13 +215,13 @@ def _listed(groups: Mapping[str, Sequence[str]]) -> str:
 
 
 def _word(value: object) -> str:
-    """Return a value as a part of a task's name."""
+    """Convert a value to a part of a task's name."""
     return re.sub(r"\W+", "_", str(value)).strip("_") or "none"
 
 
 def closed_answers(data: Dataset) -> tuple[str, ...]:
-    """Return all answers of a dataset where they are few, and each is a row's whole answer; else
-    none.
+    """All answers of a dataset, if there are few and each is the complete answer of its rows;
+    otherwise none.
     """
     answers: set[str] = set()
     rows = 0
@@ -236,7 +236,7 @@ def closed_answers(data: Dataset) -> tuple[str, ...]:
 
 
 def _small_traits(data: Dataset, split: str) -> dict[str, list[Any]]:
-    """Return the traits of a split that have from two to a dozen values, with their values."""
+    """Traits of a split with two to a dozen values, and these values."""
     table = data.table(split)
     if "traits" not in table.column_names:
         return {}
@@ -245,7 +245,7 @@ def _small_traits(data: Dataset, split: str) -> dict[str, list[Any]]:
     return {trait: sorted(some) for trait, some in values.items() if 1 < len(some) <= MOST_VALUES}
 
 
-# What the written module calls
+# Called by the exported module
 
 
 @lru_cache(maxsize=32)
@@ -262,16 +262,16 @@ def documents(
     value: Any = None,
     **metadata: Any,
 ) -> dict[str, Any]:
-    """Return the rows of a split as documents of the harness: the split itself as `test`, and
-    `train` to show examples from.
+    """Return the rows of a split as documents of the harness: the split as `test`, and few-shot
+    examples as `train`.
 
     Args:
         folder: The dataset.
-        split: Which split is tested.
-        train: Which split examples are shown from.
-        trait: Where given, only rows whose trait has the value.
-        value: The value.
-        metadata: What else the harness passes on.
+        split: The split to test.
+        train: The split of few-shot examples.
+        trait: Use only rows in which this trait has the given value.
+        value: The value of the trait.
+        metadata: Further values that the harness passes.
     """
     datasets = need("datasets", "datasets", "Dataset")
     data = load(folder)
@@ -280,7 +280,7 @@ def documents(
     is_described = bool(data.recipe.described)
 
     def description(example: Example) -> str:
-        # The harness puts it once before all shown examples, or into the system message.
+        # The harness puts it before the few-shot examples, or into the system message.
         if is_described:
             return ""
         return describer.described(example).input.removesuffix(example.input)
@@ -307,14 +307,14 @@ def documents(
 def score(
     folder: Path, doc: Mapping[str, Any], results: Sequence[Any], *, extract: str = EXTRACT
 ) -> dict[str, float]:
-    """Score what a model generated."""
+    """Score generated text."""
     example = from_record(json.loads(doc["record"]))
     reply = results[0] if results else None
     return {"score": _opened(folder, extract).grade(reply, example).score}
 
 
 def choose(folder: Path, doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
-    """Score the answer that a model finds most likely, and the most likely one per character."""
+    """Score the model's most likely answer, and its most likely one per character."""
     scorer = _opened(folder, LINE).plan.scorer
     answers = closed_answers_of(folder)
     example = from_record(json.loads(doc["record"]))

@@ -1,5 +1,5 @@
-"""Any recipe as a dataset of reasoning-gym: code that was written for that library runs on it
-unchanged.
+"""Any recipe as a dataset with reasoning-gym's interface, so that code written for that library
+runs unchanged.
 
     import taskloom.interop.reasoning_gym as reasoning_gym
 
@@ -7,9 +7,9 @@ unchanged.
     for entry in data:
         score = data.score_answer(answer=model(entry["question"]), entry=entry)
 
-Nothing of the library is needed for that. With the library, `register` makes recipes datasets of its
-factory, for composites, and `create_dataset` and `get_score_answer_fn` here take its datasets as well.
-The other way round, `library_example` makes examples of its entries, for tasks of Taskloom.
+This does not require the library. If it is installed, `register` adds recipes to its factory, for
+composites, and `create_dataset` and `get_score_answer_fn` also accept its datasets. In the other
+direction, `library_example` converts its entries to examples for Taskloom tasks.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
 
 @dataclass
 class GymConfig:
-    """The settings of a dataset; the library's own helpers copy it and change the seed.
+    """Settings of a dataset. The library's helpers copy them and change the seed.
 
     Attributes:
         recipe: A recipe's name or file.
-        split: Which split; the first test split by default.
-        seed: Of the samples.
-        size: How many entries.
+        split: Name of the split. Default: the first test split.
+        seed: Seed of the samples.
+        size: Number of entries.
         changes: Changes of the recipe's fields.
-        described: Whether questions begin with the description of their task.
-        extract: How answers are cut out of replies.
-        answer_format: The sentence after each question that asks for a form; empty: none.
+        described: True if questions begin with the description of their task.
+        extract: How answers are extracted from replies.
+        answer_format: Sentence after each question that asks for an answer format; empty: none.
     """
 
     recipe: str
@@ -67,12 +67,12 @@ class GymConfig:
     set: InitVar[Changes] = None
 
     def __post_init__(self, set: Changes) -> None:
-        """Take changes under their other name, `set`."""
+        """Accept `set` as another name for `changes`."""
         self.changes = changed_fields(given_changes(self.changes or None, set))
 
     def validate(self) -> None:
-        """Raise a `ParameterError` where size or seed is not a whole number, as far as it shows
-        without the recipe.
+        """Raise `ParameterError` if size or seed is not a whole number. The recipe is not read
+        here.
         """
         for name, least in (("size", 1), ("seed", 0)):
             value = getattr(self, name)
@@ -83,8 +83,8 @@ class GymConfig:
 
 
 class GymDataset:
-    """The entries of a recipe, made as they are asked for: dictionaries with `question`, `answer`
-    and `metadata`.
+    """Entries of a recipe, generated on demand: dictionaries with `question`, `answer` and
+    `metadata`.
     """
 
     category = "taskloom"
@@ -97,7 +97,7 @@ class GymDataset:
 
     @cached_property
     def examples(self) -> GradedSplit:
-        """Return the examples with their scorer."""
+        """The examples with their scorer."""
         how = self.config
         return open_split(
             how.recipe,
@@ -134,8 +134,8 @@ class GymDataset:
         }
 
     def score_answer(self, answer: str | None, entry: Mapping[str, Any]) -> float:
-        """Return the score of an answer by the recipe's scorer: 0 for what is not text, never an
-        error.
+        """Score an answer with the recipe's scorer. Never raises: an answer that is not text gets
+        0.
         """
         try:
             example = from_record(entry["metadata"])
@@ -147,8 +147,8 @@ class GymDataset:
 
 
 def create_dataset(name: str, **config: Any) -> Any:
-    """Return the dataset of a recipe; a name of the library's own, such as `composite`, is passed on
-    to it if it is imported.
+    """Create the dataset of a recipe. If the library is imported, its own names, such as
+    `composite`, are passed on to it.
 
     Args:
         name: A recipe's name or file.
@@ -176,10 +176,10 @@ def get_score_answer_fn(name: str) -> Callable[..., float]:
 
 
 def register(*recipes: str) -> None:
-    """Make recipes datasets of the library's factory, under their names, for composites.
+    """Register recipes with the library's factory, under their names, for use in composites.
 
     Args:
-        recipes: Names or files of recipes; those that are registered already are left alone.
+        recipes: Names or files of recipes. Those already registered are skipped.
     """
     need("reasoning-gym", "reasoning_gym.factory", "DATASETS", "register_dataset")
     factory = _join_the_library()
@@ -187,22 +187,22 @@ def register(*recipes: str) -> None:
         if recipe in factory.DATASETS:
             continue
         GymDataset(GymConfig(recipe, size=1)).examples  # noqa: B018 - a wrong name is refused here
-        # The library builds a configuration from settings alone, so each recipe has a class.
+        # The library builds a configuration only from settings, so each recipe needs a class.
         config = make_dataclass("RecipeConfig", [("recipe", str, recipe)], bases=(GymConfig,))
         factory.register_dataset(recipe, GymDataset, config)
 
 
 def library_example(rng: Random, name: str, **config: Any) -> Example:
-    """An entry of one of the library's datasets as an example, for a task of one's own:
+    """Convert an entry of a library dataset to an example, for your own task:
 
         @tl.task("my/legs", describe="Count the legs.", scorer=library_score)
         def legs(rng: tl.Random, max_animals: int = tl.knob(6)) -> tl.Example:
             return library_example(rng, "leg_counting", max_animals=max_animals)
 
     Args:
-        rng: The generator of the task.
-        name: The library's name of the dataset.
-        config: The library's settings of it.
+        rng: The task's random generator.
+        name: The dataset's name in the library.
+        config: The dataset's settings in the library.
     """
     where = json.dumps({"name": name, "seed": rng.randrange(2**31), **config}, sort_keys=True)
     entry = _dataset_of(where)[0]
@@ -214,19 +214,21 @@ def library_example(rng: Random, name: str, **config: Any) -> Example:
 
 
 ENTRY = "library_entry"
-"""The trait from which an entry of the library is generated again: it has more than an example."""
+"""Trait with the settings that regenerate a library entry, because an entry has more than an
+example can hold.
+"""
 
 
 @scorer("reasoning-gym", describe="score_answer of the dataset of reasoning-gym.", needs=(ENTRY,))
 def library_score(prediction: str, example: Example) -> float:
-    """The library's own score of an answer."""
+    """The library's score of an answer."""
     data = _dataset_of(str(example.traits[ENTRY]))
     return float(data.score_answer(answer=prediction, entry=data[0]))
 
 
 @lru_cache(maxsize=4096)
 def _dataset_of(where: str) -> Any:
-    """The dataset of one entry that a text in `ENTRY` names."""
+    """The library dataset of a single entry, from the settings in an `ENTRY` trait."""
     config = json.loads(where)
     name = config.pop("name")
     library = need("reasoning-gym", "reasoning_gym", "create_dataset")
@@ -237,8 +239,8 @@ def _dataset_of(where: str) -> Any:
 
 
 def _join_the_library() -> Any:
-    """Let datasets count as the library's own if it is imported, and return its factory or None:
-    `isinstance(data, ProceduralDataset)` holds.
+    """If the library is imported, make `isinstance(data, ProceduralDataset)` true for our datasets,
+    and return its factory. Otherwise return None.
     """
     library = sys.modules.get("reasoning_gym.dataset")
     if library is not None:

@@ -35,18 +35,18 @@ from taskloom.interop.graded import (
 from taskloom.interop.templates import dataset_values, export_folder, fill, made_dataset
 
 BATCH = 1000
-"""Rows that are written at once."""
+"""Rows per written batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """What a trainer takes.
+    """Export format of a trainer.
 
     Attributes:
-        row: Builds a row from an example's prompt, record, split and index.
+        row: Function that builds a row from an example's prompt, record, split and index.
         suffix: `parquet` or `jsonl`.
-        files: The written files by their templates.
-        command: How the files are used.
+        files: Files to write, with their templates.
+        command: Command that uses the files.
     """
 
     row: Callable[[str, Mapping[str, Any], str, int], dict[str, Any]]
@@ -56,7 +56,7 @@ class Trainer:
 
 
 def _verl_row(prompt: str, record: Mapping[str, Any], split: str, index: int) -> dict[str, Any]:
-    # The record is text: traits of other examples would become columns of this one.
+    # The record is text, because nested columns would give every row the traits of all examples.
     extra = {"split": split, "index": index, "record": _text(record)}
     return {
         "data_source": "taskloom",
@@ -126,9 +126,9 @@ def export_for_trainer(
 
     Args:
         folder: A dataset that Taskloom made.
-        out: The folder to write; it must not exist.
+        out: The new folder to write.
         format: A name in `TRAINERS`.
-        extract: How answers are cut out of replies.
+        extract: How answers are extracted from replies.
     """
     trainer, place = TRAINERS[format], path_of(out)
     data = made_dataset(folder)
@@ -148,7 +148,7 @@ def export_for_trainer(
             )
             rows.mkdir(exist_ok=True)
             _write_rows(graded, trainer, rows / f"{names[split]}.{trainer.suffix}")
-        # The manifest is enough to build the scorer; the rows are in the trainer's files.
+        # The scorer needs only the manifest. The rows are in the trainer's files.
         (beside / "recipe").mkdir()
         shutil.copy(path_of(folder) / MANIFEST, beside / "recipe" / MANIFEST)
         for file, template in trainer.files.items():
@@ -159,7 +159,7 @@ def export_for_trainer(
 
 
 def _write_rows(graded: GradedSplit, trainer: Trainer, file: Path) -> None:
-    """Write the rows of a split, a batch at a time."""
+    """Write the rows of a split, one batch at a time."""
     if trainer.suffix == "jsonl":
         with file.open("w", encoding="utf-8") as lines:
             for row in _rows(graded, trainer):
@@ -211,12 +211,12 @@ def rewards(
 
     Args:
         folder: The folder with the manifest.
-        reply: What the model wrote.
-        record: The example, as `to_record` gives it, or as JSON.
-        extract: How the answer is cut out of the reply.
-        form: Added for a reply that ends with the line that the prompt asks for.
-        short: Added for a short reply, falling to nothing for a long one.
-        characters: Characters from which the reward of `short` falls; 0 at twice as many.
+        reply: The model's reply.
+        record: The example in the form of `to_record`, or as JSON text.
+        extract: How the answer is extracted from the reply.
+        form: Reward for a reply that ends with the line that the prompt asks for.
+        short: Reward for a short reply, falling to 0 for a long one.
+        characters: Length from which the reward `short` falls. It is 0 at twice this length.
     """
     if characters < 1:
         raise ParameterError("characters", f"must be at least 1, not {characters}")

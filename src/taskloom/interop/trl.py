@@ -1,4 +1,4 @@
-"""Recipes for TRL: prompts with what scoring needs, the recipe's score as a reward, and a
+"""Recipes for TRL: prompts with the data for scoring, the recipe's score as a reward, and a
 curriculum that streams prompts.
 
     from taskloom.interop.trl import recipe_rewards
@@ -6,15 +6,15 @@ curriculum that streams prompts.
     prompts, reward = recipe_rewards("my-recipe.yaml", n=5000)
     trainer = GRPOTrainer(model, reward_funcs=reward, train_dataset=prompts, args=GRPOConfig(…))
 
-A curriculum has examples of a training split that grow harder as they are solved. Levels are bounds
-of a trait (`length`, `support`, `sentences`), from easy to hard. At a level, examples are drawn from
-those whose trait does not exceed its bound; when the mean score of the last `window` answers reaches
-`threshold`, the next level begins. All of them are rows of one split of one recipe, so what its test
-splits hold out stays unseen at every level. With `frontier`, that share of examples is above the
+A curriculum draws examples of a training split that get harder as they are solved. Levels are
+bounds of a trait (`length`, `support`, `sentences`), from easy to hard. A level draws examples
+whose trait does not exceed its bound. When the mean score of the last `window` answers reaches
+`threshold`, the next level begins. All examples are rows of one training split, so the recipe's
+held-out parts stay unseen at every level. With `frontier`, that share of examples is above the
 previous level's bound, and only their scores count.
 
-Which example has which position depends on the seed and on where levels began, and on nothing else.
-That is the whole state: a run that is resumed with it draws the same examples.
+The order of examples depends only on the seed and on the positions at which levels began. This is
+the whole state, so a resumed run draws the same examples.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from taskloom.interop.graded import GradedSplit, from_record, open_split, to_rec
 from taskloom.recipe.overrides import Changes
 
 RECORD = "taskloom"
-"""The column that the reward needs; TRL hands it on with every completion."""
+"""Column with the data for the reward. TRL passes it on with every completion."""
 
 MOST_TRIED = 50
-"""Maximum number of other examples whose answers are tried as a wrong answer."""
+"""Maximum other examples whose answers are tried as a wrong answer."""
 
 
 class Settings(TypedDict, total=False):
-    """Settings of all prompts.
+    """Settings shared by all prompts.
 
     Attributes:
-        seed: Of the samples; the recipe's own by default.
+        seed: Seed of the samples. Default: the recipe's own.
         changes: Changes of the recipe's fields.
         set: Another name for `changes`.
-        described: Whether prompts begin with the description of their task; True by default.
-        extract: How answers are cut out of completions; `final` by default.
-        chat: Whether a prompt is a message of a conversation, for models with a chat template, or a
-            bare text; True by default.
-        answer_format: The sentence after each input that asks for a form; empty: none.
+        described: True if prompts begin with the description of their task (default).
+        extract: How answers are extracted from completions; `final` by default.
+        chat: True if a prompt is a conversation, for models with a chat template (default); False
+            for a plain text.
+        answer_format: Sentence after each input that asks for an answer format; empty: none.
     """
 
     seed: int | None
@@ -69,12 +69,11 @@ class Settings(TypedDict, total=False):
 
 
 class RecipeReward:
-    """The reward of a completion: the score of the recipe's scorer. `GRPOTrainer(reward_funcs=…)`
-    takes it.
+    """Reward function for `GRPOTrainer(reward_funcs=…)`: the recipe's score of a completion.
 
     Attributes:
         graded: The examples with their scorer.
-        curriculum: Where given, it learns of every score.
+        curriculum: Curriculum that is told every score; None for no curriculum.
     """
 
     __name__ = "recipe_score"
@@ -83,7 +82,9 @@ class RecipeReward:
         self.graded, self.curriculum = graded, curriculum
 
     def __call__(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
-        """Return one score per completion: a text, or messages of which the last one counts."""
+        """Return one score per completion. A completion is a text, or messages of which the last
+        one counts.
+        """
         examples = [from_record(json.loads(record)) for record in columns[RECORD]]
         pairs = zip(completions, examples, strict=True)
         scores = [self.graded.grade(text_of(c), example).score for c, example in pairs]
@@ -98,8 +99,8 @@ class RecipeReward:
 
 
 def text_of(completion: Any) -> Any:
-    """Return the text of a completion, which is one already or a list of messages; what is neither
-    stays, and scores 0.
+    """Text of a completion, which is a text or a list of messages. Anything else is returned
+    unchanged and scores 0.
     """
     if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
         return completion[-1].get("content")
@@ -107,7 +108,7 @@ def text_of(completion: Any) -> Any:
 
 
 def row_of(graded_prompt: str, record: Mapping[str, Any], chat: bool) -> dict[str, Any]:
-    """Return the row of a prompt as TRL takes it."""
+    """Build the row of a prompt for TRL."""
     prompt: Any = [{"role": "user", "content": graded_prompt}] if chat else graded_prompt
     return {"prompt": prompt, RECORD: json.dumps(record, ensure_ascii=False)}
 
@@ -118,13 +119,13 @@ def recipe_rewards(
     n: int | None = None,
     **settings: Unpack[Settings],
 ) -> tuple[Any, RecipeReward]:
-    """Return the training prompts of a recipe as a `Dataset`, and the reward for completions of
-    them.
+    """Return the training prompts of a recipe as a `Dataset`, and the reward function for their
+    completions.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        split: Which split; the first training split by default.
-        n: How many prompts; all by default.
+        split: Name of the split. Default: the first training split.
+        n: Number of prompts. Default: all.
         **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
@@ -143,8 +144,8 @@ def sft_dataset(
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        split: Which split; the first training split by default.
-        n: How many examples; all by default.
+        split: Name of the split. Default: the first training split.
+        n: Number of examples. Default: all.
         **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
@@ -164,13 +165,13 @@ def preference_dataset(
 ) -> Any:
     """The training examples of a recipe for `DPOTrainer`: `prompt`, `chosen` and `rejected`.
 
-    The rejected answer is that of the example's twin, whose story differs in one place, or else of
-    another example. Examples without such an answer are left out.
+    The rejected answer is that of the example's twin, whose story differs by one edit, or otherwise
+    that of another example. Examples without such an answer are left out.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        split: Which split; the first training split by default.
-        n: How many examples are read.
+        split: Name of the split. Default: the first training split.
+        n: Number of examples to read. Default: all.
         **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
@@ -190,14 +191,14 @@ def preference_dataset(
 
 
 def _reply(graded: GradedSplit, answer: str, chat: bool) -> Any:
-    """A reply with an answer, as TRL takes it."""
+    """A completion with an answer, in TRL's format."""
     text = shown_answer(answer, graded.answer_format)
     # A bare text follows its prompt directly.
     return [{"role": "assistant", "content": text}] if chat else f"\n{text}"
 
 
 def _wrong_answer(graded: GradedSplit, index: int, example: Example) -> str | None:
-    """A plausible answer that the scorer gives 0; None if none of those tried is wrong."""
+    """A plausible answer with a score of 0; None if none of the tried answers is wrong."""
     answers = []
     if graded.plan.variants is not None:
         twin = choose_twin(graded.plan, example, "flip")
@@ -213,10 +214,10 @@ def _wrong_answer(graded: GradedSplit, index: int, example: Example) -> str | No
 
 
 class TwinReward(RecipeReward):
-    """The reward of a pair: the lower score of a completion and of its twin's completion.
+    """Reward of a pair: the lower of the scores of a completion and its twin's completion.
 
     A policy earns it only by following the edit. The n-th completion of an item is paired with the
-    n-th of its twin, so both prompts must be in one batch: `shuffle_dataset=False`, and an even
+    n-th of its twin, so both prompts must be in one batch. Set `shuffle_dataset=False` and an even
     number of prompts per step.
     """
 
@@ -247,12 +248,13 @@ def twin_rewards(
     kind: TwinKind = "flip",
     **settings: Unpack[Settings],
 ) -> tuple[Any, TwinReward]:
-    """Return prompts in pairs, each item followed by its twin, and the reward for both being right.
+    """Return prompts in pairs, each item followed by its twin, and the reward function for getting
+    both right.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        split: Which split; the first training split by default.
-        n: How many items; those without a twin are left out.
+        split: Name of the split. Default: the first training split.
+        n: Number of items. Those without a twin are left out.
         kind: `flip`: the twin has another answer. `keep`: it has the same.
         **settings: See `Settings`.
     """
@@ -278,18 +280,18 @@ def curriculum_rewards(
     n: int | None = None,
     **settings: Unpack[Settings],
 ) -> tuple[Any, RecipeReward, Any]:
-    """Return a stream of prompts that rises with the rewards, the reward, and the callback that
-    checkpoints the state.
+    """Return a stream of prompts that get harder as rewards rise, the reward function, and a
+    callback that checkpoints the state.
 
-    The trainer needs `max_steps` and `shuffle_dataset=False`: the curriculum has an order of its
-    own. With `resume_from_checkpoint` the callback reads the state first, and the stream repeats
+    The trainer needs `max_steps` and `shuffle_dataset=False`, because the curriculum decides the
+    order. With `resume_from_checkpoint` the callback reads the state first, and the stream repeats
     the same prompts.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        levels: How it rises; as the recipe declares under `curriculum` by default.
-        split: Which split; the first training split by default.
-        n: How many examples; all by default.
+        levels: The levels. Default: those that the recipe declares under `curriculum`.
+        split: Name of the split. Default: the first training split.
+        n: Number of examples. Default: all.
         **settings: See `Settings`.
         set: Another name for `changes`.
         described: As for `recipe_rewards`.
@@ -305,7 +307,8 @@ def curriculum_rewards(
         for example in curriculum:
             yield row_of(graded.prompt(example), to_record(example), chat)
 
-    # The stream must stay in this process: the rewards of its prompts decide what comes next.
+    # The stream must stay in this process, because the rewards of its prompts decide what comes
+    # next.
     return (
         datasets.IterableDataset.from_generator(rows),
         RecipeReward(graded, curriculum),
@@ -316,7 +319,7 @@ def curriculum_rewards(
 def _open(
     recipe: str | PathLike[str], split: str | None, n: int | None, settings: Settings
 ) -> tuple[GradedSplit, bool]:
-    """Open a training split, and tell whether prompts are messages."""
+    """Open a training split. The second value is True if prompts are messages."""
     options: dict[str, Any] = {"described": DESCRIBED, **settings}
     chat = bool(options.pop("chat", True))
     return open_split(recipe, split, n, role="train", **options), chat
@@ -329,7 +332,7 @@ def checkpoint_callback(curriculum: Curriculum) -> Any:
     transformers = need("trl", "transformers", "TrainerCallback")
 
     class CurriculumCheckpoint(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
-        """Saves the state beside the trainer's own."""
+        """Saves the curriculum's state next to the trainer's."""
 
         def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             """Write the state into the checkpoint's folder."""
@@ -347,20 +350,20 @@ def checkpoint_callback(curriculum: Curriculum) -> Any:
 
 
 STATE = "curriculum.json"
-"""The file of the state, in the folder of a checkpoint."""
+"""Name of the state file in the folder of a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """How a curriculum rises.
+    """Levels of a curriculum.
 
     Attributes:
-        trait: The trait that makes examples hard; its values are numbers.
-        bounds: The largest value at each level, rising; empty: every value that the split has.
-        threshold: The mean score from which the next level begins.
-        window: Over how many answers the mean is taken.
-        frontier: Share of examples above the previous level's bound. Only their scores count. By
-            default as many as there are, and all scores count.
+        trait: The trait that measures difficulty. Its values are numbers.
+        bounds: Maximum value at each level, ascending; empty: every value in the split.
+        threshold: Minimum mean score to begin the next level.
+        window: Number of answers over which the mean is taken.
+        frontier: Share of examples above the previous level's bound. Only their scores count.
+            Default: examples are drawn in proportion to their numbers, and all scores count.
     """
 
     trait: str
@@ -385,7 +388,7 @@ class Levels:
 
 
 def levels_of(examples: GradedSplit) -> Levels:
-    """Return the levels that the recipe of a split declares under `curriculum`."""
+    """Levels that the recipe of a split declares under `curriculum`."""
     declared = examples.curriculum
     if declared is None:
         raise ParameterError(
@@ -402,14 +405,14 @@ def _orders(pools: Sequence[Sequence[int]], *key: str | int) -> list[Permutation
 
 
 class Curriculum:
-    """Examples by position, and the level that answers have reached.
+    """Examples by position, and the level reached so far.
 
     Attributes:
         examples: The split that examples are drawn from.
-        levels: How it rises.
-        seed: Of the order of examples.
-        began: The positions at which the levels above the first began.
-        drawn: How many examples were drawn.
+        levels: The levels.
+        seed: Seed of the order of examples.
+        began: Positions at which the levels above the first began.
+        drawn: Number of examples drawn so far.
     """
 
     def __init__(self, examples: GradedSplit, levels: Levels, seed: int = 0) -> None:
@@ -450,21 +453,21 @@ class Curriculum:
 
     @property
     def level(self) -> int:
-        """The level that answers have reached, from 0."""
+        """The level reached so far, from 0."""
         return len(self.began)
 
     @property
     def bound(self) -> float:
-        """The largest value of the trait at this level."""
+        """Maximum value of the trait at this level."""
         return self.bounds[self.level]
 
     def at(self, position: int) -> Example:
-        """Return the example at a position: one of the level that held when it was drawn."""
+        """Return the example at a position, from the level that applied when it was drawn."""
         level = sum(begin <= position for begin in self.began)
         share = self.levels.frontier
         pool, order, turn = self._pools[level], self._orders[level], position
         if share is not None and level:
-            # Turns are spread evenly, so every stretch of examples has the share.
+            # Frontier examples are spread evenly, so every stretch of examples has their share.
             new = int(position * share)
             if int((position + 1) * share) > new:
                 pool, order, turn = self._new[level], self._new_orders[level], new
@@ -479,9 +482,7 @@ class Curriculum:
         return self._value(example) > self.bounds[self.level - 1]
 
     def __iter__(self) -> Iterator[Example]:
-        """Yield examples without end from position 0; those that were drawn before are the same
-        again.
-        """
+        """Yield examples endlessly from position 0. Those drawn before are repeated."""
         position = 0
         while True:
             self.drawn = max(self.drawn, position + 1)
@@ -489,9 +490,7 @@ class Curriculum:
             position += 1
 
     def record(self, scores: Sequence[float]) -> bool:
-        """Take the scores of answers, and return whether the next level begins, with the next
-        example that is drawn.
-        """
+        """Record scores. True if the next level begins with the next drawn example."""
         self._window.extend(scores)
         full = len(self._window) == self.levels.window
         if (
@@ -505,7 +504,7 @@ class Curriculum:
         return True
 
     def state(self) -> dict[str, Any]:
-        """Return all that a resumed run needs, for JSON."""
+        """State of a run for resuming it, as JSON values."""
         how = {
             "levels": asdict(self.levels),
             "seed": self.seed,
@@ -521,9 +520,9 @@ class Curriculum:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the state; one of another curriculum is refused."""
+        """Restore a state. Raise `DataError` if it belongs to another curriculum."""
         own = json.loads(json.dumps(self.state()))
-        # States that were saved before levels had a frontier.
+        # for states saved before levels had a frontier
         state = {**state, "levels": {"frontier": None, **(state.get("levels") or {})}}
         for key in ("recipe", "split", "seed", "levels", "bounds"):
             if state.get(key) != own[key]:

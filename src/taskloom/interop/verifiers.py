@@ -36,19 +36,19 @@ def load_taskset(
     role: str = "train",
     answer_format: str = ANSWER_FORMAT,
 ) -> Any:
-    """Return the taskset of a recipe; a wrong name or setting raises here, before any rollout.
+    """Return the taskset of a recipe. Wrong names and settings raise here, before any rollout.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        split: Which split; the first with the role by default.
-        n: How many examples; all by default.
-        seed: Of the samples; the recipe's own by default.
+        split: Name of the split. Default: the first one with the role.
+        n: Number of examples. Default: all.
+        seed: Seed of the samples. Default: the recipe's own.
         changes: Changes of the recipe's fields.
         set: Another name for `changes`.
-        described: Whether prompts begin with the description of their task.
-        extract: How answers are cut out of replies.
-        role: `train` or `test`: what the split is for, where none is named.
-        answer_format: The sentence after each input that asks for a form; empty: none.
+        described: True if prompts begin with the description of their task.
+        extract: How answers are extracted from replies.
+        role: `train` or `test`, the role of the split if none is named.
+        answer_format: Sentence after each input that asks for an answer format; empty: none.
     """
     _check()
     from taskloom_recipes import RecipeConfig, RecipeTaskset
@@ -76,9 +76,10 @@ def load_environment(
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        agent: Settings of the agent, as verifiers' `AgentConfig` takes them; by default the
-            tool-less harness on this machine.
-        ask: Hide the story: the agent asks for its sentences one by one, then answers.
+        agent: Settings for verifiers' `AgentConfig`. Default: the harness without tools, on this
+            machine.
+        ask: True to hide the story, so that the agent requests its sentences one by one before it
+            answers.
         settings: The other arguments of `load_taskset`.
     """
     taskset = load_taskset(recipe, **settings)
@@ -97,7 +98,7 @@ def export_verifiers(
     Args:
         folder: A dataset that Taskloom made.
         out: The folder of the package; it must not exist. Its name is that of the environment.
-        extract: How answers are cut out of replies.
+        extract: How answers are extracted from replies.
     """
     return export_package("verifiers", folder, out, extract)
 
