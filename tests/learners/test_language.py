@@ -495,7 +495,7 @@ def test_answers_that_would_be_cut_off_are_refused(kind: str) -> None:
     block = {**SMALL, "learner": kind, "tokens": "bytes", "steps": 1, "longest_answer": 4}
     with pytest.raises(
         LearnerError,
-        match=r"an answer has 5,000 tokens and at most 4 are written: 'x+'… .*raise longest",
+        match=r"an answer has 5,000 tokens and at most 4 are generated: 'x+'… .*raise longest",
     ):
         read(block).fit([("a", "b"), ("b", "x" * 4999)])  # one more for the blank before it
     with pytest.raises(LearnerError, match="an answer has 5 tokens"):

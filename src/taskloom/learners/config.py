@@ -200,8 +200,8 @@ class Preset:
     """Settings of one or more learners under one name.
 
     Attributes:
-        name: What `preset:` calls it.
-        describe: One line about it.
+        name: Value of `preset:`.
+        describe: One-line description.
         settings: The settings of each learner, by its name.
     """
 
@@ -257,9 +257,9 @@ def register_preset(
     """Register a preset of another package.
 
     Args:
-        name: What `preset:` calls it.
+        name: Value of `preset:`.
         settings: The settings of each learner, by its name: `{"bilstm": {"state": 128}}`.
-        describe: One line about it.
+        describe: One-line description.
         origin: The module that registers it, `__name__`. Two modules cannot share a name.
     """
     PRESETS.add(name, Preset(name, describe, settings), origin)

@@ -86,8 +86,8 @@ def recorded(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
         with torch.inference_mode():
             return step()
 
-    # What torch keeps for all graphs must not be restricted to inference, because training steps
-    # are recorded too.
+    # The state that torch keeps for all graphs must not be restricted to inference, because
+    # training steps are recorded too.
     with torch.inference_mode(False):
         graph, result = record(inferred, None, 0)
 

@@ -108,13 +108,13 @@ def find_shared_prefix(
     graphs: bool = False,
 ) -> SharedPrefix | None:
     """Compute the common beginning of all inputs. None if there is none, or if the model keeps
-    other states than keys and values.
+    states other than keys and values.
 
     Args:
         base: The model.
         sources: The inputs.
         device: Device of the model.
-        kept: Prefix of earlier inputs, which is reused if these share it and little more.
+        kept: Prefix of earlier inputs, which is reused if these inputs share it and little more.
         graphs: True to record the decoding steps.
     """
     if (

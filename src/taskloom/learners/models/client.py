@@ -43,8 +43,8 @@ from taskloom.core.http import (
 from taskloom.learners.interface import LearnerError
 
 LONGEST_WAIT = 60.0
-"""Maximum seconds of one wait. An endpoint that asks for a longer one is tried earlier, up to
-`attempts` times.
+"""Maximum seconds of one wait. If an endpoint asks for a longer one, it is tried again earlier, up
+to `attempts` times.
 """
 
 LONGEST_REQUESTED_WAIT = 600.0
@@ -186,7 +186,7 @@ PROTOCOLS = {"chat": "chat/completions", "responses": "responses"}
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """What is sent with every question.
+    """Form of the requests: what is sent with every question.
 
     Attributes:
         parameters: Parameters of the request; None omits one that would be sent by default.
@@ -283,7 +283,7 @@ class ModelClient:
             key: API key, hidden wherever it would be shown or stored.
             limits: Budgets, timeouts and retries.
             cache: File of cached replies; None to cache in memory.
-            form: What is sent with every question.
+            form: Form of the requests.
             headers: Headers of every request, in addition to our own or replacing them.
             secrets: Parts of the headers that are hidden like the key.
         """

@@ -42,7 +42,7 @@ Targets = Literal["redrawn", "fixed", "first", "listed"]
 
 ENCODED_AT_ONCE = 4_096
 """Maximum inputs of one call of the tokeniser. A call uses all cores, and its result takes much
-memory besides the ids.
+more memory than the ids alone.
 """
 
 
@@ -237,7 +237,7 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
     if needed[worst] > most:
         example = rows.examples[worst]
         raise LearnerError(
-            f"an answer has {needed[worst]:,} tokens and at most {most} are written:"
+            f"an answer has {needed[worst]:,} tokens and at most {most} are generated:"
             f" {example.target[:60]!r}… to {example.input[:60]!r}; raise longest_answer,"
             " or set cut_answers to true"
         )

@@ -1,10 +1,10 @@
 """Training loop for language models, shared by fine-tuning, LoRA and prompt tuning, for one task or
 many at once.
 
-What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n,
-d], LoRA matrices of many tasks have an axis of tasks as well, and since the model is frozen their
-gradients are independent: for each task, a step over the batches of all tasks equals the step that
-it would take alone.
+The trained weights are a dictionary of named tensors. Prompts of many tasks are one tensor [tasks,
+n, d], and LoRA matrices of many tasks have an axis of tasks as well. Since the model is frozen, the
+gradients of different tasks are independent: for each task, a step over the batches of all tasks
+equals the step that it would take alone.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Adapter:
         self.base, self.how, self.seed, self.prompts = base, how, seed, prompts
         self.trained = dict(trained)
         self.tasks = dict(tasks)
-        # Whether trained tensors have an axis of tasks. A model that is trained as a whole has one
+        # True if trained tensors have an axis of tasks. A model that is trained as a whole has one
         # task.
         self.stacked = prompts is not None or len(self.tasks) > 1
         self.device = next(iter(self.trained.values())).device

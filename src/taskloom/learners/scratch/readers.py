@@ -202,7 +202,7 @@ class PointingLearner(Protocol):
 
     @property
     def without_span(self) -> Missing:
-        """What to do about answers that are not part of the text."""
+        """Treatment of answers that are not part of the text."""
 
     def network(self, reader: Passages) -> Net:
         """Build the network for a reader."""

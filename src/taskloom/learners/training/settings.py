@@ -19,14 +19,14 @@ Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How a network is trained. The defaults are those that the CTL++ models share.
+    """Settings of a training run. The defaults are those that the CTL++ models share.
 
     Attributes:
-        steps: Updates in all, unless `epochs` is set.
+        steps: Total number of updates, unless `epochs` is set.
         batch: Examples per update.
         rate: Learning rate after the warm-up, constant unless `halve_every` or `decay` is set.
         warmup: Number of warm-up steps; in step i < warmup the rate is rate * (i + 1) / warmup.
-        halve_every: Number of steps after which the rate is halved repeatedly; 0: never.
+        halve_every: Steps between halvings of the rate; 0: never.
         optimiser: `adamw` (decoupled weight decay), `adam`, `sgd` (plain; networks from scratch) or
             `adafactor` (the rate times each weight's size, as T5 was trained; language models).
         beta2: Adam's decay rate for the squares of gradients.

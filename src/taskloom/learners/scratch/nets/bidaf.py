@@ -39,8 +39,8 @@ from taskloom.learners.scratch.nets.ops import (
 _LSTMS = ("contextual", "modelling.1", "modelling.2", "ending")
 _HIGHWAYS = ("highway.1", "highway.2")
 _SITES = 8
-"""Where dropout applies: letters, the two uses of x, all LSTM inputs but the first, and the two
-output maps.
+"""Uses of dropout: letters, the two uses of x, all LSTM inputs but the first, and the two output
+maps.
 """
 
 
