@@ -88,3 +88,8 @@ def test_a_front_page_that_lost_a_part_is_an_error(
 ) -> None:
     with pytest.raises(SystemExit, match="change scripts/build_docs"):
         site_markdown("# Taskloom\n\nNothing else.\n", "index.md")
+
+
+def test_pages_ask_no_other_host_for_the_number_of_stars() -> None:
+    config = (Path(__file__).parents[1] / "mkdocs.yml").read_text(encoding="utf-8")
+    assert not re.search(r"^repo_url:", config, re.M)

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from glob import glob
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -440,6 +441,24 @@ def test_where_the_number_of_facts_decides_the_headline_says_so(tmp_path: Path) 
     titles = [title for title in sections(html) if title.startswith("Score by")]
     assert titles[0] == "Score by supporting facts"
     assert "Same division of the examples: supporting facts (cited)." in html
+
+
+def test_a_section_names_the_largest_share_of_the_variance(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    depth = [{"depth": str(i % 2 + 1)} for i in range(1000)]
+    # The difference on ctl/S is larger but explains less, as its answers vary more.
+    wide = [float(i // 2 % 10 < (4 + 2 * (i % 2))) for i in range(1000)]
+    narrow = [float(i % 2 == 0 or i // 2 % 25 >= 3) for i in range(1000)]
+    write(store, {"ood": wide}, recipe="ctl/S", traits=depth)
+    write(store, {"ood": narrow}, recipe="ctl/A", traits=depth)
+    html = unescape(report(tl.runs(store.path), tmp_path / "r.html").read_text(encoding="utf-8"))
+    shares = dict(
+        re.findall(r"On (ctl/.), held-out items \(ood\)[^(]*\((\d+) % of the variance", html)
+    )
+    assert float(shares["ctl/S"]) < float(shares["ctl/A"])
+    assert f"It explains most for bilstm on ctl/A, ood: {shares['ctl/A']} %" in html
+    [files] = re.findall(r"for file in (\S+); do taskloom run", html)
+    assert len(glob(files)) == 2, "one command repeats all runs"
 
 
 def test_where_nothing_decides_no_effect_is_claimed(tmp_path: Path) -> None:

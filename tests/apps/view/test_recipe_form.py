@@ -68,6 +68,14 @@ def test_changes_of_a_recipe_are_a_command() -> None:
     assert read("ctl/A-independent", changes).fields == check(form.data, "form", "form").fields
 
 
+@pytest.mark.parametrize("name", ["babi/mix-T7", "babi/1", "ctl/A-independent"])
+def test_an_untouched_recipe_has_a_short_command(name: str) -> None:
+    suite, data = SUITES.get(name.partition("/")[0]), find(name).data
+    form = form_of(suite.name, suite.fields, entered_by(suite.fields, data))
+    assert command(form, name, data) == f"taskloom make {name} -o data/{name.replace('/', '-')}"
+    assert check(form.data, "form", "form").fields == read(name).fields
+
+
 def preview(viewer: TestClient, suite: str, **fields: str) -> str:
     answer = viewer.get(
         "/recipe/preview", params={"suite": suite, **{f"f.{k}": v for k, v in fields.items()}}

@@ -26,6 +26,7 @@ from taskloom.apps.view.server import application
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.driver import Claims
 from taskloom.experiments.sources import runs as read_runs
+from taskloom.experiments.statistics import wilson
 from taskloom.experiments.store import Store
 from tests.apps.view import hostile
 from tests.apps.view.hostile import SCRIPT, assert_harmless
@@ -438,6 +439,38 @@ def test_the_viewer_has_the_colours_of_reports() -> None:
     style = (Path(run_pages.__file__).parent / "static" / "viewer.css").read_text()
     for number, (light, dark) in enumerate(plot_style.COLOURS):
         assert re.findall(rf"--c{number}: (#\w+);", style) == [light, dark]
+
+
+def test_the_home_page_shows_the_best_mean_over_seeds(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for seed, right in enumerate((0.0, 1.0)):  # the best seed is not the best learner
+        write(store, {"ood": [right] * 8}, learner="lucky", seed=seed)
+        write(store, {"ood": [1.0] * 6 + [0.0] * 2}, learner="steady", seed=seed)
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        page = viewer.get("/").text
+    [best] = re.findall(r'class="best">(.*?)</span></span>', page)
+    assert "0.750" in best
+    assert "steady" in best
+    assert "mean of 2 seeds" in best
+
+
+def test_predictions_state_the_interval_and_can_be_paged_to_any_place(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    run = write(store, {"ood": [float(i < 150) for i in range(200)]})
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+        page = viewer.get(f"/runs/{name}/predictions", params={"run": run, "start": "40"}).text
+    low, high = wilson(150, 200)
+    assert f"(75.0 %, 95 % interval {100 * low:.1f} % to {100 * high:.1f} %)" in page
+    assert "the most frequent answer alone:" in page.partition("<h2")[0]
+    first, last = re.findall(r'<nav class="paging".*?</nav>', page, re.DOTALL)
+    assert re.findall(r"start=(\d+)", first) == re.findall(r"start=(\d+)", last)
+    pages = re.findall(r'aria-label="Page (\d+)"( aria-current)?', first)
+    numbers = [int(number) for number, _ in pages]
+    size = run_pages.ANSWERS
+    assert numbers[0] == 1
+    assert numbers[-1] == -(-200 // size)
+    assert [int(n) for n, current in pages if current] == [40 // size + 1]
 
 
 def test_tables_are_sorted_by_any_column(filled: Filled) -> None:

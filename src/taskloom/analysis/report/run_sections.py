@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
+from shlex import quote
 from typing import Any, NamedTuple
 
 from taskloom.analysis.panels import (
@@ -439,7 +440,10 @@ class RunSections:
                 (r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"]) for r in rows
             )
             alike.setdefault(tuple(groups), []).append((name, rows))
-        largest = by_size(self.numbers.trait_effects)
+        effects = self.numbers.trait_effects
+        largest = by_size(effects)
+        # The text gives shares of the variance, so it names the largest share.
+        told = {one.trait: one for one in sorted(effects, key=lambda e: (e.shown, e.explained))}
         order = [name for name, effect in largest.items() if effect.shown]
         ordered = []
         for traits in alike.values():
@@ -448,7 +452,7 @@ class RunSections:
             places = [order.index(name) for name, _ in named if name in order]
             ordered.append((min(places, default=len(order)), rank(recipe, named[0][0]), named))
         for _, _, ((name, rows), *others) in sorted(ordered, key=itemgetter(0, 1)):
-            yield self._trait(name, rows, largest.get(name), [other for other, _ in others])
+            yield self._trait(name, rows, told.get(name), [other for other, _ in others])
 
     def _trait_rows(self) -> dict[str, list[Row]]:
         """Means by each trait that is a condition of several examples."""
@@ -622,11 +626,13 @@ class RunSections:
         config = self.runs.config_file(first)
         if config is None:
             return None
-        text = (
-            "Every run's folder has the experiment that reproduces it. Runs that are already in "
-            "the store are not repeated. For the first run:"
-        )
-        command = f"taskloom run {config} --store again"
+        text = "Every run's folder has the experiment that reproduces it. To repeat "
+        if len(self.runs) == 1:
+            text, command = f"{text}the run:", f"taskloom run {quote(str(config))} --store again"
+        else:
+            text += "all runs of the store (runs that are in the new one already are skipped):"
+            files = f"{quote(str(config.parents[2]))}/??/*/{config.name}"
+            command = f'for file in {files}; do taskloom run "$file" --store again; done'
         experiment = Section("The experiment", blocks=(self.runs.config(first),))
         return Section(
             "How to run it again",

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from taskloom.core.errors import RecipeError
+from taskloom.core.registry import SUITES
 from taskloom.recipe.field_table import meaning
 from taskloom.recipe.fields import Choices, Kind, Span, models_in, walk
 from taskloom.recipe.yaml_files import YamlError, parse
@@ -396,9 +397,12 @@ def command(form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> str:
     """The command that makes this recipe from another one without a file; empty if the other one
     has fields that this one lacks.
     """
+    # The form writes some values in another way than the file, such as weights that are all alike.
+    fields = SUITES.get(form.suite).fields
+    untouched = form_of(form.suite, fields, entered_by(fields, base_data)).data
     changes = []
     for one in form.fields:
-        here, there = _get(form.data, one.path), _get(base_data, one.path)
+        here, there = _get(form.data, one.path), _get(untouched, one.path)
         if here == there:
             continue
         if here is MISSING:

@@ -35,6 +35,7 @@ from taskloom.apps.view.stores import ViewedStore, log_end
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.files import CURVE_COLUMNS
 from taskloom.experiments.record import Run
+from taskloom.experiments.statistics import wilson
 from taskloom.experiments.table import Runs
 
 PAGE = 50
@@ -254,6 +255,7 @@ def predictions(request: Request) -> Response:
     if show not in SHOWS:
         raise InputError(f"'show' is one of {', '.join(SHOWS)}, not '{show[:40]}'")
     columns = rows.columns(split, text, filters)
+    n, wrong = len(columns.rows), int((~columns.right).sum())
     order = _ordered(columns, show)
     start = page_start(request, len(order), ANSWERS)
     known = rows.traits()
@@ -273,8 +275,9 @@ def predictions(request: Request) -> Response:
         label=viewed.label(chosen),
         split=split,
         answers=answers,
-        n=len(columns.rows),
-        wrong=int((~columns.right).sum()),
+        n=n,
+        wrong=wrong,
+        interval=wilson(n - wrong, n) if n else None,
         listed=len(order),
         start=start,
         page=ANSWERS,

@@ -73,11 +73,12 @@ class LiveState:
 
 @dataclass(frozen=True, slots=True)
 class BestScore:
-    """The best score on a split, and the label of its run."""
+    """The best mean over seeds on a split, the label of its runs and the number of their seeds."""
 
     split: str
     score: float
     label: str
+    seeds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class StoreSummary:
         runs: Number of runs.
         recipes: Names of their recipes.
         learners: Names of their learners.
-        best: Best score on each split.
+        best: Best mean over seeds on each split.
         finished: Unix time at which the last run finished.
     """
 
@@ -168,14 +169,16 @@ class ViewedStore:
     def summary(self) -> StoreSummary:
         """Summary of the store for lists."""
         store, runs = self.store(), self.runs()
-        best: dict[str, BestScore] = {}
+        scores: dict[tuple[str, str], list[float]] = {}
         for run in runs:
             for split, entry in run.splits.items():
-                score = entry.score
-                if score is None or math.isnan(score):
-                    continue
-                if split not in best or score > best[split].score:
-                    best[split] = BestScore(split, score, self.label(run))
+                if entry.score is not None and not math.isnan(entry.score):
+                    scores.setdefault((split, self.label(run)), []).append(entry.score)
+        best: dict[str, BestScore] = {}
+        for (split, label), seeds in scores.items():
+            mean = sum(seeds) / len(seeds)
+            if split not in best or mean > best[split].score:
+                best[split] = BestScore(split, mean, label, len(seeds))
         return StoreSummary(
             len(runs),
             sorted({run.recipe for run in runs}),
