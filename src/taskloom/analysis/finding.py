@@ -147,8 +147,8 @@ class PaperClaim:
 
     @property
     def side(self) -> str:
-        """Where the 95 % interval lies: HOLDS or FAILS if wholly on one side of the limit,
-        otherwise OPEN.
+        """Outcome by the 95 % interval alone: HOLDS or FAILS if it is entirely on one side of the
+        limit, otherwise OPEN.
         """
         if not self.measured:
             return OPEN

@@ -93,8 +93,8 @@ MARKDOWN = "page.md"
 def check_folder(folder: Path, title: str) -> None:
     """Raise an error if a page cannot be written to a folder, before anything is computed.
 
-    A page with the same title is replaced. A folder with another page, or with other files, is
-    refused.
+    A page with the same title is replaced. A folder with another page, or with other files, is an
+    error.
 
     Args:
         folder: Folder for the findings. It need not exist.

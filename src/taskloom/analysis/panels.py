@@ -169,14 +169,14 @@ def distinct(labels: Sequence[str], width: int = LABEL) -> dict[str, str]:
 def interval_panel(
     title: str, marks: Sequence[Mark], colours: Mapping[str, int], guess: Guess = None
 ) -> Panel:
-    """Means with their intervals: a row for each place (a learner), and a colour and marker for
+    """Means with their intervals: a row for each position (a learner), and a colour and marker for
     each series (a split).
 
     Args:
         title: The line above the panel.
-        marks: What is drawn.
-        colours: Numbers of the series' colours.
-        guess: The score of guessing.
+        marks: Means to draw.
+        colours: Index of each series' colour.
+        guess: Chance score.
     """
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
     step = max(ROW, 14 * len(series) + 6, LINE * _line_count(places) + 6)
@@ -243,9 +243,9 @@ def curve_panel(
 
     Args:
         title: The line above the panel.
-        curves: What is drawn.
-        colours: Numbers of the splits' colours.
-        guess: The score of guessing.
+        curves: Curves to draw.
+        colours: Index of each split's colour.
+        guess: Chance score.
         name: Label of the measured quantity.
         limits: Ends of the vertical axis. None: those of the data.
     """
@@ -318,7 +318,7 @@ def sheet(
 
     Args:
         panels: The panels.
-        legend: Numbers of the series' colours.
+        legend: Index of each series' colour.
         guessed: True if panels have a line for chance.
         inches: Width of the figure. One column of a paper has one panel across, its page two.
             Default: at most three across, each 5 inches wide.
@@ -528,8 +528,8 @@ def _guess_lines(line: Callable[..., Any], guess: Guess, colours: Mapping[str, i
 
     Args:
         line: Draws a line through the axis: its `axvline` or `axhline`.
-        guess: The score of guessing.
-        colours: Numbers of the series' colours.
+        guess: Chance score.
+        colours: Index of each series' colour.
     """
     for level, name in _levels(guess):
         colour = _colour(colours, name) if name in colours else SOFT

@@ -194,7 +194,7 @@ class PaperTable:
 
     def points(self, cells: Sequence[TableCell]) -> ResultTable:
         """The data of the figure: means with 95 % intervals over units, beside published
-        numbers. Cells without scores are left out.
+        numbers. Cells without scores are omitted.
         """
         labels = tuple(cells[0].labels) if cells else tuple(self.group_by)
         spread = {"seeds": "sd", QUESTIONS: "n"}.get(self.unit, "se")
@@ -430,7 +430,7 @@ def interval_columns(estimate: Estimate | None) -> dict[str, float | None]:
 
 
 def count_range(counts: Iterable[int]) -> str:
-    """Range of some numbers of seeds or questions for a caption; groups of 0 are left out.
+    """Range of some numbers of seeds or questions for a caption; groups of 0 are omitted.
 
     >>> count_range([25, 2, 0]), count_range([25, 25]), count_range([3, 1_500]), count_range([])
     ('2 to 25', '25', '3 to 1,500', '0')

@@ -67,7 +67,7 @@ def scale_statements(study: str, scale: str, names: Set[str] | None = None) -> l
     Args:
         study: Name of the study.
         scale: `gpu` or `paper`.
-        names: Learners, models and recipes that are planned. Statements `for` others are left out;
+        names: Learners, models and recipes that are planned. Statements `for` others are omitted.
             None: all statements.
     """
     paper, _, name = study.partition("/")

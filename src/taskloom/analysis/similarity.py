@@ -62,7 +62,7 @@ ALIKE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvidence:
-    """How separate the vectors of one symbol are.
+    """Measures of how separate the vectors of one symbol are.
 
     Attributes:
         clusters: Number of clusters of the paper's cut.

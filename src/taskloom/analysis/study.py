@@ -388,9 +388,8 @@ def shown_cost(seconds: int | None) -> str:
 
 
 def find_study(name: str) -> Study:
-    """Return a study by name, by file (`mine.py`), or by a name in a file (`mine.py::mine/gaps`).
-
-    For a table or figure of a paper that has no study yet, the error says so.
+    """Find a study by name, by file (`mine.py`), or by a name in a file (`mine.py::mine/gaps`). The
+    error distinguishes tables and figures of papers that have no study yet.
     """
     if is_python(name):
         return STUDIES.get(name_in_file(name, STUDIES.of, "study"))

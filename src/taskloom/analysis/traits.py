@@ -80,7 +80,7 @@ class ScoredItems:
     experiment=any_recipe_experiments,
 )
 def error_traits(runs: Runs, *, split: str = "") -> Finding:
-    """Rank the traits of examples by how much of the variance of scores lies between their values.
+    """Rank the traits of examples by the share of the variance of scores between their values.
 
     Args:
         runs: Runs that kept their predictions.
@@ -169,7 +169,7 @@ def scored_items(
         runs: Runs that kept their predictions.
         split: Only this split.
         labels: Group of each run. Default: learner, recipe and the fields in which runs vary.
-            Runs without a label are left out.
+            Runs without a label are omitted.
     """
     labels = run_labels(runs) if labels is None else labels
     # Read from the index of the store: reading single files takes twice as long for 4,000 runs.

@@ -1,14 +1,14 @@
 """Does our number agree with the published one? One rule for all studies.
 
-The rule looks at the 95 % interval of the difference *ours - published* and at the margin, the
-largest difference that still counts as agreement: 0.05 for accuracies, 0.10 if the published
-standard deviation between trainings exceeds 0.15. In this order:
+The rule uses the 95 % interval of the difference *ours - published* and the margin, the largest
+difference that still counts as agreement: 0.05 for accuracies, 0.10 if the published standard
+deviation between trainings exceeds 0.15. In this order:
 
 1. There is no interval, because there is only one training: **inconclusive**.
-2. The whole interval lies within the margin: **agrees**. A difference may be significant and still
+2. The whole interval is within the margin: **agrees**. A difference may be significant and still
    too small to matter.
-3. The whole interval lies on one side of 0, by more than the paper's rounding: **disagrees**.
-4. Otherwise **inconclusive**: the data are compatible with both.
+3. The whole interval is on one side of 0, by more than the paper's rounding: **disagrees**. 4.
+Otherwise **inconclusive**: the data are compatible with both.
 
 The intervals, with their coverage in simulations of skewed seeds
 (`tests/analysis/test_verdict.py`):

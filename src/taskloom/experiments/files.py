@@ -172,7 +172,8 @@ def parquet_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[p
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(size, columns=list(columns), use_threads=False):
-                # `select` refuses a column that the file lacks, which iter_batches leaves out.
+                # `select` raises an error for a column that the file lacks, whereas iter_batches
+                # omits it.
                 chosen = batch.select(list(columns)).cast(
                     pa.schema([schema.field(name) for name in columns])
                 )

@@ -83,7 +83,7 @@ def group_title(group: FailureGroup) -> str:
 
 
 def group_text(group: FailureGroup) -> str:
-    """What the failures of a group have in common."""
+    """Sentence on what the failures of a group have in common."""
     sentences = [f"{counted(len(group.failures), 'minimal failure')}."]
     if group.trait is not None:
         rule = group.trait

@@ -76,7 +76,7 @@ class Section:
 
     @property
     def cut(self) -> str:
-        """Note on rows that are left out; empty if all are shown."""
+        """Note on omitted rows; empty if all are shown."""
         rows = max(len(self.table), self.table.total) if self.table else 0
         return f"The first {MOST_ROWS} of {rows:,} rows." if rows > MOST_ROWS else ""
 

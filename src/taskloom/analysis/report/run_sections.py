@@ -97,7 +97,7 @@ identifies examples and is not a condition.
 
 
 class Machine(NamedTuple):
-    """Where and when a run was made, as stated on the page.
+    """Place and date of a run, as stated on the page.
 
     Attributes:
         day: Date on which it finished.
@@ -259,7 +259,7 @@ class RunSections:
         return Section("What was run", text, table, folded="Seeds, data and time")
 
     def twins(self) -> Section | None:
-        """How often answers follow the edits of twins; None if no run answered twins."""
+        """Section on how often answers follow the edits of twins. None if no run answered twins."""
         splits = self.runs.splits
         answered = any(companion(s, kind) in splits for s in splits for kind in TWIN_KINDS)
         if not answered or not self.predicted:
@@ -320,7 +320,9 @@ class RunSections:
         return [column for column in columns if any(column.value(row) != "" for row in rows)]
 
     def replies(self) -> Section | None:
-        """How chat models replied: the share in form, replies without an answer, tokens and cost."""
+        """Section on the replies of chat models: share in form, replies without an answer, tokens
+        and cost.
+        """
         rows: list[Row] = []
         for recipe, own in self.numbers.cells.items():
             for learner, names in own.items():
@@ -621,7 +623,7 @@ class RunSections:
                 yield page.Marked(f"{text}answered: {row['prediction'][:300]}{expected}", kind)
 
     def reproduction(self) -> Section | None:
-        """How to run the experiment again; None if the runs come from another program."""
+        """Section on rerunning the experiment. None if the runs come from another program."""
         first = self.runs.names[0]
         config = self.runs.config_file(first)
         if config is None:

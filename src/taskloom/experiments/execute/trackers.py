@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 PROJECT = "taskloom"
 
 LONGEST_VALUE = 500
-"""Maximum characters of a setting that is no number or word: MLflow refuses longer ones."""
+"""Maximum characters of a setting that is neither a number nor a word, because MLflow rejects
+longer ones.
+"""
 
 MOST_ROWS = 10_000
 """Maximum number of predictions in a tracker's table."""
@@ -48,9 +50,7 @@ Rows = Sequence[Sequence[Scalar]]
 
 
 class Tracker(Protocol):
-    """What a tracker receives for a run: its settings, its learning curve point by point, its
-    scores.
-    """
+    """Interface of a tracker for one run: settings, points of the learning curve, and scores."""
 
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Start a run. `config` has run, recipe, learner, seed and the fields of the grid."""
@@ -275,7 +275,7 @@ def record(
     tracker.start(
         {
             **{k: scores[k] for k in ("run", "recipe", "learner", "seed")},
-            # The digest of the data, and the scorer: with the version they say what was measured.
+            # Together with the version, the data's digest and the scorer define what was measured.
             **{k: scores[k] for k in ("data", "scorer") if k in scores},
             **_flat(told.get("versions", {}), "version."),
             **_flat(told.get("recipe", {}), "recipe."),

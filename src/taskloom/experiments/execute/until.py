@@ -94,7 +94,7 @@ class AskedSplit:
         examples: Its examples, by position.
         journal: File of the answers so far.
         scores: Scores so far, in the order of asking.
-        stopped: Why asking stopped; empty while it goes on.
+        stopped: Reason why asking stopped; empty while it continues.
         order: Positions of its examples, in the order in which they are asked.
     """
 

@@ -101,7 +101,7 @@ BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(k|M)?(usd|tok|items)", re.IGNORECASE)
 
 
 class Until(Fields):
-    """When to stop asking a model that answers without training.
+    """Rule for when to stop asking a model that answers without training.
 
     Attributes:
         goal: Half-width of the 95 % interval of each split's accuracy at which to stop. `decided`:
@@ -228,7 +228,7 @@ class Experiment(Fields):
             return [value]
         if isinstance(value, tuple):
             return list(value)
-        return value  # a list, or something that pydantic refuses
+        return value  # a list, or something that pydantic rejects
 
     @field_validator("until", mode="before")
     @classmethod

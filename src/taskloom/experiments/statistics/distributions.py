@@ -157,7 +157,7 @@ seeds of the resampling.
 def bootstrap_interval(x: list[float], y: list[float], level: float = 0.95) -> tuple[float, float]:
     """Percentile interval of Spearman's correlation over resampled pairs, seeded.
 
-    Resamples in which one side does not vary are left out.
+    Resamples in which one side does not vary are omitted.
     """
     import numpy as np
 
