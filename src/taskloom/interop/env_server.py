@@ -453,7 +453,7 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
     def _body(self) -> dict[str, Any]:
         """Read the JSON object of a request."""
         if self.headers.get("Transfer-Encoding"):
-            raise InputError("the request states no Content-Length")
+            raise InputError("the request has no Content-Length")
         stated = self.headers.get("Content-Length") or "0"
         length = content_length(stated)
         if length is None or length > MOST_BYTES:

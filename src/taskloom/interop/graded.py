@@ -220,7 +220,7 @@ def open_split(
     if (Path(name) / MANIFEST).is_file():
         for parameter, value in (("changes", changes), ("seed", seed is not None)):
             if value:
-                raise ParameterError(parameter, f"is for a recipe; {name} is made already")
+                raise ParameterError(parameter, f"is for a recipe; {name} is a finished dataset")
         data = load(name)
         plan = data.recipe.plan(data.manifest["seed"])
         chosen = choose_split(plan, split, role)
@@ -277,7 +277,7 @@ def _larger(name: str, changes: Mapping[str, Any], split: Split, n: int, seed: i
     except RecipeError as error:
         raise ParameterError(
             "n",
-            f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by"
+            f"is {n}, and the split '{split.name}' of {name} has {split.n}; set its size with"
             " changes",
         ) from error
     if plan.split(split.name).n < n:

@@ -107,8 +107,8 @@ def export_lm_eval(
     if variants == "choice" and not choices:
         raise ParameterError(
             "as",
-            f"is choice, and {folder} has no few answers to choose from (at most {MOST_CHOICES},"
-            " each ten times); use generation",
+            f"is choice, which needs 2 to {MOST_CHOICES} answers and ten rows per answer; use"
+            f" generation for {folder}",
         )
     files: dict[str, Any] = {}
     groups: dict[str, list[str]] = {}
@@ -220,8 +220,8 @@ def _word(value: object) -> str:
 
 
 def closed_answers(data: Dataset) -> tuple[str, ...]:
-    """All answers of a dataset, if there are few and each is the complete answer of its rows;
-    otherwise none.
+    """All answers of a dataset, if there are at most `MOST_CHOICES`, with ten rows per answer on
+    average. Otherwise none.
     """
     answers: set[str] = set()
     rows = 0

@@ -162,7 +162,7 @@ def create_dataset(name: str, **config: Any) -> Any:
         return GymDataset(GymConfig(name, **config))
     except TypeError as error:
         raise ParameterError(
-            "config", f"has a setting that a dataset of a recipe lacks ({error})"
+            "config", f"has a setting that datasets of recipes do not have ({error})"
         ) from error
 
 

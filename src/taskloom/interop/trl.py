@@ -423,7 +423,8 @@ class Curriculum:
         if not self._pools[0]:
             raise ParameterError(
                 "bounds",
-                f"begins with {self.bounds[0]}; no example has a {levels.trait} of at most that",
+                f"begins with {self.bounds[0]}, but no example has a {levels.trait} of at most"
+                " that",
             )
         self._new = [sorted({*p} - {*before}) for before, p in pairwise([[], *self._pools])]
         if levels.frontier is not None and not all(self._new):
@@ -446,8 +447,8 @@ class Curriculum:
         if isinstance(value, str):
             raise ParameterError(
                 "trait",
-                f"is '{self.levels.trait}', whose values are texts such as {echo(value)}; name one"
-                " of numbers",
+                f"is '{self.levels.trait}', whose values are texts such as {echo(value)}; name a"
+                " trait with numbers",
             )
         return float(value)
 
@@ -527,7 +528,7 @@ class Curriculum:
         for key in ("recipe", "split", "seed", "levels", "bounds"):
             if state.get(key) != own[key]:
                 raise DataError(
-                    f"the curriculum's state is of another one: its {key} is"
+                    f"the state belongs to another curriculum: its {key} is"
                     f" {echo(state.get(key))}, here {echo(own[key])}"
                 )
         self.began, self.drawn = list(state["began"]), int(state["drawn"])

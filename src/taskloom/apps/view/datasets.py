@@ -188,10 +188,12 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path.name}:{number} is not JSON; one object a line") from error
+        raise DataError(
+            f"{path.name}:{number} is not JSON; each line must be a JSON object"
+        ) from error
     if not isinstance(row, dict):
         raise DataError(
-            f"{path.name}:{number} is not a JSON object; one object a line with 'input' and"
+            f"{path.name}:{number} is not a JSON object; each line must be one with 'input' and"
             " 'targets'"
         )
     return row

@@ -353,7 +353,7 @@ def chosen_split(request: Request, runs: Sequence[Run]) -> str:
             f"no split '{wanted[:80]}' was answered; there are {', '.join(shared) or 'none'}"
         )
     if not shared:
-        raise VanishedError("no split was answered by both")
+        raise VanishedError("no split was answered by both runs")
     return wanted or shared[0]
 
 

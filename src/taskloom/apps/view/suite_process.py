@@ -74,7 +74,9 @@ class SuiteProcess:
                 line = b""
             if not line:
                 self._end()
-                raise SuiteProcessError("it takes more memory or stopped by itself; ask for less")
+                raise SuiteProcessError(
+                    "it ran out of memory or stopped unexpectedly; ask for less"
+                )
         answer: Mapping[str, Any] = json.loads(line)
         if "error" in answer:
             raise TaskloomError(str(answer["error"]))
