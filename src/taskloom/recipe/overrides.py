@@ -159,7 +159,7 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
     if (parents or [last])[0] in ("suite", "task", "extends"):
         raise ChangeError(
             path,
-            f"'{path}' identifies the recipe and cannot be changed; name another recipe instead",
+            f"'{path}' identifies the recipe and is not a field; name another recipe instead",
         )
     here: Any = data
     for parent in parents:
