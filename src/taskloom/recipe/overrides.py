@@ -135,7 +135,7 @@ def _parse(text: str, change: str) -> Any:
         raise ChangeError(change, f"the value {error}; quote it") from error
     if key := _glued_key(value):
         raise ChangeError(
-            change, f"'{key}' needs a space after its colon: {key.replace(':', ': ', 1)}"
+            change, f"'{key}' needs a blank after its colon: {key.replace(':', ': ', 1)}"
         )
     return value
 
