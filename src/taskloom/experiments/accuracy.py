@@ -379,7 +379,7 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
             # `recipe.length`.
             column = None
         if column in ("n", "score", *runs.suite_scores):
-            raise RunsError(f"'{name}' is what is measured; group by another column or trait")
+            raise RunsError(f"'{name}' is the measured value; group by another column or trait")
         own.append(column) if column else traits.append(name)
     return own, traits
 

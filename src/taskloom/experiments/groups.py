@@ -349,7 +349,7 @@ class ScoredRows:
             raise StoreError(
                 f"{len(bare)} of {len(self.names)} runs have no predictions of"
                 f" {' and '.join(self._splits or ['any split'])} (the first:"
-                f" {self.names[bare[0]]}), which this question is about: run them with keep:"
+                f" {self.names[bare[0]]}), which are needed here: run them with keep:"
                 " {predictions: true}, or ask for means over seeds alone (`over` seeds)"
             )
         return rows, number

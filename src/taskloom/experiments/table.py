@@ -194,7 +194,7 @@ class Runs:
         """
         check_splits(self, [split])
         if n < 1:
-            raise RunsError(f"best takes at least 1 seed of each, not {n}")
+            raise RunsError(f"best needs at least 1 seed of each, not {n}")
         kinds: dict[str, list[tuple[float, int, str]]] = {}
         for row in self.table.to_pylist():
             if row["split"] == split and row["score"] is not None:

@@ -394,8 +394,7 @@ def _rows(runs: Runs, run: str) -> Rows:
     table = runs.answers(run, COLUMNS)
     if table is None:
         raise DataError(
-            f"the run {run} in {runs.path} has no predictions, so that nothing can be measured"
-            " of it"
+            f"the run {run} in {runs.path} has no predictions, so nothing can be measured from it"
         )
     return {name: table[name].to_pylist() for name in COLUMNS}
 
@@ -515,7 +514,7 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
     scores = tuple(tuple(float(x) for x in row) for row in data["scores"])
     items = tuple(int(i) for i in data["items"])
     if not scores or not items or any(len(row) != len(items) for row in scores):
-        raise ValueError(f"'{data['side']}' has not one score for each item")
+        raise ValueError(f"'{data['side']}' must have one score for each item")
     answers = tuple(map(str, data["answers"]))
     constant = None if data["constant"] is None else float(data["constant"])
     formed = None if data.get("formed") is None else float(data["formed"])

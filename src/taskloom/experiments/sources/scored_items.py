@@ -46,9 +46,9 @@ class ItemTableFields(Fields):
     @model_validator(mode="after")
     def _whole(self) -> ItemTableFields:
         if any(len(kind) != len(self.traits) for kind in self.kinds):
-            raise ValueError("every kind has a value, or null, for each trait")
+            raise ValueError("every kind must have a value or null for each trait")
         if any(not 0 <= place < len(self.kinds) for place in self.of):
-            raise ValueError("'of' has places in 'kinds'")
+            raise ValueError("'of' must contain indices into 'kinds'")
         return self
 
 
@@ -69,7 +69,9 @@ class AnswerFields(Fields):
     @model_validator(mode="after")
     def _digits(self) -> AnswerFields:
         if isinstance(self.scores, str) and set(self.scores) - {"0", "1"}:
-            raise ValueError("scores as text are 0 or 1 for each item; give a list for others")
+            raise ValueError(
+                "scores as text must be 0 or 1 for each item; use a list for other scores"
+            )
         return self
 
 

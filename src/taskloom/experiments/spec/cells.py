@@ -368,10 +368,10 @@ def _given_tasks(
     if choice is None and data.unlabelled:
         silent = next(part for part in data.parts if part.unlabelled)
         raise ExperimentError(
-            f"recipes: {silent.name} has {len(silent.tasks)} tasks, and its inputs do not tell"
-            " which one they are of; choose tasks: each (a model for every task), tasks: together"
-            " (one model, given the description of the task) or tasks: mixed (one model,"
-            " without it)"
+            f"recipes: {silent.name} has {len(silent.tasks)} tasks, and its inputs do not state"
+            " which task they belong to; choose tasks: each (one model per task), tasks: together"
+            " (one model that is given the task's description) or tasks: mixed (one model"
+            " without descriptions)"
         )
     if choice == "together":
         return data.described() if data.unlabelled or isinstance(data, RecipeMix) else data

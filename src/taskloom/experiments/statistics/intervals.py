@@ -391,10 +391,10 @@ def vector(values: ArrayLike, what: str, least: int) -> Floats:
             f"{what}: expected one row of numbers, not an array of {array.ndim} dimensions"
         )
     if len(array) < least:
-        raise StatisticsError(f"{what}: {len(array)} of them; at least {least} are needed")
+        raise StatisticsError(f"{what}: got {len(array)}; at least {least} are needed")
     if not np.isfinite(array).all():
         raise StatisticsError(
-            f"{what}: some are not finite; leave out or repair the runs they come from"
+            f"{what}: some are not finite; omit or repair the runs they come from"
         )
     return array
 
@@ -409,9 +409,7 @@ def matrix(values: ArrayLike) -> Floats:
             f"scores: expected seeds × items, not an array of shape {array.shape}"
         )
     if not np.isfinite(array).all():
-        raise StatisticsError(
-            "scores: some are not finite; leave out or repair the runs they come from"
-        )
+        raise StatisticsError("scores: some are not finite; omit or repair the runs they come from")
     return array
 
 
@@ -466,7 +464,7 @@ def _t_interval(
     """
     n, mean = len(values), float(values.mean())
     if n == 1:
-        raise StatisticsError("one number alone has no spread to judge by; two at least are needed")
+        raise StatisticsError("a single number has no spread; at least two are needed")
     within = shares and _are_shares(values)
     se = float(values.std(ddof=1)) / sqrt(n)
     if within:

@@ -167,7 +167,7 @@ def paired_bootstrap(
     gaps = second.mean(axis=0) - first.mean(axis=0)
     if resamples < 100:
         raise StatisticsError(
-            f"{resamples} resamples are too few for a percentile; take at least 100"
+            f"{resamples} resamples are too few for a percentile; use at least 100"
         )
     if float(np.ptp(gaps)) <= 1e-12:  # every resample has the same mean
         ends = (
@@ -265,7 +265,7 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
     first, second = matrix(a), matrix(b)
     if first.shape[1] != second.shape[1] or min(*first.shape, *second.shape) < 2:
         raise StatisticsError(
-            "a test over seeds of their own needs the same items for both, at least two, and two"
+            "a test over independent seeds needs the same items for both, at least two, and two"
             f" seeds each; not {first.shape} and {second.shape}"
         )
     gaps = second.mean(axis=0) - first.mean(axis=0)
