@@ -1,5 +1,5 @@
 """A paper's table or figure as data: what runs are grouped by, what is measured, the unit of
-analysis, the published numbers and the margin for agreement.
+analysis, the published numbers and the margin of agreement.
 
     TABLE1 = PaperTable(
         paper="ctlpp",
@@ -113,8 +113,8 @@ class PaperTable:
         columns: Columns of the figure's data. Default: labels, mean, interval, spread, units,
             published number.
         draw: Draws the figure.
-        axes: Which columns go where in the figure (`place`, `series`, `panel`, `x`), its labels
-            and limits.
+        axes: Columns of each part of the figure (`place`, `series`, `panel`, `x`), its labels and
+            limits.
         as_drawn: True if the table is the data of the figure.
     """
 

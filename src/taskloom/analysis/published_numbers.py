@@ -66,7 +66,7 @@ class PublishedNumber:
             standard error of the number.
         n: Number of trainings that it averages.
         decimals: Number of decimals in the paper.
-        own_margin: Margin for agreement on the number's own scale, if it is not an accuracy
+        own_margin: Margin of agreement on the number's own scale, if it is not an accuracy
             (slopes).
         conditions: Settings under which it was measured: `learner.steps: 80000`, `recipe.functions:
             32`.

@@ -64,7 +64,7 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
     Args:
         analyse: The function that has the parameter.
         name: Name of the parameter.
-        value: What was given.
+        value: The given value.
         study: The name of the study, for the error.
     """
     kind = annotation_of(analyse, name)

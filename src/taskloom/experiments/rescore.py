@@ -425,7 +425,7 @@ def rescore_logs(path: Path, name: str, extract: str, out: Path | None = None) -
     Args:
         path: A log, or a folder of logs.
         name: A scorer's name.
-        extract: How answers are extracted from replies.
+        extract: Method by which answers are extracted from replies.
         out: New folder for the items with their new scores. None: nothing is written.
     """
     scorer, extraction = find_scorer(name), Extraction.read(extract)

@@ -123,7 +123,7 @@ class Frontier:
         recipe: Name of the recipe.
         split: The split that was drawn from.
         levels: Accuracy of each model on each level.
-        crossings: Where accuracy crosses the thresholds, for fields with an order.
+        crossings: Points at which accuracy crosses the thresholds, for fields with an order.
         questions: Number of questions asked of each model.
     """
 

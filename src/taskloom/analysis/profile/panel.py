@@ -57,7 +57,7 @@ class PanelRecipe(Fields):
         recipe: Name of the recipe.
         set: Changes of its fields.
         splits: The splits that are answered, as an experiment spells them under `evaluate`.
-        ways: How a model is asked.
+        ways: Ways in which a model is asked.
         shots: Number of examples in few-shot prompts.
         tokens: Maximum tokens of an answer.
     """

@@ -240,7 +240,7 @@ class Contrast(NamedTuple):
 
     Attributes:
         kind: `LEARNERS`, or `SETTINGS` for values of a recipe's field.
-        title: What they have in common, as on the page.
+        title: Their common properties, as shown on the page.
         runs: Runs of each group, by its label.
         pairs: Labels of the pairs that are compared.
     """

@@ -61,7 +61,7 @@ def display(place: progress_display.Place | None = None) -> Iterator[Watch]:
     notebook's cell.
 
     Args:
-        place: Where to show it. Default: this process's output.
+        place: Kind of output. Default: that of this process.
     """
     place = place or progress_display.place()
     if place == "log":

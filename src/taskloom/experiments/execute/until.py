@@ -372,7 +372,7 @@ def ask_until_certain(
     """Ask the missing cells and publish their runs.
 
     Args:
-        store: Where runs go.
+        store: Store for the runs.
         cells: All cells of the experiment that are asked until certain.
         state: The experiment's progress, which is kept up to date.
         watch: Called with the state.

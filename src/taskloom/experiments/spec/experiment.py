@@ -161,9 +161,9 @@ class Experiment(Fields):
             one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or
             blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
-        seeds: How many, or a list. `samples` is another name for it: each seed of a model behind an
-            API is another sample of its replies.
-        tasks: How recipes with several tasks are run: `each` task by its own model; all tasks
+        seeds: Number of seeds, or a list of seeds. `samples` is another name for it: each seed of a
+            model behind an API is another sample of its replies.
+        tasks: Handling of recipes with several tasks: `each` task by its own model; all tasks
             `together` by one model that is given the description of the task; `mixed`, the same
             without descriptions; or the names of tasks that each get a model. By default, a recipe
             whose inputs do not state their task is an error.
