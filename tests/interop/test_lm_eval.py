@@ -121,7 +121,7 @@ def test_variants_are_written_as_asked(written: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="generation"):
         adapter.export_lm_eval(written / "a", tmp_path / "x", variants="generations")
     tl.make("babi/8", tmp_path / "open", set={"splits": {"test": {"n": 12}}})
-    with pytest.raises(ParameterError, match="few answers"):
+    with pytest.raises(ParameterError, match="is choice, which needs"):
         adapter.export_lm_eval(tmp_path / "open", tmp_path / "y", variants="choice")
     readme = (tmp_path / "choice" / "taskloom_ctl_A" / "README.md").read_text(encoding="utf-8")
     assert "@software{taskloom" in readme

@@ -528,7 +528,7 @@ class EventStore:
             f" WHERE number < ? AND number > ? ORDER BY number {order} LIMIT ?",
             (before if before is not None else 2**62, after, limit),
         )
-        return (parse_event(row) for row in rows)
+        return (self._event(row) for row in rows)
 
     def event(self, number: int) -> LogEvent:
         """Return one event."""
@@ -544,7 +544,14 @@ class EventStore:
             )
         if row is None:
             raise UnknownError(phrase("unknown_event", number=number))
-        return parse_event(row)
+        return self._event(row)
+
+    def _event(self, row: tuple[Any, ...]) -> LogEvent:
+        """Build an event, whose changes may be damaged."""
+        try:
+            return parse_event(row)
+        except (ValueError, TypeError) as error:
+            raise self.damaged(error) from error
 
     def undone(self, number: int) -> int | None:
         """Number of the event that undid this one, unless that was undone itself."""
