@@ -201,6 +201,22 @@ def test_the_form_is_checked_and_previewed_as_one_types(page: Any, served: Serve
     assert "f.max_length=5" in page.url
 
 
+def test_the_preview_can_be_folded_on_a_phone(page: Any, served: Served) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(served.pages()["form"])
+    page.wait_for_selector("#preview .notice.good", timeout=30_000)
+    copy = page.get_by_role("button", name="Copy the command")
+    assert copy.is_visible()
+    page.get_by_role("button", name="Hide").click()
+    assert page.locator("#preview").bounding_box()["height"] < 80
+    assert copy.is_visible()
+    page.get_by_label("Max length", exact=True).fill("5")
+    page.wait_for_selector("#preview-yaml:has-text('max_length: 5')", state="attached")
+    assert page.locator("#preview .notice.good").is_hidden(), "it stays folded"
+    page.get_by_role("button", name="Show the preview").click()
+    assert page.locator("#preview .notice.good").is_visible()
+
+
 def test_a_running_experiment_is_shown_without_reloading(page: Any, served: Served) -> None:
     page.goto(served.pages()["store"])
     assert "none running" in page.locator(".live-line").inner_text()

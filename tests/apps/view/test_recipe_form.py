@@ -221,6 +221,21 @@ def test_groups_of_stories_are_entered_with_ticks_and_numbers(viewer: TestClient
     assert "events: [MOVE, GRAB]" in page
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_open_group_is_previewed_first(viewer: TestClient, place: int) -> None:
+    groups = {}
+    for number, name in enumerate(("walks", "things")):
+        old = {key: value for key, value in STORY.items() if ".groups.0." in key}
+        groups |= {key.replace("s.0.", f"s.{number}."): value for key, value in old.items()}
+        groups[f"f.groups.{number}.name"] = name
+    splits = {key: value for key, value in STORY.items() if ".splits." in key}
+    query = {"suite": "babi", **groups, **splits, "open": f"groups.{place}"}
+    page = viewer.get("/recipe/preview", params=query).text
+    assert "A valid recipe: test 20" in page
+    shown = re.findall(r'class="more">group (\w+)<', page)
+    assert shown == [["walks", "things"][place]] * 2
+
+
 def test_weights_are_those_of_ticked_names_that_are_not_equally_frequent() -> None:
     suite = SUITES.get("babi")
     entered = {

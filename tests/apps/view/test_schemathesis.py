@@ -40,6 +40,7 @@ QUERIES = {
     "/recipe/preview": {
         "suite": "suite",
         "from": "text",
+        "open": "text",
         "seed": "text",
         "f.variant": "text",
         "f.splits": "text",

@@ -254,6 +254,17 @@ def _entered(request: Request) -> dict[str, list[str]]:
     return entered
 
 
+def _open_group(request: Request, data: Mapping[str, Any]) -> str:
+    """Name of the group of the recipe that is open in the form; empty if it has no name."""
+    place = request.query_params.get("open", "").partition("groups.")
+    groups = data.get("groups")
+    if place[0] or not place[2].isdecimal() or not isinstance(groups, list):
+        return ""
+    number = int(place[2][:6])
+    group = groups[number] if number < len(groups) else None
+    return str(group.get("name", "")) if isinstance(group, Mapping) else ""
+
+
 def _preview(
     request: Request, form: RecipeForm, base: str, base_data: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -279,6 +290,7 @@ def _preview(
             recipe=to_jsonable_python(form.data),
             seed=whole_number(request, "seed"),
             n=EXAMPLES,
+            group=_open_group(request, form.data),
         )
     except TaskloomError as error:
         return {**shown, "problem": str(error), "field": form.field_of(str(error))}

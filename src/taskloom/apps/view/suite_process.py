@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import islice
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -41,6 +40,9 @@ MEMORY = 6 * 2**30
 
 PREVIEWED = 8
 """Maximum splits in a preview."""
+
+LOOKED_AT = 40
+"""Rows of a split among which a preview looks for examples of the open group."""
 
 
 class SuiteProcessError(TaskloomError):
@@ -162,10 +164,14 @@ def preview(request: Mapping[str, Any]) -> dict[str, Any]:
     plan = recipe.plan(request["seed"])
     splits = []
     for split in plan.splits[:PREVIEWED]:
-        table = shards.to_table(split.rows(0, min(request["n"], split.n)), 0, plan.traits)
+        group = request.get("group", "")
+        rows = split.rows(0, min(LOOKED_AT if group else request["n"], split.n))
+        first = list(shards.to_examples(shards.to_table(rows, 0, plan.traits)))
+        if group:
+            first.sort(key=lambda one: one.traits.get("group") != group)
         examples = [
             {**example_to_dict(one), "picture": _picture(recipe, request["seed"], one)}
-            for one in islice(shards.to_examples(table), request["n"])
+            for one in first[: request["n"]]
         ]
         splits.append(
             {

@@ -49,6 +49,19 @@ const offerCopy = (button) => {
   });
 };
 
+// On a narrow screen the preview is a sheet that can be folded down to its buttons.
+const offerFold = (button) => {
+  const sheet = button.closest(".preview");
+  const show = () => {
+    const folded = sheet.classList.contains("folded");
+    button.textContent = folded ? "Show the preview" : "Hide";
+    button.setAttribute("aria-expanded", String(!folded));
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => { sheet.classList.toggle("folded"); show(); });
+  show();
+};
+
 // On a wide screen whole stories are open; on a narrow one their supporting sentences stand for them.
 const unfold = (story) => { story.open = matchMedia("(min-width: 48rem)").matches; };
 
@@ -56,6 +69,7 @@ const enliven = (root) => {
   root.querySelectorAll(".whole-story").forEach(unfold);
   root.querySelectorAll("[data-story]").forEach(animate);
   root.querySelectorAll("[data-copy]").forEach(offerCopy);
+  root.querySelectorAll("[data-fold]").forEach(offerFold);
 };
 enliven(document);
 
@@ -136,11 +150,12 @@ for (const form of document.querySelectorAll("[data-preview]")) {
   const place = document.getElementById("preview");
   let timer = 0;
   let asked = 0;
+  let open = form.querySelector(".member[open]")?.dataset.field || "";
   const ask = async () => {
     const mine = ++asked;
     place.classList.add("waiting");
     try {
-      const answer = await fetch(`${form.dataset.preview}?${entered(form)}`);
+      const answer = await fetch(`${form.dataset.preview}?${entered(form)}&open=${encodeURIComponent(open)}`);
       const text = await answer.text();
       if (mine !== asked) return;
       replace(place, text);
@@ -153,10 +168,17 @@ for (const form of document.querySelectorAll("[data-preview]")) {
     } catch { /* the viewer has ended */ }
     if (mine === asked) place.classList.remove("waiting");
   };
-  form.addEventListener("input", () => {
+  const askSoon = () => {
     clearTimeout(timer);
     timer = setTimeout(ask, 400);
-  });
+  };
+  form.addEventListener("input", askSoon);
+  // The group that was opened last is previewed first.
+  form.addEventListener("toggle", ({ target }) => {
+    if (!target.matches(".member[open]") || target.dataset.field === open) return;
+    open = target.dataset.field;
+    askSoon();
+  }, true);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const query = entered(form);
