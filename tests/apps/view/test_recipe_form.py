@@ -223,12 +223,12 @@ def test_groups_of_stories_are_entered_with_ticks_and_numbers(viewer: TestClient
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_open_group_is_previewed_first(viewer: TestClient, place: int) -> None:
-    groups = {}
+    groups: dict[str, Any] = {}
     for number, name in enumerate(("walks", "things")):
         old = {key: value for key, value in STORY.items() if ".groups.0." in key}
         groups |= {key.replace("s.0.", f"s.{number}."): value for key, value in old.items()}
         groups[f"f.groups.{number}.name"] = name
-    splits = {key: value for key, value in STORY.items() if ".splits." in key}
+    splits: dict[str, Any] = {key: value for key, value in STORY.items() if ".splits." in key}
     query = {"suite": "babi", **groups, **splits, "open": f"groups.{place}"}
     page = viewer.get("/recipe/preview", params=query).text
     assert "A valid recipe: test 20" in page
