@@ -213,8 +213,15 @@ def test_the_preview_can_be_folded_on_a_phone(page: Any, served: Served) -> None
     page.get_by_label("Max length", exact=True).fill("5")
     page.wait_for_selector("#preview-yaml:has-text('max_length: 5')", state="attached")
     assert page.locator("#preview .notice.good").is_hidden(), "it stays folded"
-    page.get_by_role("button", name="Show the preview").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     assert page.locator("#preview .notice.good").is_visible()
+
+
+def test_the_group_that_is_opened_is_previewed_first(page: Any, served: Served) -> None:
+    page.goto("/recipe/new?suite=babi&from=babi/mix-T7")
+    page.wait_for_selector("#preview .previewed:has-text('group wwo-3')", timeout=30_000)
+    page.locator("summary:has-text('wp-1')").click()
+    page.wait_for_selector("#preview .previewed:has-text('group wp-1')", timeout=30_000)
 
 
 def test_a_running_experiment_is_shown_without_reloading(page: Any, served: Served) -> None:

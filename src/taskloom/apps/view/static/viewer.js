@@ -54,7 +54,7 @@ const offerFold = (button) => {
   const sheet = button.closest(".preview");
   const show = () => {
     const folded = sheet.classList.contains("folded");
-    button.textContent = folded ? "Show the preview" : "Hide";
+    button.textContent = folded ? "Show" : "Hide";
     button.setAttribute("aria-expanded", String(!folded));
   };
   button.hidden = false;
@@ -145,12 +145,14 @@ const entered = (form) => {
   return kept;
 };
 
+const GROUP = ".member[open][data-field^='groups.']";
+
 // The form of a recipe: check and preview it shortly after the last change.
 for (const form of document.querySelectorAll("[data-preview]")) {
   const place = document.getElementById("preview");
   let timer = 0;
   let asked = 0;
-  let open = form.querySelector(".member[open]")?.dataset.field || "";
+  let open = form.querySelector(GROUP)?.dataset.field || "";
   const ask = async () => {
     const mine = ++asked;
     place.classList.add("waiting");
@@ -175,7 +177,7 @@ for (const form of document.querySelectorAll("[data-preview]")) {
   form.addEventListener("input", askSoon);
   // The group that was opened last is previewed first.
   form.addEventListener("toggle", ({ target }) => {
-    if (!target.matches(".member[open]") || target.dataset.field === open) return;
+    if (!target.matches(GROUP) || target.dataset.field === open) return;
     open = target.dataset.field;
     askSoon();
   }, true);
