@@ -261,12 +261,14 @@ def test_a_heat_map_without_choices_can_be_drawn(tmp_path: Path) -> None:
         for i in range(90)
     ]
     scores = {"iid": [0.0] * 90, "easy": [1.0] * 90, "ood": [float(i % 2) for i in range(90)]}
-    run = write(store, scores, traits=traits)
+    run = write(store, scores, traits=traits, recipe="ctl/S")
+    write(store, {"ood": [1.0] * 90}, traits=traits, recipe="ctl/A")
     assert PredictionRows(store, run).telling_pair("ood", [], 10) != ["a", "fine"]
     with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
         name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
         page = viewer.get(f"/runs/{name}/heat").text
         large = viewer.get(f"/runs/{name}/heat", params={"x": "id", "y": "a"}).text
+    assert '<option value="ctl/S" selected>' in page, "the recipe with the lowest score"
     assert '<option value="ood" selected>' in page, "the lowest held-out split, not iid"
     assert '<option value="id" selected>' not in page
     assert "<td class" in page

@@ -230,7 +230,10 @@ def heat(request: Request) -> Response:
         raise VanishedError("a heat map needs a run; the store has none")
     recipes = sorted({run.recipe for run in whole})
     learners = sorted({run.learner for run in whole})
-    recipe = _among(request, "recipe", recipes)
+    asked = request.query_params.get("learner") or ""
+    fitting = [run for run in whole if (run.learner == asked if asked else _reads(run))]
+    worst = min(fitting, key=_lowest, default=whole[0])
+    recipe = _among(request, "recipe", recipes, [worst.recipe])
     trained = [x for x in learners if any(_is_of(r, recipe, x) for r in whole)]
     learner = _among(request, "learner", trained, [x for x in trained if not is_constant(x)])
     chosen = [run for run in whole if _is_of(run, recipe, learner)]
@@ -287,6 +290,16 @@ def _axes(
     # A trait alone is a map of its own values; any other trait may have too many.
     y = _among(request, "y", traits, [trait for trait in best if trait != x] or [x])
     return x, y
+
+
+def _reads(run: Run) -> bool:
+    return not is_constant(run.learner)
+
+
+def _lowest(run: Run) -> float:
+    """Score of a run on its hardest split; infinite without scores."""
+    score = run.splits[hardest_split([run])].score if run.splits else None
+    return math.inf if score is None or math.isnan(score) else score
 
 
 def hardest_split(runs: Sequence[Run]) -> str:
