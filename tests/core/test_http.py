@@ -99,7 +99,7 @@ def test_what_is_no_cache_is_one_sentence(tmp_path: Path) -> None:
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(InputError, match="write 'https://host/sparql'"):
         check_url(url, "https://host/sparql")
-    with pytest.raises(InputError, match="must not hold a password"):
+    with pytest.raises(InputError, match="must not contain a password"):
         check_url("https://me:secret@host/", "x")
 
 

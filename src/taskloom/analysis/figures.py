@@ -283,8 +283,8 @@ def without_data() -> Any:
 
 
 def by_panel(data: ResultTable, panel: str) -> dict[Any, list[dict[str, Any]]]:
-    """Rows of each panel by the panel's value, in order of appearance. All rows are under None if
-    there is no such column.
+    """Rows grouped by the value of the column `panel`, in order of appearance. If `panel` is empty,
+    all rows are under None.
     """
     if not panel:
         return {None: list(data)}

@@ -212,8 +212,8 @@ def _as_one_more_training(
     half = quantile * max(stdev(scores), number.rounding) * math.sqrt(1 / n + 1 / number.n)
     low, high = mean - half, mean + half
     if number.n == 1 and min(scores) >= 0 and max(scores) <= 1:
-        # Accuracies near 0 or 1 are skewed, and three of them are often nearly equal. The arcsine
-        # stabilises their variance.
+        # The distribution of accuracies near 0 or 1 is skewed, and those of a few seeds are often
+        # nearly equal. The arcsine transform stabilises their variance.
         angles = [math.asin(math.sqrt(score)) for score in scores]
         reach = quantile * stdev(angles) * math.sqrt(1 + 1 / n)
         centre = fmean(angles)

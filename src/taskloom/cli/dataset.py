@@ -107,7 +107,10 @@ def export(
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--out", metavar="PATH", help="File to write; for other tools, a folder."
+            "-o",
+            "--out",
+            metavar="PATH",
+            help="File to write; a folder for formats of several files.",
         ),
     ],
     split: Annotated[

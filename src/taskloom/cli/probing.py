@@ -195,7 +195,7 @@ def frontier(
         str, typer.Option("--beside", metavar="MODEL", help="A second model for the same figure.")
     ] = "",
     monotone: Annotated[
-        bool, typer.Option("--monotone", help="Assume that accuracy never rises along it.")
+        bool, typer.Option("--monotone", help="Assume that accuracy never rises along --along.")
     ] = False,
     questions: Annotated[
         int,

@@ -70,7 +70,9 @@ def score(
     at: Thresholds = None,
     split: Annotated[
         str,
-        typer.Option("--split", help="Split, if --gold is a dataset [the only one that fits]."),
+        typer.Option(
+            "--split", help="Split to score, if --gold is a dataset [the only matching one]."
+        ),
     ] = "",
     by: Annotated[
         str, typer.Option("--by", help="Trait that distinguishes tasks [the suite's].")
@@ -471,7 +473,7 @@ def _headings(columns: str) -> dict[str, str]:
 
 
 FORMATS = ("table", "latex", "csv", "md", "json")
-"""Formats of a table of results."""
+"""Output formats of result tables."""
 
 
 def print_results(rows: ResultTable, form: str, columns: str) -> None:

@@ -165,7 +165,7 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     'known: a, b'
     """
     names = sorted(known)
-    name = name[:200]  # the time of a comparison grows with the square of the length
+    name = name[:200]  # comparison time is quadratic in the length
     originals = {n.casefold(): n for n in names}
     wanted = name.casefold()
     is_part = len(name) >= SHORTEST_PART

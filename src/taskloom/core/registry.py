@@ -382,9 +382,9 @@ def find_suite(name: str) -> Suite | None:
 
 
 def trait_name(recipes: Iterable[str], trait: str) -> TraitName:
-    """Label of a trait for reports, as defined by the suites of some recipes.
+    """Label of a trait for reports, as defined by the recipes' suites.
 
-    If there is no suite, or two suites disagree, it is the trait's own name, with spaces.
+    If no suite defines one, or suites disagree, the trait's name with spaces for underscores.
 
     Args:
         recipes: Names such as `babi/mix-T7`.

@@ -468,7 +468,7 @@ class Curriculum:
         share = self.levels.frontier
         pool, order, turn = self._pools[level], self._orders[level], position
         if share is not None and level:
-            # Frontier examples are spread evenly, so every stretch of examples has their share.
+            # Spread frontier examples evenly, so that any run of examples has the requested share.
             new = int(position * share)
             if int((position + 1) * share) > new:
                 pool, order, turn = self._new[level], self._new_orders[level], new

@@ -250,7 +250,7 @@ Levels = dict[Trait, Iterator[Example]]
 def _of_values(
     source: Any, changes: Changes, name: str, values: Sequence[str], split: str, seed: int | None
 ) -> Levels:
-    """The items of a recipe with each value of a field, levels in the order of the values."""
+    """Items of the recipe for each value of a field. Levels are in the order of `values`."""
     levels: Levels = {}
     for value in values:
         both = {**changed_fields(changes), **changed_fields([f"{name}={value}"])}

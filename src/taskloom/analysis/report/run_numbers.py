@@ -298,7 +298,7 @@ class RunNumbers:
         self.scored = all(map(table.keeps_item_scores, table.names))
 
     def label(self, row: Row) -> Row:
-        """Names of recipe and learner on the page, each with the fields that differ."""
+        """Copy of a row with the labels of its recipe and learner: name, and the fields that vary."""
         labels = {}
         for kind, fields in self._named_by.items():
             own = [f for f in fields if row.get(f) is not None]

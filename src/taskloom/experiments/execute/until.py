@@ -70,8 +70,8 @@ local model or an endpoint busy.
 """
 
 EQUAL = 0.02
-"""Maximum difference in accuracy at which two learners count as equal and asking stops. Otherwise
-an endless split would be asked forever.
+"""Maximum difference in accuracy at which two learners count as equal. Without it, comparing equal
+learners on an endless split would never stop.
 """
 
 FOLDER = "asking"
@@ -244,8 +244,8 @@ class Difference:
 
 
 def verdict(sequence: ConfidenceSequence, border: float) -> str:
-    """`decided` if the mean is on one side of a border, `equal within …` if it is certainly close
-    to it; empty if neither is known.
+    """`decided` if the interval excludes `border`, `equal within …` if the whole interval is within
+    `EQUAL` of it, otherwise empty.
     """
     if sequence.excludes(border):
         return "decided"

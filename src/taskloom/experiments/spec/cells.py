@@ -101,16 +101,16 @@ class Cell:
         data: Training data.
         learner: The checked learner.
         learner_name: Name of the learner in the registry.
-        block: The user's spelling of the learner.
+        block: The learner as the user wrote it.
         seed: Seed of the run.
-        train: The split to learn from; empty if the recipe has none.
-        tests: The splits to answer.
+        train: Split to train on; empty if the recipe has none.
+        tests: Splits to evaluate.
         keep: Files to keep.
-        task: The only task that is learned and answered. Empty: all tasks.
+        task: The single task to train and evaluate on. Empty: all tasks.
         zero_shot: True if training lacks the task, so that the model learns from all training
             tasks.
-        best_of: Number of tries, and the split by which the run is chosen.
-        until: When to stop asking; None: all items are answered.
+        best_of: Number of tries, and the split on which the best is chosen.
+        until: When to stop early. None: all items are evaluated.
     """
 
     data: CellData | RecipeMix

@@ -254,7 +254,9 @@ class Experiment(Fields):
     @classmethod
     def _known_choice(cls, value: str | list[str] | None) -> str | list[str] | None:
         if isinstance(value, str) and value not in TASKS:
-            raise ValueError(f"{nearest(value, TASKS)}; or a list of tasks by name, not {value!r}")
+            raise ValueError(
+                f"{value!r} is neither a list of task names nor known; {nearest(value, TASKS)}"
+            )
         if value == []:
             raise ValueError("name at least one task")
         return value

@@ -248,10 +248,10 @@ def over_task_differences(
 
 
 def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean over new tasks of the same kind, each counting the same, by Student's t.
+    """Estimate the mean over new tasks of the same kind, with equal weights, by Student's t.
 
-    If all tasks have the same score there is no spread and no interval: four tasks at 0 do not
-    prove that a fifth would be.
+    If all tasks have the same score, there is no interval: four tasks at 0 do not show that a fifth
+    would also score 0.
 
     Args:
         scores: One score per task, or seeds × tasks (then each task's mean over the seeds is

@@ -237,7 +237,7 @@ class ProviderClient(ModelClient):
         self._settings = {**how, **settings}
         self._opening = threading.Lock()
         if is_batch:
-            # all at once, since the first batch is sent after seconds
+            # Open the gate fully: the first batch is sent after a few seconds.
             self.gate.limit = limits.at_once
 
     @cached_property

@@ -461,8 +461,8 @@ def _check_how(base: Base, how: Training, tasks: int) -> None:
         )
     if how.optimiser == "adafactor" and tasks > 1:
         raise LearnerError(
-            "optimiser is adafactor, which scales a step by the size of all tasks' weights"
-            " together; train tasks one by one, or use adamw"
+            "optimiser is adafactor, which scales each step by the norm of the weights of all"
+            " tasks at once; train one task at a time, or use adamw"
         )
 
 

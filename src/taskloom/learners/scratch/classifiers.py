@@ -374,9 +374,7 @@ class Classifier:
         return {"total": total, "trained": total}
 
     def with_layers(self, layers: int) -> Classifier:
-        """Return the same model with a different number of applications of its shared layer when
-        answering.
-        """
+        """Copy of the model that applies its shared layer `layers` times at inference."""
         if not hasattr(self.learner, "layers_answering"):
             raise LearnerError(
                 f"{self.learner.name} has no layer that could be applied more or less often"

@@ -101,9 +101,9 @@ class Passages:
             words, places = cut(item.context)
             if len(question) > self.asked:
                 raise LearnerError(
-                    f"the question {item.question[:60]!r} has {len(question)} words and this"
-                    f" learner was fitted with at most {self.asked}; shorten it, or fit with it in"
-                    " a split"
+                    f"the question {item.question[:60]!r} has {len(question)} words, and this"
+                    f" learner was fitted on questions of at most {self.asked}; shorten it, or fit"
+                    " again with such questions in a split"
                 )
             text = f"{item.context} {item.question}"
             ids = [i + 1 for i in self.words.look_up([*question, *words], text)]

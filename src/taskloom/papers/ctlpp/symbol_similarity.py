@@ -377,8 +377,8 @@ figure11 = _register(11, "A", "failed")
 
 
 def answers_through(right: NDArray[np.bool_], world: SymbolWorld, symbol: int) -> NDArray[np.bool_]:
-    """True for each two functions that are answered correctly with the symbol in between: [first,
-    second].
+    """Boolean matrix [first, second]: True if the composition of the two functions is answered
+    correctly when `symbol` is the intermediate result.
     """
     starts = np.argmax(world.images == symbol, axis=1)
     through: NDArray[np.bool_] = right[starts, np.arange(world.functions)]

@@ -55,8 +55,8 @@ NAMES = {"n ≤ 2": "two", "n = 3": "three", "n ≥ 4": "four"}
 """Suffixes of the sub-plots' file names."""
 
 SAMPLE = 8_000
-"""Maximum training examples generated to find the compositions in training. A composition rarer
-than 1 in 2,000 may be missed (with probability e^-4).
+"""Maximum training examples generated to find which compositions occur in training. A composition
+with frequency 1 in 2,000 is missed with probability e^-4.
 """
 
 Seen = frozenset[tuple[str, str]]

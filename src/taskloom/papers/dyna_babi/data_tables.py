@@ -350,7 +350,9 @@ DIVERSE_TASKS = {
     "conj": 12,
     "compound": 13,
 }
-"""bAbI task whose concepts a group of diverse inherits, by the first part of the group's name."""
+"""bAbI task whose concepts a group of the `diverse` recipes inherits, by the first part of the
+group's name.
+"""
 
 
 def diverse_added(part: str, task: int) -> tuple[str, ...]:

@@ -152,9 +152,9 @@ class StoryTrainings:
         tables = [self.runs.predictions(split, columns, runs=[self.by_seed[s]]) for s in self.seeds]
         if not split or not all(table.num_rows for table in tables):
             raise StudyError(
-                f"{self.runs.path} has no answers to single questions of '{split or ending}' by"
-                f" {self.name}; run it with keep: {{predictions: true}}, or keep its traits in the"
-                " file of scores"
+                f"{self.runs.path} has no answers of {self.name} to single questions of"
+                f" '{split or ending}'; rerun it with keep: {{predictions: true}}, or store the"
+                " traits in the file of scores"
             )
         items = [
             {

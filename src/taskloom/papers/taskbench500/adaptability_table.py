@@ -219,7 +219,7 @@ def _table_cell(cell: TaskScores) -> TableCell:
 
 
 def method_difference(one: Adaptation) -> Iterator[str]:
-    """Yield a sentence if a learner replaces one of the paper's methods."""
+    """Yield a note if a run uses another method than the paper."""
     if one.learner == "lora":
         yield "LoRA (paper: all weights)"
 

@@ -33,7 +33,7 @@ from taskloom.papers.taskbench500.runs import (
 )
 
 MASS = "mass "
-"""Prefix of the side in the names of further numbers of a run."""
+"""Prefix of the extra metrics of a run that hold the mass on one side: `mass SIDE`."""
 
 EASIER, HARDER = "easier side", "harder side"
 UNORDERED = ("first side", "second side")

@@ -241,8 +241,8 @@ class Consistency:
 
     @property
     def inconsistent(self) -> float | None:
-        """Share of tasks with exactly one of the two right, among those with at least one right;
-        None if there are none.
+        """Share of tasks where the model is competent in only one of the derived task and its base
+        task, among those where it is competent in at least one. None if there are no such tasks.
         """
         one = self.base_only + self.derived_only
         return one / (one + self.both) if one + self.both else None

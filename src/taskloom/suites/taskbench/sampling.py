@@ -35,8 +35,9 @@ more, two draws are hardly ever equal.
 """
 
 SMALLEST = 0.002
-"""Minimum share of a split whose sequences are drawn by rejection, with 500 draws each on average.
-If there are more than `LISTED` sequences, such a split has over 500 of them, so every draw ends.
+"""Minimum share of a split that is drawn by rejection. At this share, a sequence takes 500 draws on
+average. Only spaces of more than `LISTED` sequences are drawn so; the split then has over 500 of
+them, and drawing always terminates.
 """
 
 

@@ -19,7 +19,7 @@ from taskloom.core.files import locked
 from taskloom.core.listener import address, is_loopback, listen
 
 SHORTEST_TOKEN = 16
-"""Minimum characters of a chosen token. Shorter ones could be guessed."""
+"""Minimum length of a token that users choose, in characters. Shorter ones could be guessed."""
 
 
 def serve(

@@ -519,7 +519,7 @@ class GroupExamples:
             if gap:
                 wanted, able = len(events) + gap, True
                 if beginning is None:
-                    # Stop where the beginning ends: half of all stories are given up there.
+                    # Pause after `BEGINNING` events: half of all stories are rejected there.
                     if len(events) < BEGINNING:
                         able = simulator.extend(events, min(wanted, BEGINNING), wanted, weights)
                     if able and BEGINNING <= len(events) < wanted:

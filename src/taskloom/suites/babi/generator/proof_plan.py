@@ -416,7 +416,7 @@ class ProofBuilder:
         per_thing = 2 if self.coref & {"GRAB", "DROP"} else 1
         # The planner allows up to three denials (`planned_proofs.DENIALS`).
         denials = range(4 if any(c == "NEGATE" for c, _ in self.things) else 1)
-        counts = []  # how many objects and how many denials give the size
+        counts = []  # pairs of numbers of objects and denials that add up to `size`
         for things_wanted, denials_wanted in product(range(1, len(self.objects) + 1), denials):
             if things_wanted <= size - denials_wanted <= per_thing * things_wanted:
                 counts.append((things_wanted, denials_wanted))

@@ -88,7 +88,7 @@ def show_reference(expression: Expression) -> str:
 
 
 def _foreign(expression: Expression, style: _Style, input_text: str | None = None) -> str:
-    """Print `expression` applied to `input_text`, the text of its input."""
+    """Print `expression` applied to `input_text`; by default, to the word that the style uses."""
     given = style.word if input_text is None else input_text
     match expression:
         case Atom(name):

@@ -36,8 +36,8 @@ values, seven in ten have at least 17 of 20.
 """
 
 ALIKE = 0.1
-"""Share of the other yes/no tasks whose answers are all yes, and also of those whose answers are
-all no.
+"""Share of the yes/no tasks that are not settled whose answers are all yes. The same share has
+answers that are all no.
 """
 
 EDGE = 1e-9

@@ -43,7 +43,7 @@ from taskloom.suites.zest.synthetic.second_solver import parse_program
 from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, first_word
 
 FOLDER = Path(__file__).parents[1] / "domains"
-"""The domains of this package."""
+"""Folder of the domains shipped with this package."""
 
 LARGEST = 1_000_000
 """Maximum size of a domain file in bytes. The largest in this package has 20,000."""
