@@ -145,7 +145,7 @@ def test_the_viewer_names_the_models_and_shows_prompt_and_reply(
         compared = viewer.get(f"{at}/compare", params=sides).text
         assert "large, babi/mix-T7, seed 0" in compared
         assert "small, babi/mix-T7, seed 0" in compared
-        assert "Prompt and reply" in compared
+        assert compared.lower().count("prompt and reply") >= 2
 
 
 def test_the_key_is_nowhere_on_disk(typed: tuple[Path, ChatServer]) -> None:
@@ -203,13 +203,20 @@ def test_every_learner_and_bridge_has_these_defaults() -> None:
     from taskloom.interop.graded import open_split
     from taskloom.learners.models.providers import Endpoint, ProviderModel
 
-    asked: list[Any] = [Endpoint, ProviderModel, reasoning_gym.GymConfig, trl.recipe_rewards]
+    asked: list[Any] = [Endpoint, ProviderModel, reasoning_gym.GymConfig]
     for one in [*asked, open_split]:
         given = inspect.signature(one).parameters
         assert given["extract"].default == extraction.EXTRACT
         assert given["answer_format"].default == extraction.ANSWER_FORMAT
         if one is not open_split:
             assert given["described"].default == extraction.DESCRIBED
+    # TRL's functions pass their settings on to `open_split`.
+    small = ["splits.train.n=10", "splits.iid.n=5", "splits.ood.n=5"]
+    plain, _ = trl.recipe_rewards("ctl/A", n=1, changes=small, described=False)
+    prompts, _ = trl.recipe_rewards("ctl/A", n=1, changes=small)
+    (message,), (bare,) = prompts[0]["prompt"], plain[0]["prompt"]
+    assert extraction.ANSWER_FORMAT in message["content"]
+    assert (len(message["content"]) > len(bare["content"])) == extraction.DESCRIBED
 
 
 def test_all_blocks_of_the_page_are_experiments() -> None:

@@ -402,7 +402,7 @@ def test_gradients_of_a_whole_ndr() -> None:
 def test_ndr_refuses_what_would_fill_the_memory() -> None:
     net = NDR(5, 3, state=4, heads=2, feed_forward=6)
     weights = {n: w.unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(0)).items()}
-    with pytest.raises(LearnerError, match="401 tokens are more than its 400"):
+    with pytest.raises(LearnerError, match="401 tokens are more than its maximum of 400"):
         net.forward(weights, torch.zeros(1, 401, dtype=torch.long), torch.tensor([401]))
 
 

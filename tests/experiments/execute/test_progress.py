@@ -174,4 +174,4 @@ def test_a_summary_of_many_scores_fits_a_terminal(
     [run] = outcome.store.records(outcome.runs)
     further = run.splits["test"].further
     wanted = [further[f"official {name}"] for name in ("C@75", "C@90", "consistency", "mean")]
-    assert official[1][2:] == [part for value in wanted for part in f"{100 * value:.1f} %".split()]
+    assert official[1][2:] == [f"{value:.3f}" for value in wanted]
