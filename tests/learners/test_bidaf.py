@@ -305,6 +305,6 @@ def test_passages_keep_places() -> None:
     assert [text[a:b] for a, b in places] == words
     reader = Passages.of(ask([Example(f"{text} Who sleeps?", "cat")]))
     with pytest.raises(
-        LearnerError, match="has 4 words and this learner was fitted with at most 3"
+        LearnerError, match="has 4 words, and this learner was fitted on questions of at most 3"
     ):
         reader.encode(ask([Example("cat. Who sleeps cat?", "cat")]))

@@ -157,7 +157,7 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
     tuned: Any = read(
         {"learner": "prompt-tune", "model": str(folder), "n": 2, **QUICK, "optimiser": "adafactor"}
     )
-    with pytest.raises(LearnerError, match="train tasks one by one"):
+    with pytest.raises(LearnerError, match="train one task at a time"):
         tuned.fit_tasks({"a": PAIRS, "b": PAIRS})
     with pytest.raises(LearnerError, match="points at spans"):
         read({"learner": "bidaf", "label_smoothing": 0.1, "steps": 1}).fit(
