@@ -62,12 +62,12 @@ command is called.
 """
 
 FLAGS_COMMAND = "collect flags"
-"""Hidden command for the old options of `collect` that became actions. They can be combined, so no
-single action replaces them.
+"""Hidden command for the old option form of `collect`. Options can be combined, so no single action
+replaces them.
 """
 
 PLAIN = {"show", "apply", "make", "verify", "run"}
-"""Commands whose own process multiplies no matrices and so needs no BLAS threads."""
+"""Commands that multiply no matrices in their own process and so need no BLAS threads."""
 
 HIDDEN = {FLAGS_COMMAND: "servers.flags"}
 """Commands that --help does not list."""
@@ -94,7 +94,7 @@ ACTIONS = {
 """Actions of each command that has any."""
 
 WITHOUT_ACTION = {"runs": "show", "collect": "serve"}
-"""Action that runs if a group is called without one, as when it was a single command."""
+"""Action to run if a group is called without one, as when it was a single command."""
 
 HELP = frozenset({"-h", "--help"})
 
@@ -117,8 +117,8 @@ INTERRUPTED = "interrupted; finished work is kept: rerun the command to resume"
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
-    """Return the command that is called, with the options that suites add to it. Return all
-    commands if the command line names none.
+    """Return the requested command, with the options that suites add to it. Without a command name,
+    return all commands.
     """
     app = typer.Typer(
         invoke_without_command=True,
@@ -129,7 +129,7 @@ def app_for(arguments: list[str]) -> typer.Typer:
     )
     before = _options_before(arguments)
     line = arguments[len(before) :]
-    # `--help` of the whole program, a misspelled command and shell completion need all commands.
+    # The program's `--help`, a misspelled command and shell completion need all commands.
     only = _called(line) if VERBOSE.issuperset(before) else []
     groups: dict[str, typer.Typer] = {}
     for name in only or COMMANDS:
@@ -158,10 +158,12 @@ def _called(line: list[str]) -> list[str]:
 
 
 class _Command(TyperCommand):
-    """A command whose usage line writes arguments as man pages do: NAME, [NAME], [NAME]..."""
+    """A command whose usage line shows arguments in the style of man pages: NAME, [NAME],
+    [NAME]...
+    """
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the parts of the usage line. Typer would write {NAME}."""
+        """Return the parts of the usage line, without the braces that Typer puts around names."""
         arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
         return [self.options_metavar or "", *map(_usage_of, arguments)]
 
@@ -186,7 +188,7 @@ def _function(name: str) -> Callable[..., None]:
 
 
 def _options_before(arguments: list[str]) -> list[str]:
-    """Options of the program itself, which come before the command."""
+    """Options of the program itself, given before the command."""
     return list(itertools.takewhile(lambda word: word.startswith("-"), arguments))
 
 
@@ -211,7 +213,7 @@ def _whole_program(
         typer.Option(
             "-v",
             "--verbose",
-            help="Print tracebacks of errors, and the time that the command took.",
+            help="Print tracebacks of errors, and how long the command took.",
         ),
     ] = False,
 ) -> None:
@@ -227,9 +229,9 @@ def command_of(
 
     Args:
         name: The command.
-        function: What it calls.
-        arguments: The command line. Suites are imported only if it calls this command with `--help`
-            or with an option that the command itself does not have, because importing all of them
+        function: The function that implements it.
+        arguments: The command line. Suites are imported only if it asks this command for `--help`,
+            or has an option that the command itself does not know, because importing all of them
             takes a third of a second.
     """
     signature = inspect.signature(function)
@@ -265,7 +267,7 @@ def command_of(
 
 
 def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
-    """True if a command line has an option that the command itself does not have."""
+    """True if a command line has an option that the command itself does not define."""
     own = {
         name for hint in hints.values() for part in get_args(hint) for name in _option_names(part)
     }
@@ -273,16 +275,16 @@ def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
 
 
 def _option_names(part: Any) -> list[str]:
-    """Names of an option. Until Typer reads the annotation, the first name is stored as the
-    default.
+    """Names of an option. Until Typer reads the annotation, the first name is stored in
+    `default`.
     """
     names = [getattr(part, "default", None), *(getattr(part, "param_decls", None) or ())]
     return [name for name in names if isinstance(name, str) and name.startswith("-")]
 
 
 def _helps(command: str, arguments: list[str]) -> dict[str, str]:
-    """Options of a command with their help. Options of the same name in several suites are one
-    option.
+    """Options of a command with their help. If several suites define the same option, it is listed
+    once.
     """
     from taskloom.core.registry import SUITES, is_python, load_file
 
@@ -406,8 +408,8 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     except MemoryError:
         return _say(f"out of memory; {_smaller(arguments)}", 2)
     except Exception as error:
-        # Some versions of Typer bundle their own click, so its errors are recognised by their
-        # methods.
+        # Some versions of Typer bundle their own copy of click, so its errors are recognised by
+        # their methods.
         if type(error).__name__ == "Abort":
             return _say(INTERRUPTED, 130)
         if not hasattr(error, "format_message"):
@@ -438,7 +440,8 @@ def _of_system(error: OSError) -> str:
 def _reader_gone() -> int:
     """Exit status if the reader of a pipe (head, less) has closed it, which is not our error."""
     with suppress(OSError, ValueError, AttributeError):
-        # Discard what is still in the buffer. Otherwise the interpreter would report it at exit.
+        # Discard the rest of the buffer. Otherwise the interpreter would report the closed pipe at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -463,13 +466,12 @@ def _before_command(path: str) -> str:
 
 
 def _say(message: str, status: int) -> int:
-    # Errors are one sentence. Lines that an error echoes below it (an expression with a caret) are
-    # kept.
+    # Errors are one sentence. Lines quoted below it (an expression with a caret) are kept.
     sentence, *echo = message.split("\n  ")
     text = "\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo])
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
-    # Echoed input is escaped, so that it cannot control the terminal.
+    # Quoted input is escaped, so that it cannot control the terminal.
     print(
         "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text),
         file=sys.stderr,

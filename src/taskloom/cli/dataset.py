@@ -46,7 +46,7 @@ def make(
         bool,
         typer.Option(
             "--force",
-            help=("Replace the dataset in the folder; your own files there are not touched."),
+            help=("Replace the dataset in the folder. Other files in the folder are not touched."),
         ),
     ] = False,
     jsonl: Annotated[
@@ -110,7 +110,7 @@ def export(
             "-o",
             "--out",
             metavar="PATH",
-            help="File to write; a folder for formats of several files.",
+            help="File to write, or a folder for formats with several files.",
         ),
     ],
     split: Annotated[
@@ -376,8 +376,8 @@ def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:
     out = console()
     out.print(table(heads, rows, f"{title} by '{scorers[0].extract}'"))
     out.print(
-        "refused: right answers that got less than the full score, in forms in which models write"
-        " them (capitals, an article,\na sentence around the answer); accepted: wrong answers that"
-        " got it. extracted: the same after the answer was cut out\nof the reply, as runs do. The"
-        " forms: docs/reference/scorers.md."
+        "refused: correct answers that did not get the full score, in forms that models write "
+        "(capitals, an article,\na sentence around the answer); accepted: wrong answers that "
+        "did. extracted: the same after extracting the answer\nfrom the reply, as runs do. The "
+        "forms: docs/reference/scorers.md."
     )

@@ -73,8 +73,8 @@ def run(
             "--budget",
             metavar="5usd|1Mtok|2000items",
             help=(
-                "Maximum number of queries. Those that remain go to the run with the widest"
-                " interval."
+                "Maximum to spend on queries. What remains goes to the run with the widest "
+                "interval."
             ),
         ),
     ] = None,
@@ -221,12 +221,12 @@ def print_plan(plan: DryRun, as_json: bool, further: Mapping[str, Any] | None = 
 
 TASK = "recipe.task"
 """Field with the task of a run. If a recipe has many tasks, the plan counts them instead of
-printing a line for each.
+printing one line per task.
 """
 
 LISTED = 2
-"""Maximum values of a list that a plan prints in full. Of a longer list, it prints only the first
-value and the number of others.
+"""Maximum length of a list that a plan prints in full. For a longer list, it prints the first value
+and how many others there are.
 """
 
 
@@ -241,11 +241,11 @@ PLAN_HEADS = (
 )
 
 _Repeated = tuple[str | None, list["Cell"]]
-"""Repetitions of one run, with its task if there are several."""
+"""Repetitions of one run, with its task if there is more than one."""
 
 
 def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
-    """Header and rows of a plan. There is a column for tasks if there are several."""
+    """Header and rows of a plan. There is a column for tasks if there is more than one."""
     from taskloom.experiments.spec.cells import differing_fields
 
     kinds: dict[str, list[Cell]] = {}
@@ -272,7 +272,7 @@ def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
 
 
 def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
-    """Cells of a plan's row, from the third column on, for tasks that do not differ otherwise."""
+    """Cells of a plan's row, from the third column on, for tasks that otherwise do not differ."""
     cells = [cell for _, same in tasks for cell in same]
     shown = {name: _first_values(value) for name, value in fields.items()}
     if len(tasks) == 1 and tasks[0][0] is not None:
@@ -291,7 +291,7 @@ def _first_values(value: Any) -> Any:
 
 
 def _telling(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
-    """Fields in which rows of one recipe and learner differ, as text."""
+    """Text of the fields in which rows of one recipe and learner differ."""
     from taskloom.experiments.spec.cells import differing_fields
 
     differing = differing_fields(rows)
@@ -361,8 +361,8 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
 
 
 MOST_SCORES = 6
-"""Maximum score columns of a summary that has one row per group of runs. With more, every split
-gets its own row, because a terminal is not wide enough.
+"""Maximum score columns in a summary with one row per group of runs. With more, every split gets
+its own row, because terminals are not wide enough.
 """
 
 GROUP_HEADS = ("recipe", "learner", "fields that differ", "seeds")
@@ -390,8 +390,8 @@ def _scores_by_split(
 ) -> Table:
     """One row for each split of each group.
 
-    `official C@75` is the `C@75` of another evaluation: it has no column of its own, but a row that
-    names the evaluation.
+    `official C@75` is the `C@75` of another evaluation. It gets a row that names the evaluation
+    instead of its own column.
     """
     others = _other_evaluations(names)
     evaluations = sorted(set(others.values()))
@@ -415,7 +415,7 @@ def _scores_by_split(
 
 
 def _other_evaluations(names: set[str]) -> dict[str, str]:
-    """Scores of another evaluation, whose name precedes that of a score (`official C@75`)."""
+    """Scores of another evaluation. Its name precedes the name of the score (`official C@75`)."""
     others = {}
     for name in names:
         evaluation, _, plain = name.rpartition(" ")
@@ -435,7 +435,7 @@ def _without_empty(
 
 
 def _reasons(result: Outcome) -> Iterator[str]:
-    """Yield one line for each reason why runs failed, regardless of their number."""
+    """Yield one line for each reason why runs failed, however many runs it affected."""
     from taskloom.experiments.spec.cells import cell_names
 
     cells = {cell.run: cell for cell in result.cells}
@@ -479,8 +479,8 @@ def print_power(
     out.print(table(heads, shown))
     if any(row["seeds"] == 1 for row in rows):
         out.print(
-            "\nWith one seed each, this compares two trained models. Comparing the learners takes "
-            "several seeds."
+            "\nWith one seed each, this compares two trained models. Comparing the learners "
+            "themselves needs several seeds."
         )
 
 

@@ -35,8 +35,8 @@ def listing(what: str, as_json: bool) -> None:
             out.print(table(("name", "what it is"), rows, kind), "")
         elif what:
             out.print(
-                f"no {kind} of one function are installed; name the file of one (taskloom list"
-                " my_task.py), or a recipe for the tasks in it (taskloom list RECIPE)"
+                f"no {kind} of one function are installed; name the file of one (taskloom list "
+                "my_task.py), or a recipe whose tasks to list (taskloom list RECIPE)"
             )
     if not what:
         out.print("taskloom list NAME shows any of them: fields or settings, defaults, meanings")
@@ -251,7 +251,7 @@ def _field_grid(title: str, model: type[BaseModel]) -> Any:
 
 
 def _reach(values: Any, row: FieldRow) -> Any:
-    """Value of a dotted field, or its default if the field or a group above it is not set."""
+    """Value of a dotted field, or its default if the field or a parent of it is not set."""
     for part in row.name.split("."):
         if not isinstance(values, Mapping) or part not in values:
             return row.default
@@ -447,7 +447,7 @@ def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
     rows = []
     for row in field_rows(recipe.suite.fields):
         value = None if "*" in row.name else _reach(values, row)
-        # As text, because an integer field that may be a range is printed like one.
+        # Compare as text, because an integer field that may be a range is printed like one.
         differs = (
             "*" not in row.name and str(value) != str(row.default) and not isinstance(value, dict)
         )

@@ -31,8 +31,8 @@ Sampling = Annotated[
     typer.Option(
         "--sampling/--deterministic",
         help=(
-            "Whether the same question may get different answers [only for endpoints without"
-            " temperature 0]."
+            "Whether the model may answer the same question differently each time [only for "
+            "endpoints without temperature 0]."
         ),
     ),
 ]
@@ -144,7 +144,7 @@ def _file_name(model: str) -> str:
 
 
 def _end(text: str) -> str:
-    """End of an item, which has its question."""
+    """End of an item, where its question is."""
     line = " ".join(text.split())
     return line if len(line) <= SHOWN_CHARACTERS else f"…{line[-SHOWN_CHARACTERS:]}"
 
@@ -175,7 +175,7 @@ def _replay(
         ]
         console().print(table(("item ends with", "right answer", "answered", "verdict"), rows))
         count = f"{sum(result.wrong)} of {len(result.wrong)}"
-        print(f"{result.model} gets {count} failures of {result.found_in} wrong")
+        print(f"{result.model} answers {count} failures of {result.found_in} wrong")
     if any(result.wrong):
         raise typer.Exit(1)
 

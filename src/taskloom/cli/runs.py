@@ -1,5 +1,5 @@
-"""Scores of predictions made elsewhere (score), and of finished runs (runs show, compare, report,
-rescore, verify).
+"""Scores of predictions produced by other tools (score), and of finished runs (runs show, compare,
+report, rescore, verify).
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def score(
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Score predictions made elsewhere: mean, C@T and consistency by task, or the suite's own
-    evaluation.
+    """Score predictions produced by other tools: mean, C@T and consistency by task, or the suite's
+    own evaluation.
 
     \b
     Examples:
@@ -389,7 +389,9 @@ def report(
 
 
 def _renamed(pairs: Iterable[str]) -> dict[str, str]:
-    """New names by the labels that they replace. Labels may contain `=`, so the last one separates."""
+    """New names by the labels that they replace. Labels may contain `=`, so each pair is split at
+    the last one.
+    """
     names = {}
     for pair in pairs:
         old, separator, new = pair.rpartition("=")
@@ -534,5 +536,5 @@ def print_verification(result: RunVerification, store: Path, as_json: bool) -> N
     if result.unscored:
         run, why = next(iter(result.unscored.items()))
         print(
-            f"{len(result.unscored):,} runs: only sums were checked; the first, {run[:8]}…: {why}"
+            f"{len(result.unscored):,} runs: only sums were checked; the first is {run[:8]}…: {why}"
         )

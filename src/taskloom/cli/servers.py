@@ -320,8 +320,8 @@ def serve(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Serve a project as a local web app until Ctrl-C, for people to write, annotate and adjudicate
-    tasks.
+    """Serve a project as a local web app, in which people write, annotate and adjudicate tasks.
+    Press Ctrl-C to stop.
 
     \b
     For example:

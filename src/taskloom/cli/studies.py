@@ -97,8 +97,8 @@ def _selected(path: Path, rules: list[str]) -> Runs:
     if len(rules) > 1 and not len(selected):
         raise ParameterError(
             "where",
-            f"leaves no run of {path}: each rule matches some runs, but no run matches all; leave "
-            f"a rule out",
+            f"leaves no run of {path}: each rule matches some runs, but no run matches all; "
+            "leave a rule out",
         )
     return selected
 
@@ -154,13 +154,14 @@ def reproduce(
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
 
-    name = name.removesuffix("/")  # completes folders like a shell does
+    name = name.removesuffix("/")  # The shell completes folders with a slash.
     if not name or name in paper_names():
         given = {"scale": scale != "quick", "model": model, "out": out}
         _list_studies(name, {**given, "dry-run": dry_run, "set": set}, as_json)
         return
     named, settings = find_study(name), parse_changes(set or ())
-    named.checked(settings)  # repeated here, because a key may be the name of a parameter below
+    # Checked here as well, because a key may have the name of a parameter below.
+    named.checked(settings)
     if scale in FORMER_SCALES:
         print(reproduction.former_scale(scale), file=sys.stderr)
         scale = FORMER_SCALES[scale]
@@ -322,7 +323,7 @@ def print_dry_run(
             print_plan(plan, as_json, parts)
         return
     if study.from_recipes:
-        print(f"{study.name} needs no runs: it is computed from recipes")
+        print(f"{study.name} needs no runs, because it is computed from recipes")
         return
     place = f" ({study.place})" if study.place else ""
     print(f"{study.name}{place} at scale {scale}\n")
@@ -332,7 +333,7 @@ def print_dry_run(
         if lines:
             print("\n".join(["", HEADS.get(head, head), *(f"- {line}" for line in lines)]))
     if study.follow is not None:
-        print("further runs continue these and are planned when these are done")
+        print("further runs continue these and are planned after these are done")
     seconds = quick_costs().get(study.name) if own_cost and scale == "quick" else None
     if seconds is not None:
         print(

@@ -209,9 +209,7 @@ def data(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="FILE", help="With build: file to build it from; - is stdin."
-        ),
+        typer.Option("--from", metavar="FILE", help="With build: source file, or - for stdin."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -264,7 +262,7 @@ class DoctorLine:
     """One line of the output of doctor.
 
     Attributes:
-        what: Thing that was checked.
+        what: What was checked.
         ok: True if it is usable.
         state: Result of the check.
         remedy: Command that fixes a problem; empty if there is none.
