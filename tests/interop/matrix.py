@@ -27,6 +27,7 @@ TESTS = {
     "reasoning-gym": ["test_reasoning_gym.py"],
     "openenv": ["test_env_server.py"],
     "hf": ["test_hugging_face.py"],
+    "trackers": ["../experiments/execute/test_trackers.py"],
     "verl": ["test_trainers.py"],
     "openrlhf": ["test_trainers.py"],
 }
@@ -34,6 +35,9 @@ TESTS = {
 
 WITHOUT_EXTRA = ("verl", "openrlhf")
 """Trainers that read files: no version is declared, so only the newest one is tested."""
+
+WITHOUT_SCORES = (*WITHOUT_EXTRA, "trackers")
+"""Tools that score nothing."""
 
 FOR_ALL = ["test_equal_scores.py", "test_how_to_pages.py"]
 
@@ -86,7 +90,7 @@ def environment(tool: str, version: str) -> Path:
     command += ["--override", str(overrides)]
     packages = [*TEST_PACKAGES, *OF_TORCH]
     if version == "oldest":
-        packages.append(first_allowed(tool))
+        packages += first_allowed(tool)
     taskloom = f"{ROOT}[{tool}]"
     if tool in WITHOUT_EXTRA:
         taskloom = str(ROOT)
@@ -96,12 +100,11 @@ def environment(tool: str, version: str) -> Path:
     return python
 
 
-def first_allowed(tool: str) -> str:
-    """The requirement that pins a tool to the oldest version that its extra allows."""
+def first_allowed(tool: str) -> list[str]:
+    """Requirements that pin the packages of an extra to the oldest versions that it allows."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = project["optional-dependencies"][tool]
-    line = next(line for line in lines if not line.startswith("taskloom["))
-    return str(line.replace(">=", "=="))
+    return [line.replace(">=", "==") for line in lines if not line.startswith("taskloom[")]
 
 
 def borrow_torch(place: Path) -> None:
@@ -117,7 +120,7 @@ def borrow_torch(place: Path) -> None:
 
 def run_tests(python: Path, tool: str) -> int:
     """Run the tests of a tool and return pytest's exit status."""
-    names = TESTS[tool] if tool in WITHOUT_EXTRA else [*TESTS[tool], *FOR_ALL]
+    names = TESTS[tool] if tool in WITHOUT_SCORES else [*TESTS[tool], *FOR_ALL]
     files = [f"tests/interop/{name}" for name in names]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {**os.environ, "HF_HUB_OFFLINE": "1", "PATH": path}

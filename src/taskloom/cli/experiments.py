@@ -45,7 +45,7 @@ def run(
         list[str] | None,
         typer.Option(
             "--tracker",
-            help="Also log finished runs to trackio, wandb or mlflow. Repeatable.",
+            help="Also log curves and finished runs to trackio, wandb or mlflow. Repeatable.",
         ),
     ] = None,
     limit: Annotated[

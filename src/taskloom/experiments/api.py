@@ -112,7 +112,7 @@ def fill(
     _price([cell for cell in table if cell.run in present], opened)
     if all(cell.run in present for cell in table):
         return Outcome(opened, table, ExperimentState(len(table), len(table)))
-    finished = trackers.open_trackers(list(tracked), opened)
+    tracking = trackers.Tracking(tracked, opened)
     trained = [cell for cell in table if cell.until is None]
     asked = [cell for cell in table if cell.until is not None]
     state = ExperimentState(len(trained), len(trained))
@@ -122,9 +122,9 @@ def fill(
         started = engines.start(
             engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address
         )
-        state = Driver(opened, trained, started, resources, watch, finished=finished).run()
+        state = Driver(opened, trained, started, resources, watch, tracking=tracking).run()
     if asked:
-        ask_until_certain(opened, asked, state, watch, finished)
+        ask_until_certain(opened, asked, state, watch, tracking)
     outcome = Outcome(opened, table, state)
     opened.refresh_index()
     return outcome
@@ -203,7 +203,7 @@ def run(
         engine: `local` or `ray`.
         workers: Number of processes. Default: number of cores.
         address: Address of a Ray cluster.
-        tracker: Also log finished runs to `trackio`, `wandb` or `mlflow`, or several of them.
+        tracker: Also log curves and finished runs to `trackio`, `wandb` or `mlflow`, or several.
         progress: True to show progress: a table on a terminal, a line in a notebook or a log.
             Default: in notebooks only. Or a function that is called regularly with the state of the
             experiment.

@@ -113,6 +113,34 @@ def report_answers(done: int, total: int) -> None:
         report(done, total)
 
 
+Measured = Callable[[int, Sequence[Point]], None]
+"""Called with new points of the learning curve of one member of a stack, all of one step."""
+
+_measured: ContextVar[Measured | None] = ContextVar("measured", default=None)
+
+
+@contextmanager
+def measured(report: Measured) -> Iterator[None]:
+    """Report the points of the learning curves of every call inside the block."""
+    token = _measured.set(report)
+    try:
+        yield
+    finally:
+        _measured.reset(token)
+
+
+def report_points(member: int, points: Sequence[Point]) -> None:
+    """Report new points of a learning curve.
+
+    Args:
+        member: Index of the seed or task in its stack; 0 if it is trained alone.
+        points: The points, all of one step.
+    """
+    report = _measured.get()
+    if report is not None:
+        report(member, points)
+
+
 Note = Callable[[str], None]
 """Called with a sentence for the user, such as "the endpoint asks to wait", from any thread."""
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from taskloom.experiments.execute.engines import HereEngine
 from taskloom.core import files
-from taskloom.experiments.execute import driver
+from taskloom.experiments.execute import driver, trackers
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.execute.driver import Claims
@@ -53,7 +53,9 @@ driver.POLL = 0.02
 experiment = spec.read("experiment.yaml")
 cells, store, counted = expand(experiment), Store("shared", create=True), []
 claims = Claims(store.path / "work" / "claims")
-working = driver.Driver(store, cells, HereEngine(), experiment.resources, claims=claims, finished=counted.append)
+tracking = trackers.Tracking([], store)
+tracking._trackers, tracking.finished = ["counts runs"], counted.append
+working = driver.Driver(store, cells, HereEngine(), experiment.resources, claims=claims, tracking=tracking)
 Path(f"ready-{number}").touch()  # a driver that begins removes what no claim protects, so both begin before either works
 while not all(Path(f"ready-{other}").exists() for other in range(2)):
     time.sleep(0.01)

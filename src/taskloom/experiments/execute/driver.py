@@ -21,9 +21,9 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taskloom.core import files
 from taskloom.experiments.execute import jobs
@@ -35,9 +35,11 @@ from taskloom.experiments.execute.worker import (
     JobProgress,
     JobResult,
     job_folder,
+    read_points,
     read_progress,
+    scores_json,
 )
-from taskloom.experiments.files import DIGEST, StoreError, writing
+from taskloom.experiments.files import DIGEST, StoreError, environment, writing
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell, cell_names
 from taskloom.experiments.spec.experiment import Resources
@@ -45,6 +47,8 @@ from taskloom.experiments.store import Store
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
+    from taskloom.experiments.execute.trackers import Tracking
 
 
 OWNER = re.compile(r"[0-9a-f]{32}")
@@ -212,7 +216,7 @@ class Driver:
         resources: Resources of each run.
         watch: Called regularly with the state.
         claims: Replaces the driver's own claims in tests.
-        finished: Called with each run that this driver has finished.
+        tracking: Follows the runs of this driver.
     """
 
     def __init__(
@@ -223,11 +227,11 @@ class Driver:
         resources: Resources,
         watch: Watch | None = None,
         claims: Claims | None = None,
-        finished: Callable[[str], None] | None = None,
+        tracking: Tracking | None = None,
     ) -> None:
         self.store, self.cells, self.engine = store, cells, engine
         self.watch = watch or (lambda state: None)
-        self.finished = finished or (lambda run: None)
+        self.tracking = tracking
         self.claims = claims or Claims(claims_folder(store))
         sweep(store, self.claims)
         self.by_run = {cell.run: cell for cell in cells}
@@ -240,6 +244,7 @@ class Driver:
         self.datasets: dict[str, str] = {}  # by key: "making", "made", or why it could not be made
         self.state = ExperimentState(len(cells), len(cells) - len(missing), slots=engine.slots)
         self._looked = self._looked_at_jobs = 0.0
+        self._positions: dict[str, int] = {}  # in the learning curves of running jobs
 
     def run(self) -> ExperimentState:
         """Run until every cell is finished, here or by another driver, or has failed."""
@@ -252,6 +257,8 @@ class Driver:
                 self._report()
         finally:
             self.engine.close()
+            if self.tracking:
+                self.tracking.close()
             self.claims.close()
         return self.state
 
@@ -340,14 +347,17 @@ class Driver:
         if job.kind == "data":
             self.datasets[job.data] = result.failed.get(job.data, "made")
             return
+        if result.failed and self.tracking:
+            self._follow(job, self.tracking)  # its last points tell why
         self._fail({run: why for run, why in result.failed.items() if run in self.open})
         mine = [run for run in job.runs if run not in result.failed and run in self.open]
         self._finish(mine)
         for run in job.runs:
             self.claims.drop(run)
         for run in mine:
-            if run in result.published:  # if another driver was first, it has counted the run
-                self.finished(run)
+            # If another driver was first, it has counted the run.
+            if self.tracking and run in result.published:
+                self.tracking.finished(run)
 
     def _finish(self, runs: Iterable[str]) -> None:
         for run in runs:
@@ -360,6 +370,8 @@ class Driver:
         for run, why in reasons.items():
             self.open.discard(run)
             self.state.failed[run] = why
+            if self.tracking:
+                self.tracking.failed(run)
             record_failure(self.store, self.by_run[run], self._names[run], why)
 
     def _report(self) -> None:
@@ -386,6 +398,25 @@ class Driver:
             for job in running[:MOST_LOOKED_AT]
         )
         self.state.jobs = [(progress, runs) for progress, runs in seen if progress is not None]
+        if self.tracking:
+            for job in running[:MOST_LOOKED_AT]:
+                self._follow(job, self.tracking)
+
+    def _follow(self, job: Job, tracking: Tracking) -> None:
+        """Log the new points of the learning curves of a running job."""
+        begin = self._positions.get(job.name, 0)
+        measurements, end = read_points(job_folder(self.store, job.name), begin)
+        self._positions[job.name] = end
+        for measurement in measurements:
+            for run in measurement["runs"]:
+                if run in self.open:
+                    about = partial(self._about, job, self.by_run[run])
+                    tracking.measured(run, measurement["points"], about)
+
+    def _about(self, job: Job, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The `scores.json` of a cell, without scores, and its `environment.json`."""
+        known = environment(cell, job.kind, len(job.runs), 0.0)
+        return scores_json(self.store, cell, {}), known
 
 
 def record_failure(store: Store, cell: Cell, name: str, why: str) -> None:

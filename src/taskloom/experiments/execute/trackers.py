@@ -1,8 +1,10 @@
-"""Trackers log finished runs to trackio, Weights & Biases or MLflow.
+"""Trackers log runs to trackio, Weights & Biases or MLflow.
 
-The run store is the record, and a tracker only mirrors it. A tracker gets a run from its files once
-it is finished, so the result is the same for every engine, for seeds trained together, and after
-any number of kills. An error of a tracker never fails a run.
+The run store is the record, and a tracker only mirrors it. A tracker gets the learning curve while
+a run trains, and the scores and predictions from the run's files once it is finished. Both have the
+same points, so the result is the same for every engine and for seeds trained together. If a driver
+is killed, its unfinished runs stay as they are in the tracker, and the next driver logs them anew,
+with their whole curves. An error of a tracker never fails a run.
 
 Nothing leaves the machine unless the library's own settings request it: W&B is offline unless
 WANDB_MODE is set, trackio stays in its folder unless TRACKIO_SPACE_ID is set, and MLflow writes
@@ -19,12 +21,12 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
 
 from taskloom.core.errors import MissingExtra, TaskloomError, nearest
 from taskloom.experiments.statistics.intervals import over_items
@@ -50,53 +52,65 @@ Rows = Sequence[Sequence[Scalar]]
 
 
 class Tracker(Protocol):
-    """Interface of a tracker for one run: settings, points of the learning curve, and scores."""
+    """Interface of a tracker. Several runs are open at a time, each named by its digest."""
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """Start a run. `config` has run, recipe, learner, seed and the fields of the grid."""
+        """Start a run. `config` has run, recipe, learner, seed, all settings, and the fields of the
+        grid.
+        """
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, run: str, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point of the curve."""
 
-    def show(self, predictions: Rows) -> None:
+    def show(self, run: str, predictions: Rows) -> None:
         """Add the predictions as a table."""
 
-    def finish(self, scores: Mapping[str, float]) -> None:
-        """Close the run with the score of every split, and the ends of its interval."""
+    def finish(self, run: str, scores: Mapping[str, float]) -> None:
+        """Close the run with the score of every split, its interval and its number of items."""
+
+    def fail(self, run: str) -> None:
+        """Close the run as a failed one."""
 
 
 class Wandb:
-    """Weights & Biases, or trackio, which has the same API.
+    """Weights & Biases, or trackio, whose runs have the same methods.
 
     Args:
         library: The module.
-        options: Further arguments of its `init`.
+        init: Starts a run that stays open when others are started.
+        failed: Arguments of a run's `finish` if it has failed.
     """
 
-    def __init__(self, library: Any, **options: Any) -> None:
+    def __init__(self, library: Any, init: Callable[..., Any], **failed: Any) -> None:
         self._library = library
-        self._options = options
+        self._init = init
+        self._failed = failed
+        self._runs: dict[str, Any] = {}
 
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Start a run; see `Tracker`."""
         group = f"{config.get('recipe')} {config.get('learner')}"
-        self._library.init(
-            project=PROJECT, name=title(config), group=group, config=dict(config), **self._options
+        self._runs[str(config["run"])] = self._init(
+            project=PROJECT, name=title(config), group=group, config=dict(config)
         )
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, run: str, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point; see `Tracker`."""
-        self._library.log(dict(metrics), step=step)
+        self._runs[run].log(dict(metrics), step=step)
 
-    def show(self, predictions: Rows) -> None:
+    def show(self, run: str, predictions: Rows) -> None:
         """Add a table; see `Tracker`."""
         table = self._library.Table(columns=list(COLUMNS), data=[list(row) for row in predictions])
-        self._library.log({"predictions": table})
+        self._runs[run].log({"predictions": table})
 
-    def finish(self, scores: Mapping[str, float]) -> None:
+    def finish(self, run: str, scores: Mapping[str, float]) -> None:
         """Close the run; see `Tracker`."""
-        self._library.log({f"final/{split}": score for split, score in scores.items()})
-        self._library.finish()
+        self._runs[run].log({f"final/{name}": value for name, value in scores.items()})
+        self._runs.pop(run).finish()
+
+    def fail(self, run: str) -> None:
+        """Close the run as a failed one; see `Tracker`."""
+        self._runs.pop(run).finish(**self._failed)
 
 
 def open_wandb(folder: Path) -> Wandb:
@@ -106,14 +120,13 @@ def open_wandb(folder: Path) -> Wandb:
     import wandb
 
     folder.mkdir(parents=True, exist_ok=True)
-
-    return Wandb(
-        wandb,
-        dir=str(folder),
-        mode=os.environ.get("WANDB_MODE", "offline"),
-        reinit="finish_previous",
-        settings=wandb.Settings(silent=True, console="off"),
-    )
+    options: dict[str, Any] = {
+        "dir": str(folder),
+        "mode": os.environ.get("WANDB_MODE", "offline"),
+        "reinit": "create_new",
+        "settings": wandb.Settings(silent=True, console="off"),
+    }
+    return Wandb(wandb, partial(wandb.init, **options), exit_code=1)
 
 
 def open_trackio(folder: Path) -> Wandb:
@@ -123,7 +136,12 @@ def open_trackio(folder: Path) -> Wandb:
     os.environ.setdefault("TRACKIO_DIR", str(folder.absolute() / "trackio"))
     import trackio
 
-    return Wandb(trackio, embed=False, auto_log_gpu=False, auto_log_cpu=False)
+    def init(**about: Any) -> Any:
+        run = trackio.init(**about, embed=False, auto_log_gpu=False, auto_log_cpu=False)
+        trackio.context_vars.current_run.set(None)  # otherwise the next `init` would finish it
+        return run
+
+    return Wandb(trackio, init)
 
 
 class Mlflow:
@@ -139,30 +157,35 @@ class Mlflow:
         self._client: Any = MlflowClient(tracking_uri=where)
         known = self._client.get_experiment_by_name(PROJECT)
         self._experiment = known.experiment_id if known else self._client.create_experiment(PROJECT)
-        self._run = ""
+        self._runs: dict[str, str] = {}
 
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Start a run; see `Tracker`."""
-        self._run = self._client.create_run(self._experiment, run_name=title(config)).info.run_id
+        own = self._client.create_run(self._experiment, run_name=title(config)).info.run_id
+        self._runs[str(config["run"])] = own
         for name, value in config.items():
-            self._client.log_param(self._run, name, value)
+            self._client.log_param(own, name, value)
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, run: str, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point; see `Tracker`."""
         for name, value in metrics.items():
-            self._client.log_metric(self._run, name, value, step=step)
+            self._client.log_metric(self._runs[run], name, value, step=step)
 
-    def show(self, predictions: Rows) -> None:
+    def show(self, run: str, predictions: Rows) -> None:
         """Add a table; see `Tracker`."""
         lines = [dict(zip(COLUMNS, row, strict=True)) for row in predictions]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        self._client.log_text(self._run, text, "predictions.jsonl")
+        self._client.log_text(self._runs[run], text, "predictions.jsonl")
 
-    def finish(self, scores: Mapping[str, float]) -> None:
+    def finish(self, run: str, scores: Mapping[str, float]) -> None:
         """Close the run; see `Tracker`."""
-        for split, score in scores.items():
-            self._client.log_metric(self._run, f"final/{split}", score)
-        self._client.set_terminated(self._run)
+        for name, value in scores.items():
+            self._client.log_metric(self._runs[run], f"final/{name}", value)
+        self._client.set_terminated(self._runs.pop(run))
+
+    def fail(self, run: str) -> None:
+        """Close the run as a failed one; see `Tracker`."""
+        self._client.set_terminated(self._runs.pop(run), status="FAILED")
 
 
 TRACKERS: dict[str, tuple[Callable[[Path], Tracker], str]] = {
@@ -197,17 +220,21 @@ class SafeTracker:
         """Start a run; see `Tracker`."""
         self._try(lambda tracker: tracker.start(config))
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, run: str, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point; see `Tracker`."""
-        self._try(lambda tracker: tracker.log(step, metrics))
+        self._try(lambda tracker: tracker.log(run, step, metrics))
 
-    def show(self, predictions: Rows) -> None:
+    def show(self, run: str, predictions: Rows) -> None:
         """Add a table; see `Tracker`."""
-        self._try(lambda tracker: tracker.show(predictions))
+        self._try(lambda tracker: tracker.show(run, predictions))
 
-    def finish(self, scores: Mapping[str, float]) -> None:
+    def finish(self, run: str, scores: Mapping[str, float]) -> None:
         """Close the run; see `Tracker`."""
-        self._try(lambda tracker: tracker.finish(scores))
+        self._try(lambda tracker: tracker.finish(run, scores))
+
+    def fail(self, run: str) -> None:
+        """Close the run as a failed one; see `Tracker`."""
+        self._try(lambda tracker: tracker.fail(run))
 
     def _try(self, call: Callable[[Tracker], None]) -> None:
         if self._tracker is None:
@@ -258,8 +285,8 @@ def record(
     scores: Mapping[str, Any],
     curve: Iterable[Mapping[str, Any]],
     environment: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None,
     predictions: pa.Table | None = None,
+    after: int | None = None,
 ) -> None:
     """Record one finished run in a tracker.
 
@@ -267,36 +294,59 @@ def record(
         tracker: The tracker.
         scores: The run's `scores.json`.
         curve: Rows of its `curves.parquet`: step, split, score, loss.
-        environment: Its `environment.json`: versions, and the recipe with all its fields.
-        settings: All settings of its learner.
+        environment: Its `environment.json`: versions, the recipe with all its fields, and all
+            settings of the learner.
         predictions: Rows of its `predictions.parquet`.
+        after: Last step that was logged while the run trained. Default: it is not started yet.
     """
-    told = environment or {}
-    tracker.start(
-        {
-            **{k: scores[k] for k in ("run", "recipe", "learner", "seed")},
-            # Together with the version, the data's digest and the scorer define what was measured.
-            **{k: scores[k] for k in ("data", "scorer") if k in scores},
-            **_flat(told.get("versions", {}), "version."),
-            **_flat(told.get("recipe", {}), "recipe."),
-            **_flat(settings or {}, "learner."),
-            **_flat({f"n.{k}": v["n"] for k, v in scores["splits"].items() if "n" in v}),
-            **_flat(scores.get("fields", {})),
-        }
-    )
+    run = scores["run"]
+    if after is None:
+        tracker.start(_config(scores, environment or {}))
+    for step, metrics in _metrics(curve).items():
+        if after is None or step > after:
+            tracker.log(run, step, metrics)
+    finals = {k: v["score"] for k, v in scores["splits"].items() if v.get("score") is not None}
+    if predictions is not None and len(predictions):
+        tracker.show(run, _rows(predictions))
+        finals |= _intervals(predictions, finals)
+    finals |= {f"{k}.n": v["n"] for k, v in scores["splits"].items() if "n" in v}
+    tracker.finish(run, {name: float(value) for name, value in finals.items()})
+
+
+def _config(scores: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Scalar]:
+    """Settings of a run, from what its `scores.json` and `environment.json` contain or will."""
+    settings = dict(environment.get("settings", {}))
+    training = settings.pop("training", {})  # people write these next to the others
+    return {
+        **{k: scores[k] for k in ("run", "recipe", "learner", "seed")},
+        # Together with the version, the data's digest and the scorer define what was measured.
+        **{k: scores[k] for k in ("data", "scorer") if k in scores},
+        **_flat(environment.get("versions", {}), "version."),
+        **_recipe(environment.get("recipe", {})),
+        **_flat({**settings, **training}, "learner."),
+        **_flat(scores.get("fields", {})),
+    }
+
+
+def _recipe(recipe: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> dict[str, Scalar]:
+    """Fields of the recipe, or of each part of a mix."""
+    if isinstance(recipe, Mapping):
+        return _flat(recipe, "recipe.")
+    fields: dict[str, Scalar] = {}
+    for number, part in enumerate(recipe):
+        fields |= _flat(part, f"recipe.{number}.")
+    return fields
+
+
+def _metrics(curve: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, float]]:
+    """Points of a curve by step, in order."""
     steps: dict[int, dict[str, float]] = {}
     for point in curve:
         for kind in ("score", "loss"):
             value = point.get(kind)
             if value is not None and math.isfinite(value):
                 steps.setdefault(int(point["step"]), {})[f"{point['split']}/{kind}"] = float(value)
-    for step in sorted(steps):
-        tracker.log(step, steps[step])
-    finals = {k: v["score"] for k, v in scores["splits"].items() if v.get("score") is not None}
-    if predictions is not None and len(predictions):
-        tracker.show(_rows(predictions))
-        finals |= _intervals(predictions, finals)
-    tracker.finish({name: float(value) for name, value in finals.items()})
+    return dict(sorted(steps.items()))
 
 
 def _rows(predictions: pa.Table) -> Rows:
@@ -333,21 +383,72 @@ def _intervals(predictions: pa.Table, finals: Mapping[str, float]) -> dict[str, 
     return ends
 
 
-def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
-    """Open the trackers of a store. The returned function is called with each finished run."""
-    opened = [open_tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
+class Tracking:
+    """The trackers of the runs of one store.
 
-    def finished(run: str) -> None:
-        if not opened:
+    Args:
+        names: Names of the trackers.
+        store: The store.
+    """
+
+    def __init__(self, names: Iterable[str], store: Store) -> None:
+        folder = store.path / "work" / "trackers"
+        self._store = store
+        self._trackers = [open_tracker(name, folder) for name in dict.fromkeys(names)]
+        self._logged: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        """True if there are trackers."""
+        return bool(self._trackers)
+
+    def measured(
+        self,
+        run: str,
+        points: Iterable[Mapping[str, Any]],
+        about: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]],
+    ) -> None:
+        """Log points of a run that is training.
+
+        Args:
+            run: Its digest.
+            points: The points: step, split, score, loss. Points of earlier steps than the last
+                logged one are dropped: training that was killed measures some points again.
+            about: Gives the run's `scores.json`, without scores, and its `environment.json`. Called
+                for the first points.
+        """
+        if run not in self._logged:
+            config = _config(*about())
+            for tracker in self._trackers:
+                tracker.start(config)
+            self._logged[run] = -1
+        for step, metrics in _metrics(points).items():
+            if step <= self._logged[run]:
+                continue
+            for tracker in self._trackers:
+                tracker.log(run, step, metrics)
+            self._logged[run] = step
+
+    def finished(self, run: str) -> None:
+        """Log what is not yet logged of a finished run, and close it."""
+        if not self._trackers:
             return
-        spec = yaml.safe_load(store.config(run))
-        learners = spec.get("learners") or [{}]
-        about = (store.environment(run), learners[0])
-        for one in opened:
-            curve = store.curves([run]).to_pylist()
-            record(one, store.scores(run), curve, *about, store.predictions([run]))
+        curve = self._store.curves([run]).to_pylist()
+        about = (self._store.scores(run), curve, self._store.environment(run))
+        predictions = self._store.predictions([run])
+        after = self._logged.pop(run, None)
+        for tracker in self._trackers:
+            record(tracker, *about, predictions, after)
 
-    return finished
+    def failed(self, run: str) -> None:
+        """Close a run that has failed, if it was started."""
+        if self._logged.pop(run, None) is not None:
+            for tracker in self._trackers:
+                tracker.fail(run)
+
+    def close(self) -> None:
+        """Close the runs that were not finished."""
+        for run in list(self._logged):
+            self.failed(run)
 
 
 def title(config: Mapping[str, Scalar]) -> str:
@@ -359,12 +460,13 @@ def title(config: Mapping[str, Scalar]) -> str:
 
 
 def _flat(fields: Mapping[str, Any], before: str = "") -> dict[str, Scalar]:
-    return {
-        f"{before}{k}": v
-        if isinstance(v, str | int | float | bool) or v is None
-        else repr(v)[:LONGEST_VALUE]
-        for k, v in fields.items()
-    }
+    return {f"{before}{name}": _plain(value) for name, value in fields.items()}
+
+
+def _plain(value: Any) -> Scalar:
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)[:LONGEST_VALUE]
 
 
 def _sentence(name: str, error: Exception) -> str:

@@ -18,11 +18,11 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,6 +63,9 @@ from taskloom.experiments.spec.cells import Cell, EvaluatedSplit, asked_group, c
 from taskloom.experiments.spec.experiment import ExperimentError, Until
 from taskloom.experiments.statistics.sequences import ConfidenceSequence
 from taskloom.experiments.store import Store
+
+if TYPE_CHECKING:
+    from taskloom.experiments.execute.trackers import Tracking
 
 BATCH = 20
 """Items per batch. Small, because asking stops only between batches, but large enough to keep a
@@ -367,7 +370,7 @@ def ask_until_certain(
     cells: Sequence[Cell],
     state: ExperimentState,
     watch: Watch | None,
-    finished: Callable[[str], None] | None,
+    tracking: Tracking | None,
 ) -> None:
     """Ask the missing cells and publish their runs.
 
@@ -376,7 +379,7 @@ def ask_until_certain(
         cells: All cells of the experiment that are asked until certain.
         state: The experiment's progress, which is kept up to date.
         watch: Called with the state.
-        finished: Called with each finished run.
+        tracking: Trackers of the finished runs.
     """
     missing = [cell for cell in cells if cell.run not in store]
     state.total += len(cells)
@@ -397,7 +400,7 @@ def ask_until_certain(
         for cell in missing:
             if not claims.take(cell.run):
                 raise TaskloomError(f"another process asks {cell} now; wait for it to finish")
-        Questioner(store, until, state, watch, finished).run(together, missing)
+        Questioner(store, until, state, watch, tracking).run(together, missing)
     finally:
         claims.close()
     if all(cell.run in store for cell in cells):
@@ -412,7 +415,7 @@ class Questioner:
     until: Until
     state: ExperimentState
     watch: Watch | None
-    finished: Callable[[str], None] | None
+    tracking: Tracking | None
     models: dict[str, Chosen] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -509,5 +512,5 @@ class Questioner:
             return
         self.state.done += 1
         clear_failure(self.store, cell.run)
-        if published and self.finished is not None:
-            self.finished(cell.run)
+        if published and self.tracking:
+            self.tracking.finished(cell.run)

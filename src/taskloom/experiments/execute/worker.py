@@ -53,9 +53,14 @@ from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
-from taskloom.learners.interface import Fitted, Learner, Progress, noted, watched
+from taskloom.learners.interface import Fitted, Learner, Point, Progress, measured, noted, watched
 
 FILE = "progress.json"
+
+CURVE = "curve.jsonl"
+"""File in the folder of a running job: points of the learning curves of its runs, one line per
+measurement.
+"""
 
 EVERY = 1.0
 """Seconds between two writes of the progress. Short for a waiting user, negligible for a file
@@ -138,6 +143,59 @@ def read_progress(folder: Path) -> JobProgress | None:
         return JobProgress(**json.loads((folder / FILE).read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+@contextlib.contextmanager
+def curves_written(folder: Path, members: Sequence[Sequence[str]]) -> Iterator[None]:
+    """Write the learning curves of training inside the block to a file in the folder.
+
+    Args:
+        folder: Folder of the job.
+        members: Runs of each member of the stack; empty for those that are not followed.
+    """
+
+    def write(member: int, points: Sequence[Point]) -> None:
+        runs = members[member] if member < len(members) else []
+        if not runs:
+            return
+        line = json.dumps({"runs": runs, "points": [asdict(point) for point in points]})
+        # A full disk stops the run elsewhere, and following it is optional.
+        with contextlib.suppress(OSError), (folder / CURVE).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    with measured(write):
+        yield
+
+
+def read_points(folder: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
+    """Read the points of a job's learning curves that were added since the last call.
+
+    Args:
+        folder: Folder of the job.
+        begin: Position in the file where the last call ended; 0 for the first.
+
+    Returns:
+        Runs and points of each measurement, and the new position.
+    """
+    try:
+        with (folder / CURVE).open("rb") as file:
+            file.seek(begin)
+            data = file.read()
+    except OSError:
+        return [], begin
+    whole = data[: data.rfind(b"\n") + 1]
+    found = []
+    for line in whole.splitlines():
+        with contextlib.suppress(ValueError):  # the line of a worker that was killed
+            found.append(json.loads(line))
+    return found, begin + len(whole)
+
+
+def _followed(cells: Sequence[Cell]) -> list[str]:
+    """Runs whose learning curves can be followed. If the best of several tries is kept, the curve is
+    known only at the end.
+    """
+    return [cell.run for cell in cells if cell.keep.curves and cell.best_of.seeds == 1]
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -302,10 +360,16 @@ def _run(
     if not missing:
         return {}
     began = time.monotonic()
+    open_runs = {cell.run for cell in missing}
     if len(cells) > 1:
         try:
             fit = {"seeds": _fit_seeds, "tasks": _fit_tasks, SHARED: _fit_shared}[job.kind]
-            fitted = fit(store, cells, folder / "together")
+            if job.kind == SHARED:
+                members = [_followed(missing)]
+            else:
+                members = [_followed([cell] if cell.run in open_runs else []) for cell in cells]
+            with curves_written(folder, members):
+                fitted = fit(store, cells, folder / "together")
         except StoreError:
             raise
         except Exception as error:
@@ -318,7 +382,6 @@ def _run(
         answers = _answer_tasks(store, cells, fitted) if job.kind == "tasks" else {}
         each += (time.monotonic() - began) / len(cells)
         failed: dict[str, str] = {}
-        open_runs = {cell.run for cell in missing}
         for cell, chosen in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
                 how = TrainedHow(each, job.kind, len(cells))
@@ -336,7 +399,8 @@ def _one_by_one(
     for cell in cells:
         began = time.monotonic()
         try:
-            chosen = fit_alone(store, cell, folder / cell.run)
+            with curves_written(folder, [_followed([cell])]):
+                chosen = fit_alone(store, cell, folder / cell.run)
         except StoreError:
             raise
         except Exception as error:

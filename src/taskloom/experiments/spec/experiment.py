@@ -185,7 +185,7 @@ class Experiment(Fields):
         keep: Files that each run keeps.
         resources: Resources of each run.
         store: Folder of the runs.
-        track: Trackers that also log finished runs: `trackio`, `wandb`, `mlflow`. Does not affect
+        track: Trackers that also log curves and runs: `trackio`, `wandb`, `mlflow`. Does not affect
             results.
     """
 

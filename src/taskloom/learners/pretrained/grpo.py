@@ -24,6 +24,9 @@ from taskloom.learners.interface import (
     Report,
     check_seed,
     examples,
+    measured,
+    report_points,
+    report_step,
 )
 from taskloom.learners.pretrained.in_context import check_extract
 from taskloom.learners.pretrained.language_models import (
@@ -167,9 +170,6 @@ class Grpo(Pretrained):
         self.check(base, data)
         device = pick_device(self.training.device)
         base.model.to(device)
-        callbacks = []
-        if options.progress:
-            callbacks.append(_reporter(options.progress, self.training.steps))
         with tempfile.TemporaryDirectory() as scratch:
             output = Path(scratch) if options.folder is None else Path(options.folder) / "grpo"
             trainer = trl.GRPOTrainer(
@@ -180,7 +180,7 @@ class Grpo(Pretrained):
                     trl, output, options.seed, device.type, options.folder is not None
                 ),
                 processing_class=base.tokeniser,
-                callbacks=callbacks,
+                callbacks=[_reporter(options.progress, self.training.steps)],
             )
             trainer.remove_callback(_printer())
             trainer.train(resume_from_checkpoint=_last_checkpoint(output))
@@ -218,7 +218,8 @@ class Grpo(Pretrained):
         )
         first = FineTune(training=loop, **{setting: getattr(self, setting) for setting in shared})
         folder = None if options.folder is None else Path(options.folder) / "supervised"
-        return first.fit(split, seed=options.seed, folder=folder, seconds=options.seconds).base
+        with measured(lambda member, points: None):  # its steps are not those of the curve
+            return first.fit(split, seed=options.seed, folder=folder, seconds=options.seconds).base
 
     def _scorer(self) -> Scorer:
         try:
@@ -266,10 +267,7 @@ class Grpo(Pretrained):
     ) -> tuple[Point, ...]:
         """Return the mean reward in training, and the scores of the splits at the end."""
         logs = [h for h in history if "reward" in h]
-        curve = [
-            Point(int(h["step"]), "train", float(h["reward"]), float(h.get("loss", 0.0)))
-            for h in logs
-        ]
+        curve = [_point(int(h["step"]), h) for h in logs]
         for name, items in tests.items():
             score, loss = self.fitted(base, None).score(self.rows(base, items, 0))
             curve.append(Point(self.training.steps, name, score, loss))
@@ -334,7 +332,12 @@ def _last_checkpoint(folder: Path) -> str | None:
     return str(max(checkpoints)[1]) if checkpoints else None
 
 
-def _reporter(progress: Report, steps: int) -> Any:
+def _point(step: int, logs: Mapping[str, Any]) -> Point:
+    """Point of the curve for what the trainer logs: the mean reward, and the loss."""
+    return Point(step, "train", float(logs["reward"]), float(logs.get("loss", 0.0)))
+
+
+def _reporter(progress: Report | None, steps: int) -> Any:
     """Return a callback that reports the progress of the run."""
     import time
 
@@ -348,8 +351,14 @@ def _reporter(progress: Report, steps: int) -> Any:
         def on_log(
             self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any
         ) -> None:
-            """Report the step and the loss."""
-            loss = float((logs or {}).get("loss", 0.0))
-            progress(Progress(state.global_step, steps, loss, time.monotonic() - self.began))
+            """Report the step, the loss and the reward."""
+            now = logs or {}
+            if "reward" in now:
+                report_points(0, [_point(state.global_step, now)])
+            seconds = time.monotonic() - self.began
+            now_at = Progress(state.global_step, steps, float(now.get("loss", 0.0)), seconds)
+            report_step(now_at)
+            if progress is not None:
+                progress(now_at)
 
     return Reporter()

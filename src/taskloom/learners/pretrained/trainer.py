@@ -33,6 +33,7 @@ from taskloom.learners.interface import (
     Progress,
     Report,
     TrainingError,
+    report_points,
     report_step,
 )
 from taskloom.learners.pretrained.encoding import EncodedRows, draw_targets
@@ -383,6 +384,9 @@ class Adapter:
                     if (right, -loss) > record.best:
                         record.best, record.best_step, record.since = (right, -loss), self.done, 0
                         self._keep(number)
+        for number in going:
+            curve = records[number].curve
+            report_points(number, [point for point in curve if point.step == self.done])
         self.sums.zero_()
         self.hits.zero_()
         self.measured = self.done

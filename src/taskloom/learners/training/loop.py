@@ -34,6 +34,7 @@ from taskloom.learners.interface import (
     Report,
     TrainingError,
     check_seed,
+    report_points,
     report_step,
 )
 from taskloom.learners.scratch.nets.ops import Net, count, describe
@@ -311,9 +312,9 @@ class _Run:
             if record.stopped(self.how.patience):
                 continue
             scores = {"train": train[s], **tests[s]}
-            record.curve += [
-                Point(self.done, name, float(a), float(b)) for name, (a, b) in scores.items()
-            ]
+            points = [Point(self.done, name, float(a), float(b)) for name, (a, b) in scores.items()]
+            record.curve += points
+            report_points(s, points)
             if self.best is not None and "dev" in scores:
                 score = scores["dev"][0]
                 record.since += 1
