@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import taskloom as tl
+from taskloom.cli import run
 from taskloom.core.extraction import EXTRACT, Extraction
 from taskloom.interop.graded import GradedSplit, open_split, to_record
 from taskloom.learners.config import read
@@ -35,6 +42,8 @@ FORMS = (
 """Right answers in many forms, right answers that are only thought of, and wrong ones."""
 
 MANY = 500
+MANY_EPISODES = 60
+"""Replies by verifiers' command, which starts a process for each (2.5 CPU-s)."""
 
 
 class CannedServer(ChatServer):
@@ -62,12 +71,15 @@ def graded(folder: Path) -> GradedSplit:
 @pytest.fixture(scope="module")
 def texts(graded: GradedSplit) -> list[str]:
     """A reply to each example; every form occurs."""
-    answers = sorted({example.target for example in graded})
+    return replies([example.target for example in graded])
+
+
+def replies(answers: Sequence[str]) -> list[str]:
+    """A reply for each right answer; every form occurs."""
     found = []
-    for index, example in enumerate(graded):
-        wrong = next(answer for answer in answers if answer != example.target)
-        form = FORMS[index % len(FORMS)]
-        found.append(form.format(right=example.target, wrong=wrong))
+    for index, right in enumerate(answers):
+        wrong = next(answer for answer in sorted(set(answers)) if answer != right)
+        found.append(FORMS[index % len(FORMS)].format(right=right, wrong=wrong))
     return found
 
 
@@ -204,6 +216,107 @@ def by_trainers(folder: Path, graded: GradedSplit, texts: list[str], work: Path)
     return [score("", text, "", row["extra_info"])["score"] for row, text in pairs]
 
 
+def by_inspect_command(
+    folder: Path, graded: GradedSplit, texts: list[str], work: Path
+) -> list[float]:
+    pytest.importorskip("inspect_ai")
+    from inspect_ai.log import read_eval_log
+
+    with served(folder, texts) as url:
+        command = ["inspect", "eval", "taskloom/recipe", "-T", f"recipe={folder}"]
+        command += ["--model", "openai-api/local/m", "--display", "plain", "--log-dir", str(work)]
+        tool(command, work, LOCAL_BASE_URL=url, LOCAL_API_KEY="none")
+    (path,) = work.glob("*.eval")
+    scores = {one.input: one.scores["taskloom"].value for one in read_eval_log(str(path)).samples}
+    return [float(scores[graded.prompt(example)]) for example in graded]
+
+
+def by_harness_command(
+    folder: Path, graded: GradedSplit, texts: list[str], work: Path
+) -> list[float]:
+    pytest.importorskip("lm_eval")
+    export = ["export", str(folder), "--format", "lm-eval", "--as", "generation"]
+    assert run([*export, "-o", str(work / "tasks")]) == 0
+    with served(folder, texts) as url:
+        model = f"model=m,base_url={url}/chat/completions,num_concurrent=8,max_retries=5"
+        command = [
+            "lm_eval",
+            "--include_path",
+            "tasks",
+            "--tasks",
+            "taskloom_babi_1_generative_test",
+        ]
+        command += ["--model", "local-chat-completions", "--model_args", model]
+        command += ["--apply_chat_template", "--log_samples", "--output_path", "results"]
+        tool(command, work, OPENAI_API_KEY="none")
+    (path,) = work.glob("results/*/samples_*.jsonl")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    scores = {row["doc_id"]: float(row["score"]) for row in rows}
+    return [scores[index] for index in range(len(texts))]
+
+
+def by_verifiers_command(
+    folder: Path, graded: GradedSplit, texts: list[str], work: Path
+) -> list[float]:
+    pytest.importorskip("verifiers.v1")
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv: make test-interop")
+    from tests.interop.test_verifiers import chat_server
+
+    texts = texts[:MANY_EPISODES]
+    prompts = [graded.prompt(example) for example, _ in zip(graded, texts, strict=False)]
+    with chat_server(dict(zip(prompts, texts, strict=True))) as url:
+        command = ["vf-eval", "taskloom-recipes", "--env.taskset.recipe", str(folder)]
+        command += ["--env.taskset.split", "test", "-n", str(len(texts)), "--no-push", "-m", "m"]
+        command += ["--client.base-url", url, "--client.api-key-var", "NO_KEY"]
+        tool(command, work, NO_KEY="none")
+    (path,) = work.glob("outputs/*/traces.jsonl")
+    scores = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        (trace,) = json.loads(line)["traces"]
+        scores[trace["task"]["data"]["prompt"]] = trace["rewards"]["recipe_score"]["score"]
+    return [scores[prompt] for prompt in prompts]
+
+
+def by_openenv(folder: Path, graded: GradedSplit, texts: list[str], work: Path) -> list[float]:
+    """Through the command that serves and the client that OpenEnv has."""
+    openenv = pytest.importorskip("openenv.core")
+    command = [sys.executable, "-m", "taskloom", "serve-env", str(folder), "--split", "test"]
+    rewards = []
+    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = next(found[0] for line in server.stdout if (found := re.findall(r"http://\S+", line)))
+        try:
+            with openenv.GenericEnvClient(base_url=url).sync() as environment:
+                for index, (text, example) in enumerate(zip(texts, graded, strict=True)):
+                    begun = environment.reset(seed=index)
+                    assert begun.observation["prompt"] == graded.prompt(example)
+                    rewards.append(float(environment.step({"text": text}).reward))
+        finally:
+            server.terminate()
+    return rewards
+
+
+@contextmanager
+def served(folder: Path, texts: list[str]) -> Iterator[str]:
+    """Address of a server that replies to each example with its text."""
+    server = CannedServer({})
+    inputs = [example.input for example in tl.load(folder)["test"]]
+    server.texts = dict(zip(inputs, texts, strict=True))
+    with serving(server):
+        yield server.url
+
+
+def tool(command: list[str], folder: Path, **settings: str) -> None:
+    """Run a tool's own command in a folder."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1", **settings}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
 ROADS: list[Callable[[Path, GradedSplit, list[str], Path], list[float]]] = [
     by_graded,
     by_endpoint,
@@ -217,6 +330,10 @@ ROADS: list[Callable[[Path, GradedSplit, list[str], Path], list[float]]] = [
     by_inspect,
     by_verifiers,
     by_trainers,
+    by_inspect_command,
+    by_harness_command,
+    by_verifiers_command,
+    by_openenv,
 ]
 
 
@@ -231,6 +348,23 @@ def test_scores_are_equal_by_every_road(
     cut = Extraction.read(EXTRACT)
     pairs = zip(texts, graded, strict=True)
     wanted = [graded.plan.scorer.score(cut(text), example) for text, example in pairs]
-    assert road(folder, graded, texts, tmp_path) == wanted
+    scores = road(folder, graded, texts, tmp_path)
+    assert scores == wanted[: len(scores)]
+    assert len(scores) == (MANY_EPISODES if road is by_verifiers_command else MANY)
     # Twelve of the fifteen forms are right answers.
     assert sum(wanted) == sum(index % len(FORMS) not in (11, 12, 13) for index in range(MANY))
+
+
+def test_scores_are_equal_in_reasoning_gym() -> None:
+    """It draws its own examples, so these are not those of the other roads."""
+    library = pytest.importorskip("reasoning_gym")
+    from taskloom.interop.reasoning_gym import register
+
+    register("babi/1")
+    data = library.create_dataset("babi/1", size=MANY, seed=1)
+    entries = list(data)
+    texts = replies([entry["answer"] for entry in entries])
+    score = library.get_score_answer_fn("babi/1")
+    cut, scorer = Extraction.read(EXTRACT), data.examples.plan.scorer
+    for entry, text, example in zip(entries, texts, data.examples, strict=True):
+        assert score(text, entry) == scorer.score(cut(text), example)
