@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
 
 
 class CallablePackage(ModuleType):
-    """Makes `tl.learners()` list the learners.
+    """A package that can be called: `tl.learners()` lists the learners.
 
     `taskloom.learners` is this package as soon as anything imports it, so a function of that name
     would be lost.

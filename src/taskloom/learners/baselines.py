@@ -1,4 +1,4 @@
-"""Baselines as ordinary learners: what can be achieved without understanding, and the suite's own
+"""Baselines as ordinary learners: what is possible without understanding, and the suite's own
 solver as an upper bound.
 """
 
@@ -66,7 +66,7 @@ class _Remembering:
 
 
 def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
-    """Read a baseline and its memory, which must have these keys."""
+    """Read a baseline and its memory, and check that the memory has these keys."""
     _, learner = read_learner(folder)
     path = Path(folder) / MEMORY
     try:
@@ -109,7 +109,7 @@ class FittedMajority(_Remembering):
 
 
 def load_majority(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load a saved majority baseline."""
     learner, memory = _remembered(folder)
     if not memory:
         raise LearnerError(
@@ -126,14 +126,14 @@ def load_majority(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class Majority(WithoutSteps[FittedMajority]):
-    """Gives the answer that is acceptable most often in training. Ties go to the one that occurs
-    first.
+    """Gives the answer that is acceptable for the most training examples. Ties go to the answer
+    that occurs first.
     """
 
     name: ClassVar[str] = "majority"
 
     def learn(self, train: Pairs, seed: int) -> FittedMajority:
-        """Count every acceptable answer of an example once."""
+        """Count each acceptable answer of an example once."""
         check_split(train, "train")
         table: Any = getattr(train, "table", None)
         if table is None:
@@ -143,12 +143,12 @@ class Majority(WithoutSteps[FittedMajority]):
         once_each = map(dict.fromkeys, targets)
         counted = Counter(itertools.chain.from_iterable(once_each))
         if not counted:
-            columns(train)  # raises the error about an empty split
+            columns(train)  # raises the error for an empty split
         return FittedMajority(self, dict(counted.most_common()))
 
 
 def _features(text: str) -> Counter[str]:
-    """Words and pairs of neighbouring words, so that word order matters a little."""
+    """Words and pairs of neighbouring words, so that word order has some influence."""
     words = text.split()
     return Counter(words) + Counter(f"{a} {b}" for a, b in itertools.pairwise(words))
 
@@ -197,12 +197,12 @@ class FittedNearest(_Remembering):
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return 0 for its answer and minus infinity for all others."""
+        """Return 0 for the chosen answer and minus infinity for all others."""
         return _certain(self.answer(inputs), candidates)
 
 
 def load_nearest(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load a saved nearest-neighbour baseline."""
     return FittedNearest(*_remembered(folder, "inputs", "targets"))
 
 
@@ -262,7 +262,7 @@ class FittedBag(_Remembering):
 
 
 def load_bag(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load a saved bag-of-words baseline."""
     return FittedBag(*_remembered(folder, "words", "classes", "weights", "bias"))
 
 
@@ -277,8 +277,8 @@ class BagOfWords(WithoutSteps[FittedBag]):
 
     Attributes:
         strength: Inverse strength of the L2 penalty, as in scikit-learn.
-        most: Maximum training examples to use. More would take long and hardly change a linear
-            model over few words.
+        most: Maximum number of training examples to use. More would take long and hardly change a
+            linear model with few words.
     """
 
     strength: float = 1.0
@@ -308,7 +308,7 @@ class BagOfWords(WithoutSteps[FittedBag]):
         counts = counter.fit_transform(inputs)
         classes = sorted(set(targets))
         words = [str(w) for w in counter.get_feature_names_out()]
-        if len(classes) == 1:  # nothing to separate, which scikit-learn would refuse
+        if len(classes) == 1:  # nothing to separate; scikit-learn would refuse it
             nothing = {"weights": [[0.0] * len(words)], "bias": [0.0]}
             return FittedBag(self, {"words": words, "classes": classes, **nothing})
         model = LogisticRegression(C=self.strength, max_iter=1000).fit(counts, targets)
@@ -339,13 +339,13 @@ class FittedSolver(_Remembering):
         plan = recipe.plan(seed)
         if plan.answer is None:
             raise LearnerError(
-                f"'{recipe.name}' has no solver that answers a bare input; take a recipe that is a"
-                " function"
+                f"'{recipe.name}' has no solver that answers a bare input; use a recipe whose "
+                "tasks are functions"
             )
         return plan
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Return the official answer, or an empty one if the solver finds none."""
+        """Return the official answer, or an empty answer if the solver finds none."""
         ask = self._plan.answer
         assert ask is not None
         answers = []
@@ -359,17 +359,17 @@ class FittedSolver(_Remembering):
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return 0 for its answer and minus infinity for all others."""
+        """Return 0 for the chosen answer and minus infinity for all others."""
         return _certain(self.answer(inputs), candidates)
 
 
 def load_solver(folder: Path) -> Fitted:
-    """Load it from its folder."""
+    """Load a saved solver."""
     return FittedSolver(*_remembered(folder))
 
 
 CHECKED = 100
-"""Number of training examples that a solver must answer correctly before it is used. This detects a
+"""Number of training examples that a solver must answer correctly before it is used. This reveals a
 solver built with other settings than the data.
 """
 
@@ -382,8 +382,8 @@ class Solver(WithoutSteps[FittedSolver]):
     """Answers by the suite's rules, without learning.
 
     Attributes:
-        recipe: Recipe whose solver answers. Empty: the recipe and seed of the training split or, if
-            that is not a split of a dataset, the task that the examples name.
+        recipe: Recipe whose solver to use. If empty: the recipe and seed of the training split, or
+            the task named by the examples if the split does not come from a dataset.
         set: Overrides of the recipe, as `taskloom.make` takes them.
         seed: Seed of the recipe's world, if the world depends on one.
     """

@@ -44,10 +44,10 @@ class Entry:
         describe: One line for `taskloom list learners`.
         settings: Dataclass of its settings, whose instances are learners.
         load: Loads a fitted learner from a folder.
-        defaults: Settings under this name that differ from the dataclass's.
-        version: Increased when the same settings and seed would learn something else; part of every
-            run's digest.
-        code: Digest of the file that defines it, which is part of every run's digest; empty for
+        defaults: Settings that differ from the dataclass's defaults under this name.
+        version: Increased when the same settings and seed would learn something different. Part of
+            every run's digest.
+        code: Digest of the file that defines it, which is part of every run's digest. Empty for
             learners of this package, which have versions instead.
     """
 
@@ -167,7 +167,7 @@ def digest_settings(settings: Any) -> dict[str, Any]:
 
 
 MAY_BE_ZERO = frozenset({"shots", "filters", "layers_answering", "longest_input"})
-"""Integer settings that may be 0, which means none."""
+"""Integer settings that may be 0."""
 
 
 def check_settings(settings: Any) -> None:
@@ -211,8 +211,8 @@ class Preset:
 
 
 class PresetRegistry(Registry[Preset]):
-    """Presets by name. Those of a package are in files, so that finding one does not import the
-    package.
+    """Presets by name. The presets of a package are in files, so that finding one does not import
+    the package.
     """
 
     def __init__(self) -> None:
@@ -333,19 +333,21 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
 
 
 SAMPLE = (40, 8)
-"""Numbers of words and answers for which the size of a network is stated: those of CTL++."""
+"""Numbers of words and answers for which `size` states the size of a network. They are those of
+CTL++.
+"""
 
 
 def size(name: str) -> int | None:
     """Number of trainable parameters of a classifier for 40 words and 8 answers. None for other
     learners, or without torch.
 
-    The words come in sentences of eight, which matters to networks with weights for positions in a
-    sentence.
+    The words come in sentences of eight, which matters for networks with position weights.
     """
     learner: Any = find_learner(name)()
     if not hasattr(learner, "network_for") or not type(learner).__module__.startswith("taskloom."):
-        return None  # a user's module may be slow to build, or need other numbers of words
+        # a user's module may be slow to build, or need other numbers of words and answers
+        return None
     try:
         from taskloom.learners.scratch.nets.ops import count
     except ImportError:
@@ -410,7 +412,8 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
 def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-    # Only pydantic reads this attribute. It makes a misspelt key inside a block an error as well.
+    # Only pydantic reads this attribute. With it, a misspelt key inside a block is an error as
+    # well.
     settings.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     adapter: TypeAdapter[Any] = TypeAdapter(settings)
     try:

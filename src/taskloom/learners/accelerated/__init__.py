@@ -1,7 +1,7 @@
-"""Faster implementations of what the plain learners compute: Triton kernels, Llama's forward pass,
-CUDA graphs, shared prefixes.
+"""Faster implementations of the plain learners: Triton kernels, Llama's forward pass, CUDA graphs,
+shared prefixes.
 
-Each module's head states what it gains and how to switch it off. Times were measured on one H200
+The head of each module states its gain and how to switch it off. Times were measured on one H200
 unless a row states otherwise; docs/reference/learners-gpu.md lists them with their commands and
 commits.
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
-    """True if a step can be captured: a causal model on a GPU without dropout, whose masks must
-    change with each step.
+    """True if a step can be captured: a causal model on a GPU without dropout, because dropout
+    masks change with each step.
 
     fp16 is excluded because steps whose gradients overflow must be skipped, and Adafactor because
     it counts steps in Python.
@@ -67,9 +67,9 @@ class Captured:
             tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]
         ] = {}
         self.pool: Any = None
-        # Layers that contain adapters are the library's own. They are not compiled if tasks are
-        # stacked (prompts, many tasks): a compiled layer would have to guard the cache object that
-        # passes a prompt's keys, and the choice of a task's adapter.
+        # Layers with adapters belong to the library. They are not compiled if tasks are stacked
+        # (prompts, many tasks): a compiled layer would have to guard the cache object that passes a
+        # prompt's keys, and the choice of a task's adapter.
         model = adapter.base.model
         own_pass = can_follow(model)
         wrap = functools.partial(compiled, rounded=True)
@@ -80,15 +80,15 @@ class Captured:
         self.layers: dict[Any, Any] = {}
         if adapter.how.compile and not adapter.stacked and not own_pass:
             self.layers = {layer: wrap(layer._call_impl) for layer in model.model.layers}
-        # The initial values of what is trained, for `_check_compiler`. They are kept on the CPU and
-        # taken here because a checkpoint may be read later.
+        # Initial values of the trained tensors, for `_check_compiler`. They are kept on the CPU and
+        # copied here, because a checkpoint may be loaded later.
         self.start: dict[str, Tensor] = {}
         if self._compiles():
             for name, tensor in adapter.trained.items():
                 self.start[name] = tensor.detach().to("cpu", copy=True)
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-        """Run one step on a batch, with the graph of its shape."""
+        """Run one step on a batch, using the graph recorded for its shape."""
         given = [t for t in batch.tensors() if t is not None] + [which]
         shape = tuple(n for t in given for n in t.shape)
         if shape not in self.graphs:
@@ -120,7 +120,7 @@ class Captured:
         places = [t.clone() for t in given]
         self._check_compiler(places)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        # After the first shape the libraries are initialised, and one run is enough for them to
+        # After the first shape the libraries are initialised, so one run is enough for them to
         # choose their algorithms.
         with put_back(self.adapter), self._compiled_layers():
             graph, out = record(
@@ -136,13 +136,12 @@ class Captured:
         """Compare the compiled gradient of a batch with the plain one, and stop compiling if they
         differ.
 
-        Both are computed with the initial weights of the run, whenever a shape first occurs, so
-        that a resumed run decides like an uninterrupted one. Later in training gradients are small,
-        because they are sums that nearly cancel. Measured on a CPU with a small Llama fine-tuned in
-        bf16:
-        layers that round less than plain ones differ from them by 0.6 % at the start and by 4 to 5
-        % after 400 steps. If the two differ by more than rounding usually explains, they are
-        compared with fp32.
+        Both gradients use the initial weights of the run, whenever a shape first occurs, so that a
+        resumed run decides in the same way as an uninterrupted one. Later in training gradients are
+        small, because they are sums that nearly cancel. Measured on a CPU with a small Llama
+        fine-tuned in bf16: layers that round less than plain ones differ from them by 0.6 % at the
+        start and by 4 to 5 % after 400 steps. If the gradients differ by more than rounding usually
+        explains, both are compared with fp32.
         """
         if not self._compiles():
             return
@@ -152,7 +151,7 @@ class Captured:
                 gradients = self._gradients(places, self.fast, len(places[-1]))
             plain, exact = self._gradients(places, uncompiled, PLAIN_ROWS), None
             if largest_difference(gradients, plain)[0] > ROUNDING[adapter.precision]:
-                # Wider numbers need more memory, so fewer rows at a time.
+                # Wider numbers need more memory, so process fewer rows at a time.
                 exact = self._gradients(places, Shortcuts(), PLAIN_ROWS // 2, "fp32")
         if not compiled_right(gradients, plain, adapter.precision, adapter.device, exact):
             self.fast, self.layers = uncompiled, {}
@@ -175,8 +174,8 @@ class Captured:
     def _gradients(
         self, places: list[Tensor], fast: Shortcuts, rows: int, precision: str | None = None
     ) -> dict[str, Tensor]:
-        """Compute the gradient of every trained tensor, some rows at a time. The first axis of each
-        gradient is the task.
+        """Compute the gradient of every trained tensor, in batches of `rows`. The first axis of
+        each gradient is the task.
         """
         adapter = self.adapter
         batch, which = Batch(*places[:-1]), places[-1]
@@ -195,8 +194,8 @@ class Captured:
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
-        """Compile the layers while a step is recorded. Not while answering, because every new shape
-        would be compiled again.
+        """Compile the layers while a step is recorded, but not while answering, because every new
+        shape would be compiled again.
         """
         for layer, quick in self.layers.items():
             layer._compiled_call_impl = quick
@@ -222,7 +221,7 @@ def put_back(adapter: Adapter) -> Iterator[None]:
             for name, tensor in adapter.trained.items():
                 tensor.copy_(weights[name])
                 for moment, value in adapter.optimiser.state[tensor].items():
-                    # In place, because captured graphs hold the addresses.
+                    # Restore in place, because captured graphs hold the addresses.
                     if moment in moments[name]:
                         value.copy_(moments[name][moment])
                     else:

@@ -2,8 +2,8 @@
 forward pass as a plain function of its weights.
 
 The library's `generate` copies the prefix's keys and values for every row, and again at every
-token. Here all rows attend to a single copy with one product per head; each row's own keys and
-values are few. Finished rows are dropped from the following steps.
+token. Here all rows attend to a single copy with one product per head, and each row adds only its
+own few keys and values. Finished rows are dropped from the following steps.
 
 On a GPU a step of a small model is limited by kernel launches (over a thousand), so steps are
 recorded as CUDA graphs. A graph has fixed memory and shapes: the number of rows is a power of two,
@@ -38,37 +38,39 @@ HARMLESS = {
     "output_attentions", "output_hidden_states", "pad_token_id", "temperature", "top_k", "top_p", "transformers_version",
     "use_cache",
 }  # fmt: skip
-"""Generation settings that do not change which token is the likeliest."""
+"""Generation settings that do not affect which token is most likely."""
 
 LASTING_TURNS = {"default", "linear", "llama3", "yarn"}
 """Types of rotary position whose angles do not depend on the length of the text."""
 
 ROOM = 32
 """Number of tokens by which the capacity of a recorded step grows. Every capacity needs its own
-recording, and unused capacity is computed and masked.
+recording, and unused capacity is computed but masked.
 """
 
 FEWEST_ROWS = 8
-"""Minimum rows of a recorded step."""
+"""Minimum number of rows in a recorded step."""
 
 FEWEST_MOVED = 128
-"""Minimum number of rows to assume when a move to a smaller recorded step is considered, because a
-GPU takes as long for fewer.
+"""Minimum number of rows to assume when considering a move to a smaller recorded step, because a
+GPU takes the same time for fewer.
 """
 
 FIRST_RECORDED = 8
-"""Number of the step at which a block is recorded. Earlier steps load the kernels, and recording
-pays off after about seven.
+"""Step at which a block is recorded. Earlier steps load the kernels, and recording pays off after
+about seven.
 
 On an H200 with SmolLM2 recording took 50 to 70 ms, and a recorded step takes 10 ms less.
 """
 
 Finished = Callable[[Sequence[list[int]]], Sequence[bool]]
-"""Takes the tokens that some rows have generated. Returns True for each row that is finished."""
+"""Maps the generated tokens of some rows to True for each row that is finished."""
 
 
 def can_write(model: Any) -> bool:
-    """True if a `GreedyDecoder` generates the same as the library's greedy search with this model."""
+    """True if `GreedyDecoder` generates the same text with this model as the library's greedy
+    search.
+    """
     return (
         can_follow(model)
         and set(model.generation_config.to_diff_dict()) <= HARMLESS
@@ -111,7 +113,7 @@ class _Shape(NamedTuple):
 
 class _Layer(NamedTuple):
     """Weights of a layer, with its maps transposed for products from the left, and the prefix's
-    keys and values in it.
+    keys and values for the layer.
     """
 
     weights: Layer
@@ -120,14 +122,13 @@ class _Layer(NamedTuple):
 
 
 class _Block:
-    """Memory of rows that are generated together.
+    """Buffers of rows that are generated together.
 
     Attributes:
         ids: [rows, 1] the last token of each row. at: [1] its position after the prefix, padding
             included.
         empty: [rows] the padding before each row's own tokens.
-        own: [layers, 2, rows, heads, room, size] the keys and values that each row has besides the
-            prefix's.
+        own: [layers, 2, rows, heads, room, size] each row's keys and values after the prefix.
         turns: Rotary positions of the buffer.
         used: Number of buffer positions in use.
         steps: Number of one-token steps taken in this block, over all calls.
@@ -166,13 +167,13 @@ class _Block:
 
 
 class GreedyDecoder:
-    """Generates the likeliest tokens after one prefix.
+    """Generates the most likely tokens after one prefix.
 
     Args:
         model: A causal language model that `can_write` accepts.
         states: Keys and values [1, heads, length, size] of the prefix at every layer.
-        graphs: True to record steps as CUDA graphs, which live as long as the decoder, with their
-            memory. If recording fails, kernels are launched one by one.
+        graphs: True to record steps as CUDA graphs, which stay in memory as long as the decoder. If
+            recording fails, kernels are launched one by one.
 
     Attributes:
         failure: Why recording failed; empty if it did not.
@@ -203,13 +204,12 @@ class GreedyDecoder:
     def write(
         self, rests: Sequence[Sequence[int]], longest: int, finished: Finished
     ) -> list[list[int]]:
-        """Generate the likeliest token after each row, then the next one, until the row is
-        finished.
+        """Generate the most likely next token of each row until the row is finished.
 
         Args:
-            rests: The tokens of each row after the prefix, at least one.
+            rests: The tokens of each row after the prefix, at least one per row.
             longest: Maximum number of tokens to generate.
-            finished: Tells which rows are finished; called after every token.
+            finished: Returns which rows are finished; called after every token.
         """
         together = self._together(max(map(len, rests)))
         parts = [rests[first : first + together] for first in range(0, len(rests), together)]
@@ -218,13 +218,15 @@ class GreedyDecoder:
                 return [tokens for part in parts for tokens in self._write(part, longest, finished)]
         except RuntimeError as error:
             if is_short(error):
-                self._kept.clear()  # fewer rows will be tried, and they need the memory
+                self._kept.clear()  # the next attempt has fewer rows and needs the memory
             raise
 
     def losses(
         self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[float]:
-        """Summed cross entropy of a target's tokens after each row, which has at least one token."""
+        """Summed cross entropy of each target's tokens after its row, which has at least one
+        token.
+        """
         together = self._together(max(map(len, rests)) + max(map(len, targets)) - 1)
         starts = range(0, len(rests), together)
         parts = [
@@ -233,7 +235,7 @@ class GreedyDecoder:
         return [loss for part in parts for loss in self._losses(*part)]
 
     def _together(self, width: int) -> int:
-        """Maximum rows of this many tokens that are processed at once."""
+        """Maximum number of rows of this width to process at once."""
         each = self._shape.shared * self._shape.groups * width * (self._length + width)
         return max(1, MOST_SCORES // each)
 
@@ -292,14 +294,14 @@ class GreedyDecoder:
         return max(FEWEST_ROWS, 1 << (rows - 1).bit_length())  # the next power of two
 
     def _should_move(self, left: int, rows: int) -> bool:
-        """True if the unfinished rows are worth a block of their own."""
+        """True if moving the unfinished rows to a smaller block pays off."""
         if not self._fixed:
             return left < rows
         return 4 * self._size(max(left, FEWEST_MOVED)) <= rows
 
     def _block(self, rows: int, room: int) -> _Block:
-        """Memory for this many rows. Reuses the block of an earlier call if steps are recorded in
-        it.
+        """Memory for this many rows. Reuses a block from an earlier call if it has recorded
+        steps.
         """
         rows = self._size(rows)
         if rows in self._kept and self._kept[rows].room >= room:
@@ -307,8 +309,8 @@ class GreedyDecoder:
         self._kept.pop(rows, None)  # freed before the next one is allocated
         if not self._fixed:
             return self._new_block(rows, room)
-        # A recorded step reads the whole block, and memory that is not initialised may hold NaN,
-        # which stays NaN even with an attention weight of 0.
+        # A recorded step reads the whole block, and uninitialised memory may hold NaN, which stays
+        # NaN even with an attention weight of 0.
         block = self._kept[rows] = self._new_block(rows, -(-room // ROOM) * ROOM)
         block.own.zero_()
         return block
@@ -321,7 +323,7 @@ class GreedyDecoder:
         )
 
     def _step(self, block: _Block, new: Tensor) -> Tensor:
-        """Process one more token of each row and return the likeliest next one."""
+        """Process one more token of each row and return the most likely next one."""
         block.ids[: len(new)] = new[:, None]
         block.at += 1
         block.used += 1
@@ -339,7 +341,7 @@ class GreedyDecoder:
         return self._next(block, block.ids, block.at, block.room if self._graphs else block.used)
 
     def _next(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
-        """Process tokens [rows, length], and return the likeliest next token."""
+        """Process tokens [rows, length] and return the most likely next token."""
         return self._logits(self._read(block, ids, at, seen)[:, -1]).argmax(-1)
 
     def _logits(self, h: Tensor) -> Tensor:
@@ -352,7 +354,7 @@ class GreedyDecoder:
         layer.
 
         Args:
-            block: The memory of the rows.
+            block: The buffers of the rows.
             ids: The tokens.
             at: [length] their positions after the prefix.
             seen: Number of positions to attend to. Those after a token are masked.
@@ -378,8 +380,8 @@ class GreedyDecoder:
     def _layer(
         self, layer: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor
     ) -> Tensor:
-        """Compute the next states [tokens, d], and store this layer's keys and values next to those
-        of earlier tokens.
+        """Compute the next states [tokens, d], and append this layer's keys and values to those of
+        earlier tokens.
         """
         w, shape = layer.weights, self._shape
         rows, seen = own.shape[1], bias.shape[-1]
@@ -418,8 +420,8 @@ def _attend(
     """Compute attention [tokens, heads * size] over the prefix of all rows and over each row's own
     [rows * shared, seen, size].
 
-    The rows' queries of one head are one matrix: one product with the prefix's keys for all of
-    them.
+    The rows' queries of one head form one matrix, so all of them need only one product with the
+    prefix's keys.
     """
     rows, length, shared, before = len(q), q.shape[1], shape.shared, layer.keys.shape[2]
     q = q.reshape(rows, length, shared, shape.groups, shape.size)

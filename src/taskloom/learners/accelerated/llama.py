@@ -55,14 +55,14 @@ class Form(NamedTuple):
 
 
 Pair = tuple[Tensor, Tensor]
-"""Keys and values; or cosines and sines of the rotary positions, the sines negative in the first
-half.
+"""Keys and values, or cosines and sines of the rotary positions, with the sines negative in the
+first half.
 """
 
 
 class Rounded:
-    """A model's maps in the precision of the products, as leaves of their own. They are rounded,
-    and their gradients widened, all at once.
+    """Copies of a model's maps in the precision of the products, which are leaves of the graph.
+    They are all rounded at once, and so are their gradients widened.
 
     Autograd would round each weight and widen each gradient separately, which takes four hundred
     small kernels per step.
@@ -71,12 +71,13 @@ class Rounded:
     def __init__(self, model: Any, kind: torch.dtype) -> None:
         self.sources: list[Tensor] = []
         for layer in model.model.layers:
-            self.sources += [w for w in _weights(layer) if w.dim() == 2]  # maps, not gains of norms
+            # maps, but not the gains of norms
+            self.sources += [w for w in _weights(layer) if w.dim() == 2]
         self.copies = [w.detach().to(kind).requires_grad_(w.requires_grad) for w in self.sources]
         self.of = {id(w): copy for w, copy in zip(self.sources, self.copies, strict=True)}
 
     def refresh(self) -> None:
-        """Copy the current weights if they can change at all."""
+        """Copy the current weights, unless they are frozen."""
         with torch.no_grad():
             pairs = [
                 (c, w) for c, w in zip(self.copies, self.sources, strict=True) if w.requires_grad
@@ -103,8 +104,8 @@ class Shortcuts:
     """Options that make a pass faster.
 
     Attributes:
-        wrap: Applied to a layer's function (`torch.compile` on a GPU).
-        rounded: Copies of the maps to use in their place; the caller refreshes them and takes their
+        wrap: Wraps the function of a layer (`torch.compile` on a GPU).
+        rounded: Copies of the maps to use instead. The caller refreshes them and collects their
             gradients.
     """
 
@@ -113,8 +114,8 @@ class Shortcuts:
 
 
 def can_follow(model: Any) -> bool:
-    """True if the model is a Llama as above: plain maps without biases, adapters or hooks, SiLU,
-    and no dropout.
+    """True if the model is a Llama that this module can compute: plain maps without biases,
+    adapters or hooks, SiLU, and no dropout.
     """
     config = model.config
     if (
@@ -132,8 +133,8 @@ def can_follow(model: Any) -> bool:
 
 
 def has_hooks(model: Any) -> bool:
-    """True if a module has hooks that may read or change its computation, apart from those with
-    which the library collects outputs.
+    """True if a module has hooks that may read or change its computation, except those with which
+    the library collects outputs.
     """
     for module in model.modules():
         for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
@@ -251,7 +252,7 @@ def _layer(
     where: Tensor | None,
     form: Form,
 ) -> tuple[Tensor, Tensor, Pair]:
-    """Next states (only at `where` if given) as two terms that are not added yet, and this layer's
+    """Next states (only at `where`, if given) as two terms that are not yet added, and this layer's
     keys and values.
 
     The next layer adds them, because its norm reads the sum anyway.
@@ -276,7 +277,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, past: Pair | None, visible: Tensor 
         k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
     if visible is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=groups > 1)
-    # With a mask the fast kernels do not support shared heads.
+    # With a mask, the fast kernels do not support shared heads.
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
 
@@ -301,8 +302,8 @@ def _turned(x: Tensor, turns: Pair) -> Tensor:
     """Apply rotary positions: channel pairs (c, c + size / 2) are rotated by their position's
     angles.
 
-    The partners come from rolling, with the sign in the sines, because compilers generate much
-    slower code for slicing and concatenation.
+    The partner channels are found by rolling, with the sign in the sines, because compilers
+    generate much slower code for slicing and concatenation.
     """
     return (x * turns[0] + x.roll(x.shape[-1] // 2, -1) * turns[1]).to(x.dtype)
 

@@ -3,8 +3,8 @@ matrices.
 
     y = W x + scale B_k A_k x        k: the task of the example
 
-The model is frozen, so the gradients of different tasks are independent: for each task, a step over
-the batches of all tasks equals the step that it would take alone.
+The model is frozen, so the gradients of different tasks are independent. For each task, a step over
+the batches of all tasks equals the step that the task would take alone.
 
 Gain: eight tasks train in 4.4 CPU-seconds, and one after the other in 9.2 (four layers of 256,
     batches of 8, one core). On a GPU only prompts were measured: 16 tasks in one batch train 28
@@ -41,7 +41,7 @@ class ManyLora(torch.nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Weight of the frozen map, whose type some models inspect."""
+        """Weight of the frozen map. Some models inspect its data type."""
         weight: Tensor = self.inner.weight
         return weight
 
@@ -54,8 +54,8 @@ class ManyLora(torch.nn.Module):
         if rows is None:
             low = F.linear(F.linear(read, self.a[self.choice.task]), self.b[self.choice.task])
         elif self.choice.even:
-            # The same number of rows of each task, in order: the matrices need not be copied for
-            # every row.
+            # If every task has the same number of rows, in order, the matrices need not be copied
+            # for every row.
             low = _products(read.reshape(len(self.a), -1, x.shape[-1]), self.a, self.b)
         else:
             low = _products(read.reshape(len(x), -1, x.shape[-1]), self.a[rows], self.b[rows])
@@ -68,7 +68,7 @@ def _products(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def stack_adapters(model: Any, tasks: int, choice: AdapterChoice) -> dict[str, Tensor]:
     """Replace each of peft's LoRA layers by one for many tasks, and return the matrices by name.
-    Every task starts as it would alone.
+    Every task starts from the same values as it would alone.
     """
     from peft.tuners.lora import Linear
 

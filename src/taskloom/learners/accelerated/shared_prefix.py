@@ -47,17 +47,17 @@ GPT-Neo is missing: its attention window counts padding and so would see less of
 """
 
 PLACELESS = HARMLESS | {"repetition_penalty"}
-"""Generation settings that do not depend on which tokens are adjacent: a row with a shared prefix
-has padding in the middle.
+"""Generation settings that do not depend on which tokens are adjacent. In rows with a shared
+prefix, padding follows the prefix.
 """
 
 SAMPLED = 16
-"""Numbers compared per weight tensor. For SmolLM2 they take 3 ms; comparing all would take a fifth
-of the time of one answer.
+"""Numbers to compare per weight tensor. For SmolLM2 this takes 3 ms; comparing all would take a
+fifth of the time of one answer.
 """
 
 Weights = tuple[float, ...]
-"""Fingerprint of a model's weights: addresses, version counters, and some of the numbers."""
+"""Fingerprint of a model's weights: addresses, version counters, and a sample of the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class SharedPrefix:
         ids: The tokens.
         states: Keys and values of each layer, for one row.
         weights: Fingerprint of the weights that computed them.
-        decoder: Decoder that generates after the prefix without the library; None for models that
-            need the library.
+        decoder: Decoder that generates after the prefix without the library, or None for models
+            that need the library.
     """
 
     ids: list[int]
@@ -107,14 +107,14 @@ def find_shared_prefix(
     kept: SharedPrefix | None = None,
     graphs: bool = False,
 ) -> SharedPrefix | None:
-    """Compute the common beginning of all inputs. None if there is none, or if the model keeps
-    states other than keys and values.
+    """Compute the common beginning of all inputs. Returns None if they have none, or if the model
+    keeps states other than keys and values.
 
     Args:
         base: The model.
         sources: The inputs.
         device: Device of the model.
-        kept: Prefix of earlier inputs, which is reused if these inputs share it and little more.
+        kept: Prefix of earlier inputs. It is reused if these inputs share it and little more.
         graphs: True to record the decoding steps.
     """
     if (
@@ -125,14 +125,14 @@ def find_shared_prefix(
     ):
         return None
     rows = [source if isinstance(source, list) else list(source) for source in sources]
-    first, last = min(rows), max(rows)  # tokens that these two share, all others share
+    first, last = min(rows), max(rows)  # tokens that these two share, all rows share
     ids, weights = _common(first, last)[: min(map(len, rows)) - 1], _weights_now(base.model)
     if kept is not None and kept.weights == weights and not _has_adapters(base.model):
         same = len(_common(ids, kept.ids))
-        alone = first == last  # reading more of a single input in advance saves nothing
+        alone = first == last  # for a single input, reading ahead saves nothing
         if same == len(kept.ids) and (alone or len(ids) - same <= LEAST):
             return kept
-        if same == len(ids) >= LEAST:  # causal: what follows has no effect
+        if same == len(ids) >= LEAST:  # the model is causal, so what follows has no effect
             states = [(keys[:, :, :same], values[:, :, :same]) for keys, values in kept.states]
             return _prefix(base, ids, states, weights, graphs)
     if len(sources) < 2 or len(ids) < LEAST:
@@ -158,8 +158,8 @@ def can_share(config: Any) -> bool:
 def _library_states(
     model: Any, ids: list[int], device: torch.device
 ) -> list[tuple[Tensor, Tensor]] | None:
-    """Compute keys and values of tokens with the library. None if a layer keeps only those of a
-    window.
+    """Compute keys and values of tokens with the library. Returns None if a layer keeps only those
+    of a window.
     """
     from transformers.cache_utils import DynamicLayer
 
@@ -188,7 +188,7 @@ def _common(first: list[int], other: list[int]) -> list[int]:
 
 def _needs_whole_rows(model: Any) -> bool:
     """True if something attached to the model would notice that a prefix was read earlier, or that
-    padding follows it.
+    it is followed by padding.
     """
     return has_hooks(model) or not set(model.generation_config.to_diff_dict()) <= PLACELESS
 
@@ -201,8 +201,8 @@ def _has_adapters(model: Any) -> bool:
 def _weights_now(model: Any) -> Weights:
     """A value that changes when the model's weights change.
 
-    Changes through `.data`, by which adapters are merged, are not counted by torch; hence the
-    numbers.
+    torch does not count changes through `.data`, which is how adapters are merged, so a sample of
+    the numbers is included.
     """
     weights = [*model.parameters(), *model.buffers()]
     places = (n for w in weights for n in (w.data_ptr(), 0 if w.is_inference() else w._version))
@@ -213,8 +213,8 @@ def _weights_now(model: Any) -> Weights:
 class WholeLine:
     """Finds rows that have a complete, non-empty line. Nothing after it is read.
 
-    Only tokens that may contain a line break can end a line. Other rows are not decoded: for
-    hundreds of rows that would take as long as a step of a small model on a GPU.
+    Only a token that contains a line break can end a line, so other rows are not decoded. For
+    hundreds of rows, decoding would take as long as a step of a small model on a GPU.
     """
 
     def __init__(self, tokeniser: Any) -> None:
@@ -234,7 +234,7 @@ class WholeLine:
         return whole
 
     def _may_break(self, token: int) -> bool:
-        """True if a token contains a line break, or a part of a character, which may be one."""
+        """True if a token contains a line break, or part of a character that may be one."""
         if token not in self._breaking:
             text = self._tokeniser.decode([token], skip_special_tokens=True)
             self._breaking[token] = len(f".{text}.".splitlines()) > 1 or "\ufffd" in text
@@ -253,5 +253,5 @@ class FirstLine:
 
 
 def has_whole_line(text: str) -> bool:
-    """True if a text has a line that is not empty and a line break after it, thoughts aside."""
+    """True if a text, apart from thoughts, has a non-empty line followed by a line break."""
     return len(f"{without_thinking(text).lstrip()}.".splitlines()) > 1

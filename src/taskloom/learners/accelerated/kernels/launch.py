@@ -1,5 +1,5 @@
-"""Decides whether kernels can compute a network's layers, and how they are launched: tile shapes,
-rows per program, keys and rates of dropout.
+"""Decides whether kernels can compute a network's layers, and chooses how to launch them: tile
+shapes, rows per program, dropout keys and rates.
 
 The gain of kernels is stated at the head of the package. Switch them off with `kernels: never`.
 """
@@ -42,9 +42,7 @@ TILE_REGISTERS = 128
 """Maximum registers of a thread in NDR's attention, so that 16 warps fit on a multiprocessor."""
 
 PROGRAMS = 528
-"""Number of programs that sum over rows, for all seeds together: four per multiprocessor of an
-H200.
-"""
+"""Number of programs that sum over rows, across all seeds: four per multiprocessor of an H200."""
 
 EXAMPLE_ROWS = 64
 """Rows of whole examples in a program of NDR's last layer."""
@@ -119,7 +117,7 @@ def tiles(rows: int, channels: int, kind: torch.dtype) -> int:
 
 
 def block(channels: int) -> int:
-    """The largest power of two up to 256 that divides the channels."""
+    """The largest power of two, up to 256, that divides the number of channels."""
     return min(256, channels & -channels)
 
 
@@ -132,17 +130,15 @@ def attention_tile(length: int, kind: torch.dtype) -> tuple[int, int]:
     """Return the rows of a tile of NDR's attention and its warps.
 
     Tiles have few rows, because only pairs of rows within an example count. With fewer warps, a
-    thread would have more fp32 numbers than registers (compiled for an H200: the backward pass
-    spills 1,200 bytes with two warps, none with four).
+    thread would need more fp32 registers than exist (compiled for an H200: the backward pass spills
+    1,200 bytes with two warps, none with four).
     """
     rows = ATTENTION_ROWS if length <= 16 else 64
     return rows, rows * kind.itemsize // 32
 
 
 def turns(length: int) -> int:
-    """Number of cells in a row's visiting order: two for each distance, rounded up to a power of
-    two.
-    """
+    """Number of cells in a row's visiting order: two per distance, rounded up to a power of two."""
     return max(16, 1 << (2 * length - 3).bit_length())
 
 

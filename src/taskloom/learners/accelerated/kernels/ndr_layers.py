@@ -1,9 +1,9 @@
 """All layers of NDR in training, and their gradients, by kernels and batched products.
 
 `scratch/nets/ndr.py` states what a layer computes. This module divides the same computation
-differently. Buffers are [layers, seeds, rows, channels], rows being the tokens of all examples, so
-that the gradients of a weight are one batch of products over all layers. The last layer computes
-only the first column, with its own buffers and attention.
+differently. Buffers are [layers, seeds, rows, channels], where the rows are the tokens of all
+examples, so that the gradients of a weight are one batch of products over all layers. The last
+layer computes only the first column, with separate buffers and attention.
 
 In bf16 the state between layers is the sum of two bf16 numbers, because a gate that is nearly
 closed changes the state by less than the resolution of one bf16 number.
@@ -94,8 +94,8 @@ class RouterMaps:
 
 
 class RouterPart:
-    """Buffers of some layers that have equally many columns, and the forward and backward pass
-    through them.
+    """Buffers of layers with the same number of columns, and the forward and backward pass through
+    them.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class RouterPart:
         return grid, {**shape, **constants, "warps": warps, "maxnreg": TILE_REGISTERS}
 
     def _attend(self, i: int, layer: int) -> None:
-        """Compute the mixtures of values, and replace keys by their values after dropout."""
+        """Compute the weighted values, and replace keys by their values after dropout."""
         maps, run = self.maps, self.run
         torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
         grid, constants = self._tiles()
@@ -191,8 +191,8 @@ class RouterPart:
         )
 
     def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
-        """Compute the gradients of queries, keys, values and direction scores. Return that of the
-        states, to which dh adds.
+        """Compute the gradients of queries, keys, values and direction scores. Return the gradient
+        of the states, to which dh is added.
         """
         maps, run = self.maps, self.run
         grid, constants = self._tiles()
@@ -265,7 +265,7 @@ class RouterPart:
         return torch.bmm(self.dz[i], maps.inner)
 
     def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
-        """Compute layer number `layer`, whose buffers are the i-th here. Its input is in h[i] (and
+        """Compute layer number `layer`, which uses the i-th buffers. Its input is in h[i] (and
         low).
         """
         maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
@@ -408,8 +408,8 @@ class RouterPart:
 
 
 def joined_gradients(weight: Tensor, bias: Tensor, scales: Tensor) -> dict[str, Tensor]:
-    """Separate the gradients of the joined maps, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads], and
-    those of the scalars.
+    """Split the gradients of the joined maps, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads], and
+    those of the scalars, into the gradients of each weight.
     """
     d = weight.shape[-1]
     parts = (slice(2 * d), slice(2 * d, 3 * d), slice(3 * d, None))

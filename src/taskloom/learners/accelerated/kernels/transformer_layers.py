@@ -1,6 +1,6 @@
 """All layers of the Transformer in training, and their gradients, by kernels and batched products.
 
-`transformer.py` states what a layer computes. Buffers are as in `ndr_layers.py`.
+`transformer.py` states what a layer computes. Buffers have the same layout as in `ndr_layers.py`.
 
 Gain: a step of 25 Transformers on `ctl/A` in bf16 takes 6.6 ms, and 19.1 ms with compiled layers
 (one H200). Switch it off with `kernels: never`: `scratch/nets/transformer.py` then computes the
@@ -70,8 +70,8 @@ class _TransformerMaps:
 
 
 class _TransformerPart:
-    """Buffers of some layers that have equally many columns, and the forward and backward pass
-    through them.
+    """Buffers of layers with the same number of columns, and the forward and backward pass through
+    them.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class _TransformerPart:
         start(kernels.merge_forward, grid, *given, **constants)
 
     def forward(self, i: int, layer: int, out: Tensor) -> None:
-        """Compute layer number `layer`, whose buffers are the i-th here. Its input is in x[i]."""
+        """Compute layer number `layer`, which uses the i-th buffers. Its input is in x[i]."""
         maps, run, wide = self.maps, self.run, self.hidden.shape[-1]
         torch.bmm(self.x[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
         constants, given, sizes = self._attention(layer)
@@ -235,7 +235,7 @@ class _TransformerPart:
         mixed: Tensor,
         dmixed: Tensor,
     ) -> Tensor:
-        """Compute the gradients of a norm's two inputs, and return that of the states."""
+        """Compute the gradients of a norm's two inputs, and return the gradient of the states."""
         key, constants = self._merging(layer, norm)
         dh = torch.empty_like(change)
         none = self.maps.scale
@@ -343,7 +343,7 @@ class TransformerLayers(torch.autograd.Function):
     """The first column after all layers, [S, batch, d], from the states before them, [S, batch,
     length, d].
 
-    `far` are the positional keys of each layer with their dropout, [layers, S, 2 * length - 1, d].
+    `far` holds the positional keys of each layer after dropout, [layers, S, 2 * length - 1, d].
     """
 
     @staticmethod
