@@ -619,6 +619,24 @@ def test_a_page_of_many_answers_keeps_some_seeds_of_each(
     assert [(c["learner"], len(c["runs"]), c["left"]) for c in index] == [("a", 2, 2), ("b", 2, 2)]
 
 
+def test_a_page_has_the_examples_of_the_numbers_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the first rows, and of the lowest score, which the explorer opens first."""
+    made = Store(tmp_path / "runs", create=True)
+    for recipe, right in enumerate((3, 4, 5, 6, 1, 5)):
+        scores = {"iid": [1.0] * right + [0.0] * (8 - right)}
+        write(made, scores, recipe=f"ctl/{recipe}", traits=[{"length": "2"}] * 8)
+    whole, _ = unpacked(report(made.path, tmp_path / "whole.html").read_text(encoding="utf-8"))
+    assert {cell["recipe"] for cell in whole} == {f"ctl/{recipe}" for recipe in range(6)}
+    monkeypatch.setattr("taskloom.analysis.report.page.MOST_ROWS", 2)
+    html = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    index, data = unpacked(html)
+    assert {cell["recipe"] for cell in index} == {"ctl/0", "ctl/1", "ctl/4"}
+    assert len(data) == 3
+    assert {row[0] for row in sections(html)["Scores"][1:]} == {"ctl/0", "ctl/1"}
+
+
 def test_predictions_are_read_a_few_times(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -73,6 +73,15 @@ class Section:
     def rows(self) -> str:
         """The rows of the table that are shown, as HTML; empty if there are none."""
         return self.table.first(MOST_ROWS).html(classes=True) if self.table else ""
+
+    def queries(self) -> Iterator[Mapping[str, str]]:
+        """Yield the explorer's queries that a reader can open: those of the rows that are shown."""
+        if self.first:
+            yield self.first
+        for row in self.table.cells[:MOST_ROWS] if self.table else ():
+            yield from (cell.query for cell in row if isinstance(cell, Opened))
+        for section in self.inside:
+            yield from section.queries()
 
     @property
     def cut(self) -> str:

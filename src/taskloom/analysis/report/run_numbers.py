@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.analysis.report import page
 from taskloom.analysis.report.effects import TraitEffect, named_by, trait_effects
-from taskloom.analysis.report.page import Opened
 from taskloom.core.arrow import strings
 from taskloom.core.errors import TaskloomError
 from taskloom.core.tables import Column
@@ -44,7 +44,7 @@ def _fixed(name: str) -> Any:
 def _opening(name: str, sign: str = "") -> Any:
     """Cell that opens the examples behind it, if the row has a query for them."""
     return lambda row: (
-        Opened(f"{row[name]:{sign}.3f}", row["opens"])
+        page.Opened(f"{row[name]:{sign}.3f}", row["opens"])
         if row.get("opens")
         else f"{row[name]:{sign}.3f}"
     )
@@ -296,6 +296,7 @@ class RunNumbers:
         }
         self.predicted = all(map(table.keeps_predictions, table.names))
         self.scored = all(map(table.keeps_item_scores, table.names))
+        self._guesses: dict[str, dict[str, float]] = {}
 
     def label(self, row: Row) -> Row:
         """Copy of a row with the labels of its recipe and learner: name, and the fields that vary."""
@@ -329,11 +330,10 @@ class RunNumbers:
     def means(self) -> list[Row]:
         """Mean of every recipe, learner and split with its interval and the chance score."""
         rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
-        guesses = self.guesses
-        return [
-            {**row, "guess": guesses.get((row["recipe"], row["split"])), "opens": self.opens(row)}
-            for row in rows
-        ]
+        # Chance needs the answers of a recipe, so it is computed only for rows that a page shows.
+        for row in rows[: page.MOST_ROWS]:
+            row["guess"] = self.guesses_of(row["recipe"]).get(row["split"])
+        return [{"guess": None, **row, "opens": self.opens(row)} for row in rows]
 
     @cached_property
     def seed_scores(self) -> dict[tuple[str, str, str], list[float]]:
@@ -352,31 +352,23 @@ class RunNumbers:
         own = {"recipe": row["recipe"], "a": row["learner"], "split": row["split"], **more}
         return own if self.predicted else {}
 
-    @cached_property
-    def guesses(self) -> dict[tuple[str, str], float]:
-        """Share of the most frequent answer by recipe and split."""
-        if not self.predicted:
-            return {}
-        guesses: dict[tuple[str, str], float] = {}
-        for recipe, own in self.cells.items():
-            for names in own.values():
-                answered = self.runs[names[0]].splits
-                if all((recipe, split) in guesses for split in answered):
-                    continue
-                rows = self.runs.answers(names[0], ["split", "targets"])
-                if rows is None:
-                    continue
-                splits = rows["split"].cast(pa.string())
-                for split in splits.unique().to_pylist():
-                    if (recipe, split) not in guesses:
-                        guesses[recipe, split] = _guess(
-                            rows["targets"].filter(pc.is_in(splits, strings([split])))
-                        )
-        return guesses
-
     def guesses_of(self, recipe: str) -> dict[str, float]:
-        """Chance score on each split of a recipe."""
-        return {split: guess for (name, split), guess in self.guesses.items() if name == recipe}
+        """Chance score on each split of a recipe: the share of the most frequent answer."""
+        if recipe in self._guesses:
+            return self._guesses[recipe]
+        guesses = self._guesses[recipe] = {}
+        for names in self.cells[recipe].values() if self.predicted else ():
+            if all(split in guesses for split in self.runs[names[0]].splits):
+                continue
+            rows = self.runs.answers(names[0], ["split", "targets"])
+            if rows is None:
+                continue
+            splits = rows["split"].cast(pa.string())
+            for split in splits.unique().to_pylist():
+                if split not in guesses:
+                    own = rows["targets"].filter(pc.is_in(splits, strings([split])))
+                    guesses[split] = _guess(own)
+        return guesses
 
     @cached_property
     def comparisons(self) -> PairedTests:

@@ -75,7 +75,7 @@ def report(
     numbers = RunNumbers(table, level, threshold, names) if len(table) else None
     parts = RunSections(numbers) if numbers is not None else None
     sections = [s for s in _sections(table, parts, failed, data) if s is not None]
-    shown = parts.explorer() if parts is not None else Explorer()
+    shown = parts.explorer(sections) if parts is not None else Explorer()
     if shown.empty:
         sections = [replace(s, explorer=False) for s in sections]
     if figures is not None:

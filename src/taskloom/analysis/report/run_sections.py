@@ -158,7 +158,7 @@ class RunSections:
         """The findings in sentences."""
         threshold = SUCCESS if self.threshold is None else self.threshold
         sentences = score_sentences(
-            self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
+            self.numbers.means, self.numbers.seed_scores, self.numbers.guesses_of, threshold
         )
         # The headline is shown right above.
         repeated = self.headline()
@@ -170,14 +170,16 @@ class RunSections:
             sentences.append(say("failed", count=len(failed)))
         return Section("Findings", sentences=tuple(sentences))
 
-    def explorer(self) -> Explorer:
-        """The examples behind the numbers."""
+    def explorer(self, sections: Sequence[Section]) -> Explorer:
+        """The examples behind the numbers that sections show."""
         if not self.predicted:
             return Explorer()
+        opened = {query["recipe"] for section in sections for query in section.queries()}
         cells = [
             AnsweredCell(recipe, a, names)
             for recipe, own in self.numbers.cells.items()
             for a, names in own.items()
+            if recipe in opened
         ]
         paired: dict[tuple[str, str, str, str], str] = {}
         for row in self.numbers.comparisons.rows:
@@ -297,7 +299,7 @@ class RunSections:
             columns = [column for column in columns if column.head != "method"]
         text = f"Intervals: {methods[0]}." if len(methods) == 1 and methods[0] else ""
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
-        guessed = bool(self.numbers.guesses)
+        guessed = any(row["guess"] is not None for row in rows)
         return Section(
             "Scores",
             text,
@@ -521,7 +523,7 @@ class RunSections:
                 marks,
                 named.label,
                 colours,
-                self.numbers.guesses.get((recipe, split)),
+                self.numbers.guesses_of(recipe).get(split),
             )
             for (recipe, split), marks in itertools.islice(kept.items(), MOST_PANELS)
         )
@@ -589,6 +591,8 @@ class RunSections:
             "The split with the lowest score, wrong answers first. Choose a learner, a second one"
             " to put beside it, and a trait to filter by."
         )
+        if len(self.numbers.means) > page.MOST_ROWS:
+            choice += " Only recipes with a number in blue; 'taskloom view' opens all of them."
         return Section(
             "Examples", blocks=blocks, explorer=True, on_screen=choice, first=self._worst()
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from taskloom.analysis.report.effects import (
@@ -84,7 +84,7 @@ say = Sentences(
 def score_sentences(
     rows: Sequence[Row],
     seed_scores: Mapping[tuple[str, str, str], Sequence[float]],
-    guesses: Mapping[tuple[str, str], float],
+    guesses_of: Callable[[str], Mapping[str, float]],
     threshold: float,
 ) -> list[str]:
     """State how each learner did on each recipe, with the lowest split first, because that is where
@@ -93,7 +93,7 @@ def score_sentences(
     Args:
         rows: Means with intervals by recipe, learner and split.
         seed_scores: The score of every seed, by recipe, learner and split.
-        guesses: Chance score by recipe and split.
+        guesses_of: Chance score on each split of a recipe.
         threshold: The score that counts as success.
     """
     cells: dict[tuple[str, str], list[Row]] = {}
@@ -102,10 +102,11 @@ def score_sentences(
     sentences = []
     for (recipe, learner), own in list(cells.items())[:MOST]:
         lowest = sorted(own, key=lambda row: row["mean"])[:MOST_SPLITS]
+        guesses = guesses_of(recipe)
         parts = []
         for row in lowest:
             seeds = seed_scores.get((recipe, learner, row["split"]), ())
-            parts.append(_part(row, seeds, guesses.get((recipe, row["split"])), threshold))
+            parts.append(_part(row, seeds, guesses.get(row["split"]), threshold))
         sentences.append(
             say(
                 "scores",
