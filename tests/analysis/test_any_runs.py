@@ -12,7 +12,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.analysis.study import StudyError, analyse
-from taskloom.analysis.traits import explained
+from taskloom.analysis.traits import TraitValues, explained
 from taskloom.core.errors import TaskloomError
 from taskloom.data.audit.distribution import divergences
 from taskloom.experiments.sources.score_files import write_scores
@@ -48,7 +48,8 @@ def test_a_planted_trait_is_found_and_the_others_are_not(tmp_path: Path) -> None
     assert rows[0]["worst"] == "4 (0.00)"
     assert rows[1]["corrected_p"] > 0.5
     assert abs(rows[1]["explained"]) < 0.05
-    chance = explained(np.array([0.0, 1.0] * 15), [str(i // 2 % 3) for i in range(30)])
+    values = TraitValues("abc", np.arange(30, dtype=np.int32) // 2 % 3)
+    chance = explained(np.array([0.0, 1.0] * 15), values)
     assert chance is not None
     assert chance["explained"] == pytest.approx(
         1 - 29 / 27

@@ -36,10 +36,11 @@ from taskloom.analysis.paper_table import (
     seeds_and_items_caption,
 )
 from taskloom.analysis.study import StudyError, check_choice, check_split, study
-from taskloom.core.arrow import array_of, numbers, whole_array
+from taskloom.core.arrow import array_of, whole_array
 from taskloom.data.dataset import Dataset
 from taskloom.experiments.accuracy import run_labels, short_value
-from taskloom.experiments.groups import known_traits, trait_lists
+from taskloom.experiments.groups import known_traits, trait_names
+from taskloom.experiments.groups import trait as trait_column
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import correct, over_items
 from taskloom.experiments.statistics.distributions import f_above
@@ -63,13 +64,37 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class TraitValues:
+    """The value of one trait for each of some items.
+
+    Attributes:
+        names: The values, sorted. Not all need to occur.
+        codes: Index of each item's value in `names`; -1 for items without the trait.
+    """
+
+    names: Sequence[str]
+    codes: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, values: pa.ChunkedArray) -> TraitValues:
+        """The values of a column of text."""
+        encoded = values.combine_chunks().dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        order = sorted(range(len(names)), key=names.__getitem__)
+        place = np.full(len(names) + 1, -1, np.int32)  # the last one is that of null
+        place[order] = np.arange(len(names))
+        codes = array_of(encoded.indices.fill_null(len(names)))
+        return cls([names[i] for i in order], place[codes])
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredItems:
     """Items that repeated trainings answered: mean scores over seeds, and the traits of each item."""
 
     trainings: str
     split: str
     scores: Floats
-    traits: Mapping[str, list[str | None]]
+    traits: Mapping[str, TraitValues]
 
 
 @study(
@@ -194,14 +219,23 @@ def scored_items(
     rows = rows[np.argsort(codes[rows], kind="stable")]
     present, starts = np.unique(codes[rows], return_index=True)
     labels_in_order = list(places)
-    all_traits = table["traits"].combine_chunks()  # a take from 1,000 chunks takes 7 ms
+    names = sorted(trait_names(table["traits"]))
+    values = {name: TraitValues.of(trait_column(table["traits"], name)) for name in names}
+    groups_with = {
+        name: set(np.unique(codes[rows[one.codes[rows] >= 0]]).tolist())
+        for name, one in values.items()
+    }
     for code, own in zip(present.tolist(), np.split(rows, starts[1:]), strict=True):
         label, split_name = labels_in_order[code // len(splits)], splits[code % len(splits)]
         first, means = _item_means(index[own], scores[own])
         # All seeds answered the same items, so the traits of one answer are enough.
-        traits = all_traits.take(numbers(own[first]))
-        by_name = dict(sorted(trait_lists(traits.to_pylist()).items()))
-        yield ScoredItems(label, split_name, means, by_name)
+        items = own[first]
+        traits = {
+            name: TraitValues(one.names, one.codes[items])
+            for name, one in values.items()
+            if code in groups_with[name]
+        }
+        yield ScoredItems(label, split_name, means, traits)
 
 
 def _item_means(index: NDArray[Any], scores: Floats) -> tuple[NDArray[np.int64], Floats]:
@@ -215,30 +249,27 @@ def _item_means(index: NDArray[Any], scores: Floats) -> tuple[NDArray[np.int64],
 
 
 def explained(
-    scores: Floats, values: Sequence[str | None], permutations: int = PERMUTATIONS
+    scores: Floats, values: TraitValues, permutations: int = PERMUTATIONS
 ) -> dict[str, Any] | None:
     """Share of the variance of scores that a trait explains, with its p-value; None if the trait
     does not apply.
 
     Args:
         scores: Score of each item.
-        values: Value of the trait for each item; None for items without it.
+        values: Value of the trait for each item.
         permutations: Number of permutations; 0 takes the F test alone, which is 1,000 times as
             fast.
     """
-    known = [value for value in values if value is not None]
-    names = sorted(set(known))
-    n, k = len(known), len(names)
+    known = values.codes >= 0
+    own, codes = (scores, values.codes) if known.all() else (scores[known], values.codes[known])
+    present, codes = np.unique(codes, return_inverse=True)
+    n, k = len(codes), len(present)
     if k < 2 or k > MOST_VALUES or n < FEWEST * k or n <= k:
         return None
-    own = scores
-    if n < len(values):
-        own = scores[np.array([value is not None for value in values])]
     variance = float(own.var())
     if variance < 1e-12:
         return None
-    place = {name: number for number, name in enumerate(names)}
-    codes = np.array([place[value] for value in known])
+    names = [values.names[place] for place in present.tolist()]
     share = _eta(own, codes, k)
     rng = np.random.default_rng(0)
     beyond = sum(_eta(rng.permutation(own), codes, k) >= share - 1e-12 for _ in range(permutations))
@@ -277,8 +308,9 @@ def _eta(scores: Floats, codes: NDArray[np.int64], k: int) -> float:
 def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
     values = group.traits[trait]
     title = f"{group.trainings}, {group.split}: {trait}"
-    for value in sorted({v for v in values if v is not None}, key=figures.natural_order):
-        scores = group.scores[np.array([v == value for v in values])]
+    places = {values.names[place]: place for place in set(values.codes.tolist()) - {-1}}
+    for value in sorted(places, key=figures.natural_order):
+        scores = group.scores[values.codes == places[value]]
         yield {
             "group": title,
             "value": value,

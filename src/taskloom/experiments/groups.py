@@ -427,9 +427,14 @@ def shown_traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
     rows, _ = runs.source.scored(names, ["split", "traits"], int(whole_array(own["n"]).sum()))
     if splits:
         rows = rows.filter(pc.is_in(rows["split"].cast(pa.string()), strings(list(splits))))
-    shown: set[str] = set()
-    for traits in rows["traits"].chunks:
+    return trait_names(rows["traits"])
+
+
+def trait_names(traits: pa.ChunkedArray) -> set[str]:
+    """Names of the traits that occur in some row."""
+    names: set[str] = set()
+    for chunk in traits.chunks:
         # If the chunk is a slice, `keys` also has keys of rows outside it.
-        start, stop = traits.offsets[0].as_py(), traits.offsets[-1].as_py()
-        shown.update(traits.keys.slice(start, stop - start).unique().to_pylist())
-    return shown
+        start, stop = chunk.offsets[0].as_py(), chunk.offsets[-1].as_py()
+        names.update(chunk.keys.slice(start, stop - start).unique().to_pylist())
+    return names
