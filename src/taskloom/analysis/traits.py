@@ -262,18 +262,25 @@ def explained(
     """
     known = values.codes >= 0
     own, codes = (scores, values.codes) if known.all() else (scores[known], values.codes[known])
-    present, codes = np.unique(codes, return_inverse=True)
+    present, codes = _renumbered(codes, len(values.names))
     n, k = len(codes), len(present)
     if k < 2 or k > MOST_VALUES or n < FEWEST * k or n <= k:
         return None
-    variance = float(own.var())
+    mean = own.mean()
+    total = float(((own - mean) ** 2).sum())
+    variance = total / n
     if variance < 1e-12:
         return None
     names = [values.names[place] for place in present.tolist()]
-    share = _eta(own, codes, k)
+    counts = np.bincount(codes)
+    means = np.bincount(codes, own) / counts
+    between = float((counts * (means - mean) ** 2).sum())
+    share = between / total
     rng = np.random.default_rng(0)
-    beyond = sum(_eta(rng.permutation(own), codes, k) >= share - 1e-12 for _ in range(permutations))
-    means = np.bincount(codes, own, minlength=k) / np.bincount(codes, minlength=k)
+    beyond = 0
+    for _ in range(permutations):
+        permuted = np.bincount(codes, rng.permutation(own)) / counts
+        beyond += float((counts * (permuted - mean) ** 2).sum()) >= between - 1e-12 * total
     low, high = int(means.argmin()), int(means.argmax())
     return {
         "values": k,
@@ -297,12 +304,19 @@ def _f_test(share: float, n: int, k: int) -> float:
     return f_above(share / (k - 1) / within, k - 1, n - k) if within > 0 else 0.0
 
 
-def _eta(scores: Floats, codes: NDArray[np.int64], k: int) -> float:
-    """Share of the variance between groups."""
-    counts = np.bincount(codes, minlength=k)
-    means = np.bincount(codes, scores, minlength=k) / counts
-    between = float((counts * (means - scores.mean()) ** 2).sum())
-    return between / float(((scores - scores.mean()) ** 2).sum())
+def _renumbered(codes: NDArray[Any], known: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct codes in order, and the index of each code among them.
+
+    Args:
+        codes: The codes, from 0.
+        known: Number of codes that can occur.
+    """
+    if known > len(codes):
+        return np.unique(codes, return_inverse=True)
+    present = np.flatnonzero(np.bincount(codes))  # a third of the time of sorting
+    if len(present) == known:
+        return present, codes
+    return present, np.searchsorted(present, codes)
 
 
 def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:

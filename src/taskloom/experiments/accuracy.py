@@ -92,9 +92,9 @@ def accuracy(
     rows = []
     sorted_scores = data.sorted_scores()
     groups = _measured_groups(data, sorted_scores, over, level, threshold)
-    for number, measured in enumerate(groups):
-        values = dict(zip([*apart, *traits], sorted_scores.values(number), strict=True))
-        row = _row(values, measured)
+    columns = [*apart, *traits]
+    for number, (values, measured) in enumerate(zip(sorted_scores.values(), groups, strict=True)):
+        row = _row(dict(zip(columns, values, strict=True)), measured)
         if suite is not None:
             names = [data.names[run] for run in sorted_scores.runs_of(number)]
             row |= suite.of(names, row.get("split"))

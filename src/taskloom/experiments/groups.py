@@ -100,7 +100,7 @@ class SortedScores:
         cuts = self.cuts[self.first[number] : self.first[number + 1] + 1].tolist()
         parts = list(itertools.pairwise(cuts))
         return ScoreGroup(
-            self.values(number),
+            self.values([number])[0],
             self.runs_of(number),
             *(
                 tuple(column[a:b] for a, b in parts)
@@ -108,13 +108,15 @@ class SortedScores:
             ),
         )
 
-    def values(self, number: int) -> tuple[Any, ...]:
-        """Value of a group in each grouping column."""
-        code, shared = int(self.codes[number]), []
+    def values(self, numbers: Sequence[int] | slice = slice(None)) -> list[tuple[Any, ...]]:
+        """Value of each group in each grouping column. Default: of all groups."""
+        codes, shared = self.codes[numbers], []
+        if not self.columns:
+            return [()] * len(codes)
         for ordered in reversed(self.columns):
-            code, place = divmod(code, len(ordered))
-            shared.append(ordered[place])
-        return tuple(reversed(shared))
+            codes, places = np.divmod(codes, len(ordered))
+            shared.append([ordered[place] for place in places.tolist()])
+        return list(zip(*reversed(shared), strict=True))
 
     def runs_of(self, number: int) -> tuple[int, ...]:
         """Numbers of a group's runs, in the order of their rows."""
