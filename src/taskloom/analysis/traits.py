@@ -200,18 +200,20 @@ def scored_items(
     # Read from the index of the store: reading single files takes twice as long for 4,000 runs.
     columns = ["split", "index", "score", "traits"]
     table, counts = runs.source.scored(runs.names, columns, sum(runs.table["n"].to_pylist()))
+    known = sorted(trait_names(table["traits"]))
+    values = {name: TraitValues.of(trait_column(table["traits"], name)) for name in known}
     names = dict.fromkeys(labels.values())
     places = {label: place for place, label in enumerate(names)}
     split_column = table["split"].cast(pa.string()).combine_chunks().dictionary_encode()
     splits = split_column.dictionary.to_pylist()
     # Index of each row's group, or -1 for runs without a label.
-    of_run = np.array([places.get(labels.get(run, ""), -1) for run in runs.names], np.int64)
+    of_run = np.array([places.get(labels.get(run, ""), -1) for run in runs.names], np.int32)
     label_codes = np.repeat(of_run, counts)
     split_codes = array_of(split_column.indices)
     if split:
         wanted = splits.index(split) if split in splits else -1
         label_codes = np.where(split_codes == wanted, label_codes, -1)
-    codes = label_codes * len(splits) + split_codes
+    codes = label_codes * np.int32(len(splits)) + split_codes
     scores = whole_array(table["score"])
     index = whole_array(table["index"])
     # Rows are sorted by group once. A mask for each group would cost groups × rows.
@@ -219,8 +221,6 @@ def scored_items(
     rows = rows[np.argsort(codes[rows], kind="stable")]
     present, starts = np.unique(codes[rows], return_index=True)
     labels_in_order = list(places)
-    names = sorted(trait_names(table["traits"]))
-    values = {name: TraitValues.of(trait_column(table["traits"], name)) for name in names}
     groups_with = {
         name: set(np.unique(codes[rows[one.codes[rows] >= 0]]).tolist())
         for name, one in values.items()

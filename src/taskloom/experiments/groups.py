@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 
-TOGETHER = 1 << 20
-"""Maximum scores extracted at a time: 8 MB."""
+TOGETHER = 1 << 18
+"""Maximum scores extracted at a time. Each of the arrays that this needs takes 2 MB."""
 
 FEW_CHUNKS = 16
 """Minimum number of chunks for which it pays to combine a column."""
@@ -180,11 +180,13 @@ def sort_scores(
     new_group = _changes(whole)
     cuts = np.flatnonzero(new_group | _changes(runs))
     edges = np.flatnonzero(new_group)
+    codes, rows = whole[edges], len(whole)
+    del whole, new_group  # 18 MB for two million rows, before as much is copied
     return SortedScores(
         values,
-        whole[edges],
-        np.append(edges, len(whole)),
-        np.append(cuts, len(whole)),
+        codes,
+        np.append(edges, rows),
+        np.append(cuts, rows),
         np.append(np.searchsorted(cuts, edges), len(cuts)),
         runs,
         scores[kept][order],
@@ -217,7 +219,10 @@ def _order(groups: NDArray[Any], runs: NDArray[Any], items: NDArray[Any]) -> NDA
     ]
     if sizes[0] * sizes[1] * sizes[2] >= 2**62:
         return np.lexsort((items, runs, groups))
-    number = ((groups - lows[0]) * sizes[1] + (runs - lows[1])) * sizes[2] + (items - lows[2])
+    number = groups - lows[0]
+    for column, low, size in zip((runs, items), lows[1:], sizes[1:], strict=True):
+        number *= size  # in place: each further array of two million rows takes 16 MB
+        number += column - low
     return np.argsort(number, kind="stable")
 
 
@@ -342,7 +347,7 @@ class ScoredRows:
         """Read columns of all runs, and number the run of each row."""
         about = int(whole_array(self._runs.table["n"]).sum())
         rows, counts = self._runs.source.scored(self.names, wanted, about)
-        number = numbers(np.repeat(np.arange(len(self.names)), counts))
+        number = numbers(np.repeat(np.arange(len(self.names), dtype=np.int32), counts))
         if self._splits:
             wanted_rows = pc.is_in(rows["split"].cast(pa.string()), strings(self._splits))
             rows, number = rows.filter(wanted_rows), number.filter(wanted_rows.combine_chunks())
