@@ -98,9 +98,11 @@ def _best_constant(table: pa.Table) -> int:
     # Not `group_by`, which would import pandas if it is installed: 0.2 s.
     rows = array_of(pc.list_parent_indices(targets)).astype(np.int64)
     answers = pc.list_flatten(targets).dictionary_encode("encode")
-    kinds = len(answers.dictionary)
-    pairs = np.unique(rows * kinds + array_of(answers.indices))  # count each answer of a row once
-    return int(np.bincount(pairs % kinds).max(initial=0))
+    kinds, codes = len(answers.dictionary), array_of(answers.indices)
+    if not (rows[1:] > rows[:-1]).all():
+        # Some rows have several answers. Each answer of a row counts once.
+        codes = np.unique(rows * kinds + codes) % kinds
+    return int(np.bincount(codes).max(initial=0))
 
 
 def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Coverage]:
