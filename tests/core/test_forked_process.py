@@ -28,16 +28,13 @@ def test_a_fork_keeps_one_file_and_gets_its_environment(tmp_path: Path) -> None:
     other = (tmp_path / "locked").open("w")
 
     def child(kept: int) -> None:
-        try:
-            os.fstat(other.fileno())
-            seen = b"open"
-        except OSError:
-            seen = b"closed"
-        os.write(kept, seen + b" " + os.environ["SEEN_BY"].encode())
+        os.write(other.fileno(), b"from the child")
+        os.write(kept, os.environ["SEEN_BY"].encode() + b", input " + os.read(0, 100))
 
     process = forked(child, theirs.fileno())
     theirs.close()
-    assert ours.recv(100) == b"closed child"
+    assert ours.recv(100) == b"child, input "
+    assert not (tmp_path / "locked").read_bytes()
     assert process.end(patience=60) == 0
     assert ours.recv(100) == b""  # nobody else holds the other end
     assert "SEEN_BY" not in os.environ
@@ -53,3 +50,38 @@ def test_a_fork_that_does_not_end_is_killed() -> None:
     assert "SIGKILL" in exit_reason(status)
     ours.close()
     theirs.close()
+
+
+def test_objects_of_the_parent_that_are_collected_close_no_file_of_the_child(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = socket.socketpair()
+    opened = [(tmp_path / "parent").open("w")]
+
+    def child(kept: int) -> None:
+        # One of these files would get the number of the parent's.
+        numbers = range(opened[0].fileno() + 1)
+        files = [os.open(tmp_path / "child", os.O_WRONLY | os.O_CREAT) for _ in numbers]
+        opened.clear()
+        for file in files:
+            os.write(file, b"text")
+        os.write(kept, b"done")
+
+    process = forked(child, theirs.fileno())
+    theirs.close()
+    assert ours.recv(100) == b"done"
+    assert process.end(patience=60) == 0
+    assert (tmp_path / "child").read_bytes() == b"text"
+
+
+def test_a_fork_ends_where_the_system_collects_children() -> None:
+    ours, theirs = socket.socketpair()
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        process = forked(lambda kept: None, theirs.fileno())
+        theirs.close()
+        assert ours.recv(100) == b""
+        assert process.end(patience=60) == 0
+        process.kill()
+    finally:
+        signal.signal(signal.SIGCHLD, before)

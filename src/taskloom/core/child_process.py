@@ -168,8 +168,8 @@ def _serve_object(connection: Connection) -> None:
 class ForkedProcess:
     """A function running in a fork of this process, which starts without importing anything.
 
-    The child keeps only its standard streams and one file: locks and connections that the parent
-    has open, or opens to other children, end with the parent.
+    The child keeps only its output streams and one file: locks and connections that the parent
+    has open, or opens to other children, end with the parent. Its standard input is empty.
 
     Args:
         function: Called with the kept file's number.
@@ -191,7 +191,12 @@ class ForkedProcess:
     def is_running(self) -> bool:
         """True until the process has ended."""
         if self._status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                # SIGCHLD is ignored, so the system has collected the child and its status.
+                self._status = 0
+                return False
             self._status = os.waitstatus_to_exitcode(status) if pid else None
         return self._status is None
 
@@ -219,8 +224,7 @@ def _be_child(function: Callable[[int], None], kept: int, environment: Mapping[s
     """Run a function in a process that was just forked, and end it."""
     status = 1
     try:
-        os.closerange(3, kept)
-        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+        _disconnect(kept)
         os.environ.update(environment)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # The parent's streams may belong to a progress bar, whose lock another thread had.
@@ -236,6 +240,23 @@ def _be_child(function: Callable[[int], None], kept: int, environment: Mapping[s
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
+
+
+def _disconnect(kept: int) -> None:
+    """Replace standard input and all open files by an empty one, except the output streams and one
+    file.
+
+    They are not closed: the parent's objects still exist in a fork, and one that is collected would
+    close the file that has its number by then. Only open files are listed, because the limit on
+    their number may be a billion.
+    """
+    empty = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/proc/self/fd"):
+        file = int(name)
+        if file not in (1, 2, kept, empty):
+            with suppress(OSError):  # the list itself was open while it was read
+                os.fstat(file)
+                os.dup2(empty, file, inheritable=file == 0)
 
 
 def exit_reason(status: int) -> str:
