@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -212,13 +213,22 @@ def test_fresh_processes_make_the_same_bytes(
 
 
 def test_a_process_with_other_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    for name in workers.UNFORKABLE:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread()])
     assert can_fork() == (
         sys.platform == "linux" and threading.current_thread() is threading.main_thread()
     )
     other = threading.Thread(target=time.sleep, args=(0,))
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread(), other])
+    assert not can_fork()
+
+
+def test_a_process_with_a_library_of_native_threads_is_not_forked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread()])
+    monkeypatch.setitem(sys.modules, "polars", ModuleType("polars"))
     assert not can_fork()
 
 
@@ -484,3 +494,9 @@ def test_a_recipe_file_may_be_a_path(tmp_path: Path) -> None:
 def test_numbers_of_workers_have_limits(tmp_path: Path, workers: int) -> None:
     with pytest.raises(ParameterError, match="workers must be at"):
         tl.make("ctl/A", tmp_path / "d", workers=workers)
+
+
+def test_a_number_of_files_has_a_limit(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"shard_rows.*1,000,000"):
+        tl.make("babi/1", tmp_path / "d", set=["splits.train.n=90000000000"], shard_rows=1_000)
+    assert not (tmp_path / "d").exists()

@@ -314,9 +314,9 @@ def read_manifest(path: Path | ObjectPath) -> dict[str, Any]:
                 raise TypeError(f"'{key}' is {echo(manifest[key])}")
         if not manifest["splits"]:
             raise ValueError("it has no splits")
+        if isinstance(path, ObjectPath):
+            _list_shards(manifest["splits"])
         for name, split in manifest["splits"].items():
-            if isinstance(path, ObjectPath) and _is_count(split["shards"]):
-                split["shards"] = _equal_shards(name, split["n"], split["shards"])
             _check_entry(name, split)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
@@ -344,17 +344,24 @@ def _check_entry(name: str, split: Any) -> None:
             )
 
 
-def _equal_shards(name: str, n: int, rows: int) -> list[dict[str, Any]]:
-    """List the shards of a split in an object store. The manifest states only their size, so that
-    it stays small for any number of shards.
+def _list_shards(splits: Mapping[str, Any]) -> None:
+    """List the shards of splits in an object store. The manifest states only their size, so that it
+    stays small for any number of shards.
     """
-    if not _is_count(n) or rows < 1 or n > rows * MOST_SHARDS:
-        raise ValueError(f"split {echo(name)} has {n} rows in shards of {rows}")
-    starts = range(0, n, rows)
-    return [
-        {"file": shard_file(name, number), "rows": min(rows, n - start)}
-        for number, start in enumerate(starts)
-    ]
+    total = 0
+    for name, split in splits.items():
+        n, rows = split["n"], split["shards"]
+        if not _is_count(rows):
+            continue
+        if not _is_count(n) or rows < 1:
+            raise ValueError(f"split {echo(name)} has {echo(n)} rows in shards of {rows}")
+        total += -(-n // rows)
+        if total > MOST_SHARDS:
+            raise ValueError(f"it has more than {MOST_SHARDS:,} shards")
+        split["shards"] = [
+            {"file": shard_file(name, number), "rows": min(rows, n - start)}
+            for number, start in enumerate(range(0, n, rows))
+        ]
 
 
 def _is_count(value: Any) -> bool:
@@ -406,8 +413,8 @@ def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
     return DatasetDict(splits)
 
 
-MOST_SHARDS = 10_000_000
-"""Maximum number of shards of one split: more would not fit into memory as a list."""
+MOST_SHARDS = 1_000_000
+"""Maximum number of shards of a dataset, which fit into memory as a list."""
 
 SHARD_ROWS = 4_000
 """Default number of rows in a shard, unless the plan sets one."""

@@ -35,7 +35,7 @@ from taskloom.core.object_store import ObjectPath
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.data import Dataset, dataset
-from taskloom.data.dataset import origin_of, write_beside
+from taskloom.data.dataset import MOST_SHARDS, origin_of, write_beside
 from taskloom.data.workers import (
     MOST_WORKERS,
     Piece,
@@ -55,6 +55,11 @@ if TYPE_CHECKING:
 READERS = 16
 """Maximum concurrent requests to an object store when `make` checks which shards exist. They mostly
 wait for the network.
+"""
+
+LOOKED_AT = 100
+"""Maximum number of Parquet files in which `make` looks for the dataset that a folder without a
+manifest holds. A folder of other files may have millions.
 """
 
 MOST_ROWS = 10**11
@@ -110,7 +115,7 @@ def make(
     workers = whole(workers, "workers", least=1, most=MOST_WORKERS)
     plan = recipe.plan(seed)
     _check_splits(plan)
-    pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
+    pieces = _pieces(plan, _shard_rows(plan, shard_rows))
     if out is None:
         with shown(progress) as show:
             return _in_memory(recipe, seed, plan, show)
@@ -218,10 +223,18 @@ def _shard_rows(plan: Plan, wanted: int | None) -> int:
     return rows
 
 
-def _pieces(plan: Plan, rows: int) -> Iterator[Piece]:
-    for split in plan.splits:
-        for number, start in enumerate(range(0, split.n, rows)):
-            yield Piece(split.name, number, start, min(start + rows, split.n))
+def _pieces(plan: Plan, rows: int) -> list[Piece]:
+    files = sum(-(-split.n // rows) for split in plan.splits)
+    if files > MOST_SHARDS:
+        raise ParameterError(
+            "shard_rows",
+            f"gives {files:,} files of {rows:,} rows; the most is {MOST_SHARDS:,}: raise it",
+        )
+    return [
+        Piece(split.name, number, start, min(start + rows, split.n))
+        for split in plan.splits
+        for number, start in enumerate(range(0, split.n, rows))
+    ]
 
 
 def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowProgress | None) -> Dataset:
@@ -252,10 +265,10 @@ def _refuse_other(folder: Path | ObjectPath, recipe: Recipe, seed: int, origin: 
     """Refuse to mix two datasets in one folder, or to write among unrelated files."""
     owner = _owner(folder)
     if owner is None:
-        strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
-        if strange:
+        strange = next((p for p in folder.rglob("*") if p.suffix != ".tmp" and p.is_file()), None)
+        if strange is not None:
             raise DataError(
-                f"{folder} is not empty ({strange[0].name}) and is not a Taskloom dataset; choose"
+                f"{folder} is not empty ({strange.name}) and is not a Taskloom dataset; choose"
                 " another folder"
             )
     elif owner[1:] != (origin, seed):
@@ -280,7 +293,7 @@ def _owner(folder: Path | ObjectPath) -> tuple[str, str, int] | None:
         except DataError as error:
             trouble = error
     found: list[Path | ObjectPath] = [*folder.glob("*/*.parquet")]
-    for shard in sorted(found, key=str):
+    for shard in sorted(found, key=str)[:LOOKED_AT]:
         stamp = shards.read_stamp(shard) if shard.is_file() else None
         if stamp is not None:
             return "unfinished", stamp.recipe, stamp.seed

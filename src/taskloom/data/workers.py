@@ -52,6 +52,9 @@ FORKABLE_THREADS = ("rich.live",)
 lock that a worker takes.
 """
 
+UNFORKABLE = ("cupy", "grpc", "jax", "polars", "ray", "tensorflow", "torch")
+"""Libraries whose native threads or GPU contexts do not survive a fork."""
+
 MOST_WORKERS = 10_000
 """Maximum number of worker processes: more than any machine has cores."""
 
@@ -105,12 +108,12 @@ def can_fork() -> bool:
     """True if this process can be forked safely: on Linux, from its main thread, without other
     threads that might hold a lock.
 
-    Threads of Arrow and of BLAS are allowed, because both handle forks. Threads of torch are not
-    detected.
+    Threads of Arrow and of BLAS are allowed, because both handle forks. Native threads of other
+    libraries are not detected, so a process that has imported one of them is not forked.
     """
     if (
         sys.platform != "linux"
-        or "torch" in sys.modules
+        or any(name in sys.modules for name in UNFORKABLE)
         or threading.current_thread() is not threading.main_thread()
     ):
         return False
