@@ -60,7 +60,7 @@ def bucket(server: str) -> ObjectPath:
 
 
 def names(place: ObjectPath) -> list[str]:
-    return [found.inside for found in place.glob("*")]
+    return [found.inside for found in place.rglob("*")]
 
 
 def test_an_object_store_holds_the_rows_of_a_folder(memory: ObjectPath, tmp_path: Path) -> None:
@@ -147,6 +147,60 @@ def test_a_manifest_with_an_impossible_shard_size_is_refused(
         tl.load(memory)
 
 
+def test_a_dataset_deeper_in_the_store_is_left_alone(memory: ObjectPath) -> None:
+    inner = memory / "inner"
+    first = tl.make("ctl/A-independent", inner, changes=SMALL, shard_rows=1_000)
+    with pytest.raises(DataError, match=r"is not empty"):
+        tl.make("ctl/A-independent", memory, changes=SMALL)
+    outer = ObjectPath(memory.url + "-outer")
+    tl.make("ctl/A-independent", outer, changes=SMALL)
+    nested = outer / "nested"
+    tl.make("ctl/A-independent", nested, changes=SMALL, shard_rows=1_000)
+    tl.make("ctl/A-independent", outer, changes=SMALL, seed=1, force=True)
+    tl.make("ctl/A-independent", outer, changes=SMALL, seed=1, shard_rows=2_000)
+    for place in (inner, nested):
+        data = tl.load(place)
+        assert data.digest == first.digest
+        assert data.table("train").num_rows == 3_000
+
+
+def test_patterns_match_part_by_part(memory: ObjectPath) -> None:
+    for name in ("a.txt", "b/a.txt", "b/c/a.txt", "b/c/d.csv"):
+        (memory / name).write_bytes(b"")
+    assert [found.inside for found in memory.glob("*.txt")] == ["a.txt"]
+    assert [found.inside for found in memory.glob("*/*.txt")] == ["b/a.txt"]
+    assert sorted(found.inside for found in memory.rglob("a*")) == ["a.txt", "b/a.txt", "b/c/a.txt"]
+
+
+def test_a_path_shows_no_password() -> None:
+    place = ObjectPath("s3://key:hidden@bucket/data?region=x") / "train"
+    assert "hidden" not in f"{place} {place!r} {[place]}"
+
+
+@pytest.mark.parametrize("n", [10**9, 10**400])
+def test_a_manifest_with_too_many_shards_is_refused(memory: ObjectPath, n: int) -> None:
+    tl.make("ctl/A-independent", memory, changes=SMALL)
+    manifest = json.loads((memory / "manifest.json").read_bytes())
+    manifest["splits"]["train"] |= {"n": n, "shards": 1}
+    (memory / "manifest.json").write_bytes(json.dumps(manifest).encode())
+    with pytest.raises(DataError, match=r"shards"):
+        tl.load(memory)
+
+
+def test_an_unknown_option_of_s3_is_refused() -> None:
+    place = ObjectPath("s3://key:hidden@bucket/data?regoin=eu-west-1")
+    with pytest.raises(DataError, match=r"'regoin'.*'region'") as caught:
+        tl.load(place)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_key_in_an_address_may_be_quoted(bucket: ObjectPath) -> None:
+    place = ObjectPath(bucket.url.replace("key:hidden@", "key:hid%2Fden%3F@")) / "a b"
+    place.write_bytes(b"text")
+    assert [found.name for found in bucket.glob("*")] == ["a b"]
+    assert place.read_bytes() == b"text"
+
+
 @pytest.mark.parametrize("url", ["s3://", "nowhere://a/b", "s3://a bucket/b"])
 def test_an_address_that_cannot_be_opened_gives_one_sentence(
     url: str, capsys: pytest.CaptureFixture[str]
@@ -170,7 +224,7 @@ def test_s3_by_two_workers_equals_a_folder(
     assert "hidden" not in capsys.readouterr().out
     assert run([*command, "-o", str(tmp_path / "here")]) == 0
     assert tl.load(bucket.url).digest == tl.load(tmp_path / "here").digest
-    assert not any(b"hidden" in found.read_bytes() for found in bucket.glob("*"))
+    assert not any(b"hidden" in found.read_bytes() for found in bucket.rglob("*"))
 
 
 def test_a_store_that_does_not_answer_gives_one_sentence_without_the_key(

@@ -17,11 +17,22 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from taskloom.core.errors import DataError
+from taskloom.core.errors import DataError, nearest
+
+S3_OPTIONS = ("endpoint_override", "region", "scheme")
+"""Options of an S3 address."""
+
+ATTEMPTS = 5
+"""Maximum attempts at a request to S3: half a minute if the server accepts it and does not answer.
+Arrow's own rule for addresses takes 100 s.
+"""
+
+GOOGLE_PATIENCE = 30
+"""Seconds in which a request to Google Cloud Storage is repeated. Arrow's own limit is 15 minutes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,6 +47,9 @@ class ObjectPath:
 
     def __truediv__(self, name: str) -> ObjectPath:
         return ObjectPath(self.url, f"{self.inside}/{name}".lstrip("/"))
+
+    def __repr__(self) -> str:
+        return f"ObjectPath('{self}')"  # an address may hold a password
 
     def __str__(self) -> str:
         """The address without a password or options, which may be secret."""
@@ -100,17 +114,28 @@ class ObjectPath:
             system.delete_file(self._key(base))
 
     def glob(self, pattern: str) -> list[ObjectPath]:
-        """Objects at any depth whose path below this one matches a pattern, from one listing."""
+        """Objects whose path below this one matches a pattern part by part."""
+        depth = pattern.count("/")
+        return [
+            found
+            for found, name in self._below()
+            if name.count("/") == depth and fnmatch(name, pattern)
+        ]
+
+    def rglob(self, pattern: str) -> list[ObjectPath]:
+        """Objects at any depth below this one whose name matches a pattern."""
+        return [found for found, _ in self._below() if fnmatch(found.name, pattern)]
+
+    def _below(self) -> list[tuple[ObjectPath, str]]:
+        """Objects at any depth, each with its path below this one, from one listing."""
         from pyarrow.fs import FileSelector, FileType
 
         with self.errors("list"):
             system, base = _opened(self.url)
             root = self._key(base)
             found = system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
-        below = [f.path[len(root) :].lstrip("/") for f in found if f.type == FileType.File]
-        return [self / name for name in below if fnmatch(name, pattern)]
-
-    rglob = glob
+        names = [f.path[len(root) :].lstrip("/") for f in found if f.type == FileType.File]
+        return [(self / name, name) for name in names]
 
     def _key(self, base: str) -> str:
         return f"{base}/{self.inside}" if self.inside else base
@@ -136,6 +161,11 @@ def _opened(url: str) -> tuple[Any, str]:
 
     if not urlsplit(url).netloc:
         raise ValueError("it names no bucket, as in s3://BUCKET/FOLDER")
+    scheme = urlsplit(url).scheme
+    if scheme == "s3":
+        return _open_s3(url)
+    if scheme in ("gs", "gcs") and "retry_limit_seconds=" not in url:
+        url += f"{'&' if '?' in url else '?'}retry_limit_seconds={GOOGLE_PATIENCE}"
     try:
         system, base = fs.FileSystem.from_uri(url)
     except pa.ArrowInvalid as error:
@@ -143,6 +173,27 @@ def _opened(url: str) -> tuple[Any, str]:
             raise
         system, base = _by_fsspec(url)
     return system, base.rstrip("/")
+
+
+def _open_s3(url: str) -> tuple[Any, str]:
+    """Open S3 with fewer attempts than `from_uri` makes."""
+    from pyarrow import fs
+
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    for name in options:
+        if name not in S3_OPTIONS:
+            raise ValueError(f"'{name}' is not an option of S3; {nearest(name, S3_OPTIONS)}")
+    bucket = parts.netloc.rpartition("@")[2]
+    if "region" not in options and "endpoint_override" not in options:
+        options["region"] = fs.resolve_s3_region(bucket)
+    system = fs.S3FileSystem(
+        access_key=unquote(parts.username) if parts.username else None,
+        secret_key=unquote(parts.password) if parts.password else None,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
+        **options,
+    )
+    return system, f"{bucket}{unquote(parts.path)}".rstrip("/")
 
 
 def _by_fsspec(url: str) -> tuple[Any, str]:
