@@ -119,6 +119,7 @@ RECIPES: list[dict[str, Any]] = [
         "holdout": [["COREF", "GRAB"]],
     },
     {"suite": "babi", "number": 17, "splits": {"train": {"n": 3}, "test": {"n": 2}}},
+    {"suite": "babi", "number": 18, "twins": ["flip", "keep"], "splits": {"train": {"n": 3}, "test": {"n": 2}}},
     {
         "suite": "taskbench",
         "functions": ["union(antonyms[eng], synonyms[eng])"],
@@ -126,6 +127,7 @@ RECIPES: list[dict[str, Any]] = [
         "few_shot": None,
     },
     {"extends": "ctl/A", "splits": {"train": {"n": 400}}},
+    {"extends": "babi/9", "twins": {"test": ["flip"]}, "splits": {"train": {"n": 3}, "test": {"n": 2}}},
     {
         "suite": "taskbench",
         "functions": ["map(synonyms[eng], filter(is_pos_verb[eng]))", "random1[eng]"],
@@ -691,6 +693,14 @@ EXPERIMENTS: list[dict[str, Any]] = [
     },
     {"recipes": "babi/1", "learners": ["majority"], "tasks": "each", "train": "train"},
     {"recipes": ["./mine.py"], "learners": ["./evil.py::x"], "track": ["wandb"]},
+    {
+        "recipes": ["babi/9"],
+        "learners": ["solver", "majority"],
+        "until": {"goal": 0.02, "budget": "2000items"},
+        "best_of": {"seeds": 2, "split": "dev"},
+        "limit": 5,
+        "samples": 2,
+    },
 ]
 experiment_texts = st.builds(json.dumps, mutated_json(EXPERIMENTS))
 

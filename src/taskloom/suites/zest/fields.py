@@ -67,12 +67,16 @@ def described_in_input(task: str, level: Level) -> str:
     return ""
 
 
+MOST_TASKS = 1_000_000
+"""Maximum number of tasks of a split."""
+
+
 class TaskCounts(Fields):
     """Number of tasks in each split (the paper's Table 2)."""
 
-    train: int = Field(538, ge=0, description="Tasks of the training split")
-    dev: int = Field(114, ge=0, description="Tasks of the dev split")
-    test: int = Field(599, ge=0, description="Tasks of the test split")
+    train: int = Field(538, ge=0, le=MOST_TASKS, description="Tasks of the training split")
+    dev: int = Field(114, ge=0, le=MOST_TASKS, description="Tasks of the dev split")
+    test: int = Field(599, ge=0, le=MOST_TASKS, description="Tasks of the test split")
 
 
 class GeneralizationShares(Fields):
