@@ -207,6 +207,23 @@ def test_an_interrupted_experiment_ends_with_the_same_runs(until: Any, tmp_path:
     assert not (tmp_path / "cut" / "work" / "asking").exists()
 
 
+def test_a_line_that_a_kill_cut_off_costs_no_other_answer(tmp_path: Path) -> None:
+    for answers in (50, 30):
+        LEFT["answers"] = answers
+        with pytest.raises(KeyboardInterrupt):
+            ask(tmp_path, [learner(0.9)], 0.05)
+        [journal] = (tmp_path / "work" / "asking").glob("*.jsonl")
+        journal.write_bytes(journal.read_bytes()[:-4])
+    LEFT["answers"] = 10**9
+    ASKED.clear()
+    ask(tmp_path, [learner(0.9)], 0.05)
+    whole = len(ASKED)
+    [asked] = ask(tmp_path / "calm", [learner(0.9)], 0.05)
+    # Three batches of 20 were written, and the last answer was cut off; the one cut off before was
+    # asked again.
+    assert whole == asked["items"] - 60 + 1
+
+
 def test_a_run_that_was_asked_with_others_is_not_repeated_alone(tmp_path: Path) -> None:
     ask(tmp_path / "both", [learner(0.9), learner(0.6)], "decided")
     store = Store(tmp_path / "both")

@@ -119,7 +119,7 @@ class AskedSplit:
         for line in self.journal.read_text(encoding="utf-8").splitlines():
             try:
                 split, position, answer, reply = json.loads(line)
-            except ValueError:  # a line that was cut off by a kill
+            except (ValueError, TypeError):  # a line that was cut off by a kill
                 continue
             if split == self.test.name:
                 self.known[position] = (answer, reply)
@@ -217,7 +217,8 @@ class AskedSplit:
         with self.journal.open("a", encoding="utf-8") as file:
             for position, answer, reply in answers:
                 self.known[position] = (answer, reply)
-                file.write(json.dumps([self.test.name, position, answer, reply]) + "\n")
+                # Each line begins with its line break, because a kill may have cut off the last one.
+                file.write("\n" + json.dumps([self.test.name, position, answer, reply]))
 
 
 @dataclass
