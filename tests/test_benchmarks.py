@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
+from taskloom.core.errors import DataError
 from taskloom.experiments.spec import experiment as spec
 from taskloom.learners.config import read as read_learner
 from taskloom.recipe import read as read_recipe
@@ -41,6 +42,18 @@ def test_a_store_of_made_up_runs(
         monkeypatch.setattr(made, name, size)
     made.main()
     assert capsys.readouterr().out.count("CPU-s") == 9
+
+
+def test_detection_names_data_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = benchmark("detection")
+
+    def refuse(name: str, changes: object) -> None:
+        raise DataError("the corpus was not found")
+
+    monkeypatch.setattr(made.tl, "make", refuse)
+    *_, line, together = made.clean_table(["taskbench/permuted"])
+    assert "the corpus was not found" in line
+    assert "| 0 | 0 |" in together
 
 
 def stored_curves(path: Path, firsts: dict[str, int], end: int, before: float = 2.0) -> Path:
