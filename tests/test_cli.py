@@ -149,6 +149,7 @@ def test_apply_from_python_and_command_agree(capsys: pytest.CaptureFixture[str])
         ("power --gap 0 --accuracy 0.5", "gap must be a difference other than 0"),
         ("show ctl/A --set symbols=x", "symbols: should be a whole number, not 'x'"),
         ("show ./nowhere", "there is no file or folder ./nowhere"),
+        ("show /dev/null", "/dev/null is not a recipe"),
         ("runs show nowhere", "there is no folder nowhere"),
         ("audit nowhere", "no dataset folder"),
         ("data get nothing", "no resource is called 'nothing'"),

@@ -288,9 +288,9 @@ def find(name: str) -> RawRecipe:
     if TASKS.find(name) is not None:
         return RawRecipe({"task": name}, name)
     if name.startswith((".", "/", "~")) or name.endswith("/"):
-        raise RecipeError(
-            f"there is no file or folder {name}; a recipe file ends in .yaml, a task file in .py"
-        )
+        exists = path_of(name).exists()
+        problem = f"{name} is not a recipe" if exists else f"there is no file or folder {name}"
+        raise RecipeError(f"{problem}; a recipe file ends in .yaml, a task file in .py")
     raise RecipeError(
         f"no recipe is called '{name}'; {nearest(name, names())} (A file is given by its path, e.g."
         " ./my-recipe.yaml)"
