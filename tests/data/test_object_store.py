@@ -164,6 +164,26 @@ def test_a_dataset_deeper_in_the_store_is_left_alone(memory: ObjectPath) -> None
         assert data.table("train").num_rows == 3_000
 
 
+def test_a_dataset_in_an_object_store_is_proved(memory: ObjectPath) -> None:
+    tl.make("ctl/A-independent", memory, changes=SMALL, shard_rows=1_000)
+    proof = tl.verify(memory, every=True)
+    assert proof.ok
+    assert proof.remade == proof.rows == 3_500
+    assert tl.verify(tl.load(memory), every=True).remade == 3_500
+    rows = (memory / "train/00001.parquet").read_bytes()
+    (memory / "train/00001.parquet").write_bytes((memory / "train/00002.parquet").read_bytes())
+    with pytest.raises(DataError, match=r"'train' are not those of the manifest"):
+        tl.verify(memory)
+    (memory / "train/00001.parquet").write_bytes(rows)
+    (memory / "train/00003.parquet").write_bytes(rows)
+    with pytest.raises(DataError, match=r"holds 00003\.parquet"):
+        tl.verify(memory)
+    (memory / "train/00003.parquet").unlink()
+    (memory / "train/00002.parquet").unlink()
+    with pytest.raises(DataError, match=r"cannot read memory:.*train/00002\.parquet"):
+        tl.verify(memory)
+
+
 def test_patterns_match_part_by_part(memory: ObjectPath) -> None:
     for name in ("a.txt", "b/a.txt", "b/c/a.txt", "b/c/d.csv"):
         (memory / name).write_bytes(b"")
@@ -225,6 +245,11 @@ def test_s3_by_two_workers_equals_a_folder(
     assert run([*command, "-o", str(tmp_path / "here")]) == 0
     assert tl.load(bucket.url).digest == tl.load(tmp_path / "here").digest
     assert not any(b"hidden" in found.read_bytes() for found in bucket.rglob("*"))
+    capsys.readouterr()
+    assert run(["verify", bucket.url, "--all"]) == 0
+    said = capsys.readouterr().out
+    assert "3,500 rows made again" in said
+    assert "hidden" not in said
 
 
 def test_a_store_that_does_not_answer_gives_one_sentence_without_the_key(

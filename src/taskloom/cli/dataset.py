@@ -174,7 +174,10 @@ def export(
 
 
 def verify(
-    folder: Folder,
+    what: Annotated[
+        str,
+        typer.Argument(metavar="DIR", help="A dataset's folder, or s3://BUCKET/FOLDER."),
+    ],
     every: Annotated[
         bool, typer.Option("--every", "--all", help="Check every row instead of a sample.")
     ] = False,
@@ -193,9 +196,11 @@ def verify(
     1 if a row or an answer differs. For a dataset of your own task file or ZEST domain, name that
     file: --task FILE.
     """
+    from taskloom.core.shards import place_of
     from taskloom.data import verify as verifying
 
-    if (folder / "store.json").is_file():
+    folder = place_of(what)
+    if isinstance(folder, Path) and (folder / "store.json").is_file():
         from taskloom.cli.runs import verify_runs
 
         typer.echo(
@@ -319,7 +324,7 @@ def print_exported(entry: dict[str, Any], sentence: str, as_json: bool) -> None:
         print(printable(sentence))
 
 
-def print_verification(result: Verification, folder: Path, as_json: bool) -> None:
+def print_verification(result: Verification, folder: Path | ObjectPath, as_json: bool) -> None:
     """Print the result of `taskloom verify`."""
     if as_json:
         emit({"folder": str(folder), **result.to_dict()})

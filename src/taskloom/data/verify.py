@@ -28,7 +28,8 @@ from taskloom.core.arrow import numbers, strings
 from taskloom.core.descriptions import UNSEEN, task_column
 from taskloom.core.errors import DataError, TaskloomError, whole
 from taskloom.core.example import Example
-from taskloom.core.files import digest, path_of, refuse_special
+from taskloom.core.files import digest, refuse_special
+from taskloom.core.object_store import ObjectPath
 from taskloom.core.plan import Plan
 from taskloom.core.progress import ShowProgress, WorkCounter, shown
 from taskloom.core.seeding import Key
@@ -177,7 +178,7 @@ class Verification:
 
 
 def verify(
-    data: str | Path | Dataset,
+    data: str | Path | ObjectPath | Dataset,
     *,
     every: bool = False,
     sample: int = SAMPLE,
@@ -191,7 +192,8 @@ def verify(
     the recipe and the seed, and compared in every column.
 
     Args:
-        data: Folder of the dataset, or a dataset from `make` or `load`.
+        data: Folder of the dataset, its address in an object store (`s3://BUCKET/FOLDER`), or a
+            dataset from `make` or `load`.
         every: Prove every row instead of a sample.
         sample: Number of rows to prove in each split.
         task: Python file that defines the dataset's task or suite, or a user file that its recipe
@@ -213,7 +215,7 @@ def verify(
 
 def _verified(
     data: Dataset,
-    folder: Path,
+    folder: Path | ObjectPath,
     every: bool,
     sample: int,
     task: str | Path | None,
@@ -284,7 +286,7 @@ def _verified(
     )
 
 
-def _misstated(data: Dataset, plan: Plan, folder: Path) -> Iterator[str]:
+def _misstated(data: Dataset, plan: Plan, folder: Path | ObjectPath) -> Iterator[str]:
     """Yield statements in the manifest or in JSONL files that contradict the recipe or the rows.
     Datasheets, scores and other tools read these instead of the rows.
     """
@@ -304,6 +306,8 @@ def _misstated(data: Dataset, plan: Plan, folder: Path) -> Iterator[str]:
             derived["describe"] = plan.split(split).describe
         yield from _contradictions(f"splits.{split}.", manifest["splits"][split], derived)
         path = folder / f"{split}.jsonl"
+        if not isinstance(path, Path):  # an object store holds no copies of the rows
+            continue
         if path.is_file() and not _has_lines(path, _stored_tables(data, split, folder)):
             yield f"{path} does not have the rows of split '{split}'"
 
@@ -358,7 +362,9 @@ def _recipe_of_other_version(data: Dataset, task: str | Path | None) -> Recipe |
     return replace(now, suite=suite)
 
 
-def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
+def _opened(
+    data: str | Path | ObjectPath | Dataset,
+) -> tuple[Path | ObjectPath, Dataset]:
     """Open a dataset and return it with its folder. For an in-memory dataset, its name replaces the
     folder.
     """
@@ -369,10 +375,12 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
             )
         name = Path(str(data.manifest["recipe"].get("name", "the dataset")))
         return (
-            next((place for place in data.tables.values() if isinstance(place, Path)), name),
+            next((p for p in data.tables.values() if not isinstance(p, pa.Table)), name),
             data,
         )
-    folder = path_of(data)
+    folder = shards.place_of(data)
+    if isinstance(folder, ObjectPath):
+        return folder, dataset.load(folder)
     if not folder.exists():
         raise DataError(
             f"there is no folder {folder}; verify checks datasets made by 'taskloom make', and"
@@ -388,7 +396,7 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
     return folder, dataset.load(folder)
 
 
-def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
+def _check_files(data: Dataset, recipe: Recipe, folder: Path | ObjectPath) -> None:
     """Check that the files named by the recipe are those that made the dataset, before anything is
     read from them.
     """
@@ -400,7 +408,7 @@ def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
             raise _changed(folder, f"the file {path}")
 
 
-def _changed(folder: Path, source: str) -> DataError:
+def _changed(folder: Path | ObjectPath, source: str) -> DataError:
     """Error for a dataset whose sources have changed, so that answers cannot be derived again."""
     return DataError(
         f"{folder}: its bytes are those of the manifest, but {source} has changed since the dataset"
@@ -408,7 +416,7 @@ def _changed(folder: Path, source: str) -> DataError:
     )
 
 
-def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
+def _check_plan(data: Dataset, plan: Plan, folder: Path | ObjectPath) -> None:
     """Check the manifest's sources, splits and scorer against the recipe."""
     now = {source.name: source.digest for source in plan.sources}
     if changed := [
@@ -430,7 +438,7 @@ def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
         )
 
 
-def _check_unseen(data: Dataset, folder: Path) -> None:
+def _check_unseen(data: Dataset, folder: Path | ObjectPath) -> None:
     """Check that no training row of a described dataset belongs to a withheld task."""
     for split in data.splits:
         if data.role(split) != "train":
@@ -450,7 +458,7 @@ def _has_trait(table: pa.Table, name: str) -> bool:
     )
 
 
-def _check_bytes(data: Dataset, folder: Path, counter: WorkCounter) -> int:
+def _check_bytes(data: Dataset, folder: Path | ObjectPath, counter: WorkCounter) -> int:
     rows = 0
     entries: dict[str, dict[str, Any]] = {}
     for name, entry in data.manifest["splits"].items():
@@ -477,7 +485,7 @@ def _check_bytes(data: Dataset, folder: Path, counter: WorkCounter) -> int:
     return rows
 
 
-def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table]:
+def _stored_tables(data: Dataset, split: str, folder: Path | ObjectPath) -> Iterator[pa.Table]:
     """Yield the rows of a split with the expected number of rows: the table in memory, or the
     shards one by one.
     """
@@ -517,7 +525,7 @@ def _chosen(data: Dataset, split: str, every: bool, sample: int) -> NDArray[np.i
 
 
 def _chosen_rows(
-    data: Dataset, split: str, chosen: NDArray[np.int64], folder: Path
+    data: Dataset, split: str, chosen: NDArray[np.int64], folder: Path | ObjectPath
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
     """Yield the chosen rows of a split with their indices. Only one shard is in memory at a time."""
     start = 0
