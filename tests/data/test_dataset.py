@@ -264,3 +264,26 @@ def test_a_split_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "test.csv")
     with pytest.raises(DataError, match="is a pipe"):
         tl.load(tmp_path)
+
+
+def test_a_small_file_of_very_many_rows_is_refused(tmp_path: Path) -> None:
+    part = pa.table({"input": pa.array(["a"] * 1_000_000), "target": pa.array(["b"] * 1_000_000)})
+    file = tmp_path / "test.parquet"
+    with pq.ParquetWriter(file, part.schema) as writer:
+        for _ in range(51):
+            writer.write_table(part)
+    assert file.stat().st_size < 1_000_000
+    with pytest.raises(DataError, match=r"test\.parquet has 51,000,000 rows"):
+        tl.load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_number_of_columns_has_a_limit(tmp_path: Path, kind: str) -> None:
+    row = {"input": "a", "target": "b", **{f"c{number}": 1 for number in range(1_000)}}
+    if kind == "csv":
+        text = "\n".join(",".join(map(str, part)) for part in (row, row.values()))
+    else:
+        text = json.dumps(row)
+    (tmp_path / f"test.{kind}").write_text(text + "\n")
+    with pytest.raises(DataError, match=r"1,002 columns"):
+        tl.load(tmp_path)

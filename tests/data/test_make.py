@@ -496,6 +496,11 @@ def test_numbers_of_workers_have_limits(tmp_path: Path, workers: int) -> None:
         tl.make("ctl/A", tmp_path / "d", workers=workers)
 
 
+def test_rows_of_a_file_have_a_limit(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"shard_rows.*50,000,000"):
+        tl.make("babi/1", tmp_path / "d", shard_rows=10**9)
+
+
 def test_a_number_of_files_has_a_limit(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"shard_rows.*1,000,000"):
         tl.make("babi/1", tmp_path / "d", set=["splits.train.n=90000000000"], shard_rows=1_000)

@@ -30,6 +30,9 @@ from taskloom.core.object_store import ObjectPath
 BLOCK = 1_000
 """Rows per digest block. Shard sizes are multiples of it."""
 
+MOST_ROWS = 50_000_000
+"""Maximum number of rows of a file. A Parquet file of a few kilobytes can hold billions."""
+
 MANIFEST = "manifest.json"
 """File that marks a dataset as complete."""
 
@@ -414,6 +417,7 @@ def read_stamped(path: Path | ObjectPath) -> tuple[pa.Table, Stamp | None]:
     source = _source(path)
     try:
         with pq.ParquetFile(source) as file:  # read_table would import pyarrow.dataset and pandas
+            _check_size(file.metadata.num_rows, path)
             table = file.read(use_threads=False)
         _look_at_names(table.schema)
         table.validate(full=True)  # texts that are not UTF-8, offsets that point elsewhere
@@ -425,6 +429,11 @@ def read_stamped(path: Path | ObjectPath) -> tuple[pa.Table, Stamp | None]:
             f"{path} is damaged ({first}); restore it; rerun 'taskloom make' if Taskloom made it"
         ) from error
     return table.replace_schema_metadata(None), _parse_stamp(table.schema.metadata)
+
+
+def _check_size(rows: int, path: Path | ObjectPath) -> None:
+    if rows > MOST_ROWS:
+        raise DataError(f"{path} has {rows:,} rows; at most {MOST_ROWS:,} are read: split the file")
 
 
 def check_form(table: pa.Table, where: Path | ObjectPath) -> pa.Table:

@@ -182,10 +182,19 @@ READERS: dict[str, Callable[[Path], pa.Table]] = {
 """Readers by file extension."""
 
 
+MOST_COLUMNS = 1_000
+"""Maximum number of columns of data from elsewhere, each of which becomes a trait."""
+
+
 def adapt(table: pa.Table, where: Path) -> pa.Table:
     """Convert columns from elsewhere to ours. Raises a one-sentence error if that is impossible."""
     import pyarrow.compute as pc
 
+    columns = len(_own_names(table))
+    if columns > MOST_COLUMNS:
+        raise DataError(
+            f"{where} has {columns:,} columns; at most {MOST_COLUMNS:,} are read: leave some out"
+        )
     try:
         adapted = _columns(table, where)
     except (pa.ArrowException, TypeError) as error:

@@ -220,6 +220,8 @@ def _shard_rows(plan: Plan, wanted: int | None) -> int:
     rows = plan.shard_rows if wanted is None else whole(wanted, "shard_rows")
     if rows < shards.BLOCK or rows % shards.BLOCK:
         raise ParameterError("shard_rows", f"must be a multiple of {shards.BLOCK}, not {rows}")
+    if rows > shards.MOST_ROWS:
+        raise ParameterError("shard_rows", f"must be at most {shards.MOST_ROWS:,}, not {rows:,}")
     return rows
 
 
