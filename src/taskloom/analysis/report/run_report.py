@@ -81,7 +81,7 @@ def report(
     if figures is not None:
         inches = None if width is None else width_in_inches(width)
         page.write_figures(FigureFiles(Path(figures), formats, inches, panels), sections)
-    headline = parts.headline() if parts is not None else ""
+    headline = parts.headline if parts is not None else ""
     heading = title or (parts.name() if parts is not None else "Runs that failed")
     page.write(
         Path(out),

@@ -149,6 +149,7 @@ class RunSections:
             )
         return found
 
+    @cached_property
     def headline(self) -> str:
         """The most important finding."""
         numbers = self.numbers
@@ -161,7 +162,7 @@ class RunSections:
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses_of, threshold
         )
         # The headline is shown right above.
-        repeated = self.headline()
+        repeated = self.headline
         traits = trait_sentences(self.numbers.trait_effects)
         sentences += [sentence for sentence in traits if sentence != repeated]
         sentences += form_sentences(self.numbers.means)
