@@ -47,7 +47,7 @@ def views(
     as_json: bool,
     task: Path | None = None,
 ) -> None:
-    """Print the tasks of a recipe, or of a dataset's recipe, in other forms that its suite offers."""
+    """Print the tasks of a recipe, or of a dataset's recipe, in other forms its suite offers."""
     from taskloom.core.registry import SUITES
     from taskloom.data import dataset
     from taskloom.recipe import read
@@ -373,7 +373,7 @@ INDENT = len("  because  ")
 
 
 def plain(example: Example, named: bool = False) -> str:
-    """Format an example as text: its task if there are several, input, answers, derivation, traits."""
+    """Format an example as text: task if there are several, input, answers, derivation, traits."""
     lines = [f"  task     {example.task}"] if named else []
     lines += [f"  input    {_indent(example.input)}", f"  answer   {_few(example.targets)}"]
     if example.derivation:

@@ -5,8 +5,9 @@ FOLDER/findings.json              the same for machines
 FOLDER/FIGURE.svg, .pdf, .csv     each figure, and the data that it is drawn from
 FOLDER/table-1.csv, .tex, …       the tables, as data and for LaTeX (booktabs)
 FOLDER/judgements-1.csv, …        our numbers beside the published ones
-FOLDER/scores.json                the scores that went in, by seed: `taskloom study NAME FOLDER/scores.json` repeats studies that
-                                  need neither models nor datasets
+FOLDER/scores.json                the scores that went in, by seed: `taskloom study NAME
+                                  FOLDER/scores.json` repeats studies that need neither models nor
+                                  datasets
 """
 
 from __future__ import annotations

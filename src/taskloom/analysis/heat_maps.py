@@ -294,7 +294,7 @@ def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
 
 
 def _edges(covered: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
-    """Edges between covered and other cells, by starting point, with the covered cell on the right."""
+    """Edges between covered and other cells, by starting point, covered cells on the right."""
     edges: dict[Corner, list[Corner]] = {}
     padded = np.pad(covered, 1)
     for row, column in zip(*(places.tolist() for places in np.nonzero(covered)), strict=True):

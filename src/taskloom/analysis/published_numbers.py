@@ -2,8 +2,8 @@
 
 Published numbers are in data files, one per paper, each number with its place in the paper.
 
-A paper's folder is `papers/<paper>/`, or a package of another distribution, which names it under the
-entry-point group `taskloom`. Its `published.yaml` has the paper's title, its tables and figures
+A paper's folder is `papers/<paper>/`, or a package of another distribution, which names it under
+the entry-point group `taskloom`. Its `published.yaml` has the paper's title, its tables and figures
 (`places`) and its numbers:
 
     numbers:

@@ -74,7 +74,7 @@ class Reproduced:
 
     @property
     def note(self) -> str:
-        """Warning about the scale; empty if the conditions are the paper's or nothing was trained."""
+        """Warning about the scale; empty if conditions are the paper's or nothing was trained."""
         return scale_note(self.study, self.scale)
 
     def _repr_html_(self) -> str:
@@ -225,7 +225,7 @@ def _run(
     progress: Watch | bool | None,
     how: Mapping[str, Any],
 ) -> Runs | None:
-    """Make the missing runs of experiments and return all of them; None if there is no experiment."""
+    """Make the missing runs of experiments and return all runs; None if there is no experiment."""
     if not experiments:
         return None
     with watching(progress) as show:

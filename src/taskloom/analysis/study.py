@@ -94,7 +94,7 @@ def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
 
 
 def _reader(kind: Any) -> TypeAdapter[Any]:
-    """Pydantic adapter for an annotation. For classes unknown to pydantic it checks for instances."""
+    """Pydantic adapter for an annotation; an instance check for classes unknown to pydantic."""
     try:
         return TypeAdapter(
             kind, config=ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
@@ -285,7 +285,7 @@ class Study:
         return several
 
     def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert settings to the types that the function annotates them with; reject unknown ones."""
+        """Convert settings to the types in the function's annotations; reject unknown ones."""
         for name in settings:
             if name not in self.settings:
                 known = ", ".join(self.settings) or "none"

@@ -89,7 +89,7 @@ class TraitValues:
 
 @dataclass(frozen=True, slots=True)
 class ScoredItems:
-    """Items that repeated trainings answered: mean scores over seeds, and the traits of each item."""
+    """Items that repeated trainings answered: mean scores over seeds, and each item's traits."""
 
     trainings: str
     split: str
@@ -157,7 +157,7 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
 def _figure(
     groups: Sequence[ScoredItems], best: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> StudyFigure:
-    """Scores by the values of each group's best trait, for the groups with the smallest p-values."""
+    """Scores by the values of each group's best trait, for groups with the smallest p-values."""
     shown = sorted(best, key=lambda group: best[group]["corrected_p"])[:MOST_PANELS]
     by_group = {(g.trainings, g.split): g for g in groups}
     points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]

@@ -309,15 +309,25 @@ def judge_number(
         tolerance: Maximum difference that still counts as agreement, for numbers that depend on
             sampling.
     """
-    close = abs(value - number.value) <= max(number.rounding, tolerance) * (1 + 1e-9)
     gap = value - number.value
-    verdict = AGREES if close else DISAGREES
-    text, nan = str(number), math.nan
-    decimals = max(0, number.decimals)
+    # The small factor is for differences that equal the tolerance but for rounding errors of floats.
+    close = abs(gap) <= max(number.rounding, tolerance) * (1 + 1e-9)
     return Judgement(
-        claim or number.name, number.place, value, nan, nan, 0, number.value, text, gap, nan, nan, verdict,
-        tuple(conditions), decimals,
-    )  # fmt: skip
+        claim=claim or number.name,
+        place=number.place,
+        ours=value,
+        low=math.nan,
+        high=math.nan,
+        seeds=0,
+        published=number.value,
+        published_text=str(number),
+        difference=gap,
+        difference_low=math.nan,
+        difference_high=math.nan,
+        verdict=AGREES if close else DISAGREES,
+        conditions=tuple(conditions),
+        decimals=max(0, number.decimals),
+    )
 
 
 def verdict(low: float, high: float, number: PublishedNumber) -> str:

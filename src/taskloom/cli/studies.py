@@ -506,7 +506,7 @@ def _print_panel(as_json: bool) -> None:
 
 
 def _write_profile(results: list[ModelProfile], folder: Path, as_json: bool, *, own: bool) -> None:
-    """Write the page, and the profile itself if it was made by this call, and print the findings."""
+    """Write the page, and the profile if it was made by this call, and print the findings."""
     from taskloom.analysis.profile import profile as profiles
     from taskloom.analysis.profile import profile_page
     from taskloom.analysis.profile.panel import packaged_panel

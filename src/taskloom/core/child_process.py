@@ -2,8 +2,8 @@
 and the processes that the viewer starts.
 
 The child is a fresh interpreter, because multiprocessing's spawn would run the caller's script
-again. `ForkedProcess` is for callers that have checked that a fork is safe. A child that calls `end_with_parent`
-never outlives its parent, even if the parent is killed.
+again. `ForkedProcess` is for callers that have checked that a fork is safe. A child that calls
+`end_with_parent` never outlives its parent, even if the parent is killed.
 """
 
 from __future__ import annotations

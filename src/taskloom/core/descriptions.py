@@ -75,7 +75,7 @@ def describe(
 
 
 def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
-    """Choose the tasks to withhold from training: those named, or a share chosen by a keyed hash."""
+    """Choose the tasks to withhold from training: those named, or a share by a keyed hash."""
     tasks = plan.tasks
     if tasks.without is None or (tasks.names is not None and len(tasks.names) < 2):
         raise RecipeError(

@@ -68,7 +68,8 @@ class CapacityError(RecipeError):
     def __init__(self, split: str, wanted: int, capacity: int, message: str = "") -> None:
         super().__init__(
             message
-            or f"splits.{split}: {wanted:,} examples are wanted, but only {capacity:,} can be made; lower n"
+            or f"splits.{split}: {wanted:,} examples are wanted, but only {capacity:,} can be made;"
+            " lower n"
         )
         self.split = split
         self.wanted = wanted

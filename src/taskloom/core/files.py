@@ -118,7 +118,7 @@ older recipes and runs don't change.
 
 
 def later_defaults(values: Any) -> set[str]:
-    """Names of the `LATER` fields of a pydantic model or dataclass that have their default value."""
+    """Names of the `LATER` fields of a pydantic model or dataclass that have their default."""
     # Recognise a model by its attribute, not its class, so that training does not need pydantic.
     declared: dict[str, Any] | None = getattr(type(values), "model_fields", None)
     if declared is None:

@@ -322,7 +322,8 @@ def check_url(url: str, example: str) -> str:
         raise InputError(f"{url[:100]!r} is not the address of an endpoint: write '{example}'")
     if parts.username or parts.password:
         raise InputError(
-            "the address of an endpoint must not contain a password: addresses are written to manifests"
+            "the address of an endpoint must not contain a password: addresses are written to"
+            " manifests"
         )
     return url
 

@@ -69,7 +69,7 @@ class TreePicture:
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """One application in a chain: the function, its group or another note, and the resulting value."""
+    """One application in a chain: the function, its group or another note, and the result."""
 
     function: str
     value: str

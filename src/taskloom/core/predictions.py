@@ -8,8 +8,8 @@ epoch are read. Other columns are ignored, except that rows with a `split` are u
 the one being scored. Records without ids, like lines, are in the order of the examples.
 
 An `.eval` file is a zip archive, read without Inspect. Its `summaries.json` has the metadata, the
-answer and the score of every sample; `samples/` has a larger file for each of them, with all messages
-and the whole reply.
+answer and the score of every sample; `samples/` has a larger file for each of them, with all
+messages and the whole reply.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def some_predictions_for(
 def _read(
     content: PredictionSource, split: str, objects: bool, lines: LineReader | None
 ) -> tuple[list[Prediction], list[_NumberedId] | None]:
-    """Predictions of a file with their ids, or with None if they are in the order of the examples."""
+    """Predictions of a file with their ids, or None if they are in the order of the examples."""
     rows = _records(content, objects)
     if rows is None:
         return (lines or read_lines)(content), None
@@ -294,7 +294,7 @@ def _log_rows(source: PredictionSource) -> Iterator[_Row]:
 
 
 def _harness_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a row of lm-evaluation-harness to a record with the whole reply, before its filters."""
+    """Convert a row of lm-evaluation-harness to a record with the whole, unfiltered reply."""
     reply: Any = row.get("resps", "")
     while isinstance(reply, list) and reply:
         reply = reply[0]

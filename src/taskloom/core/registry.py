@@ -279,7 +279,7 @@ class Suite:
     trait_names: Mapping[str, TraitName] = MappingProxyType({})
 
     def weave(self, fields: Any, key: Key, /) -> Plan:
-        """Plan the splits of a recipe, given its checked fields and the key of its random streams."""
+        """Plan a recipe's splits, given its checked fields and the key of its random streams."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

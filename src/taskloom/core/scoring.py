@@ -461,7 +461,7 @@ def forget(home: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FunctionScorer(CallableScorer):
-    """A scorer defined by one function from a prediction and its example to a number from 0 to 1."""
+    """A scorer defined by one function of a prediction and its example to a number from 0 to 1."""
 
     name: str
     function: Callable[[str, Example], float]

@@ -527,7 +527,7 @@ def _chosen(data: Dataset, split: str, every: bool, sample: int) -> NDArray[np.i
 def _chosen_rows(
     data: Dataset, split: str, chosen: NDArray[np.int64], folder: Path | ObjectPath
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-    """Yield the chosen rows of a split with their indices. Only one shard is in memory at a time."""
+    """Yield the chosen rows of a split with their indices. One shard is in memory at a time."""
     start = 0
     for table in _stored_tables(data, split, folder):
         stop = start + table.num_rows
@@ -712,7 +712,7 @@ def _solved(plan: Plan, examples: Iterable[Example]) -> Iterator[Answered]:
 def _answers_made(
     examples: Iterable[Example], made: pa.Table, lost: Mapping[int, str], rows: NDArray[np.int64]
 ) -> Iterator[Answered]:
-    """Yield examples with the answers of the regenerated rows, for tasks without a second solver."""
+    """Yield examples with the answers of regenerated rows, for tasks without a second solver."""
     remade = iter(shards.to_examples(made))
     for index, example in zip(rows.tolist(), examples, strict=True):
         if index in lost:

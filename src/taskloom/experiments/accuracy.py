@@ -168,7 +168,7 @@ def _two_way_estimates(
 
 
 def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
-    """Mean score of each seed. If a seed has several runs (over tasks), each run counts the same."""
+    """Mean score of each seed. If a seed has several runs (over tasks), each counts the same."""
     means: dict[int, list[float]] = {}
     for run, scores in zip(group.runs, group.scores, strict=True):
         means.setdefault(data.about[run]["seed"], []).append(float(scores.mean()))

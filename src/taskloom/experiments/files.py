@@ -63,8 +63,8 @@ PREDICTION_COLUMNS = pa.schema(
         ("logprobs", pa.list_(pa.float64())),
     ]
 )
-"""Columns of predictions.parquet. Traits are a map from name to value as JSON spells it (text without
-quotes); candidates and their log-probabilities are null unless `keep` names them.
+"""Columns of predictions.parquet. Traits are a map from name to value as JSON spells it (text
+without quotes); candidates and their log-probabilities are null unless `keep` names them.
 """
 
 CURVE_COLUMNS = pa.schema(

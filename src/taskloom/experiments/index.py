@@ -291,7 +291,7 @@ ADD_SEGMENT = "INSERT INTO segments (runs, rows, digest) VALUES (?, ?, ?)"
 
 
 def _sealed(*values: str | bytes) -> tuple[str | bytes, ...]:
-    """Values with their digest: SQLite does not notice a changed byte, and Arrow may crash on one."""
+    """Values with their digest: SQLite does not detect a changed byte, and Arrow may crash."""
     seal = blake2b(digest_size=16)
     for value in values:
         seal.update(value.encode() if isinstance(value, str) else value)

@@ -198,8 +198,8 @@ def _scorer(name: str, split: EvaluatedSplit | None) -> Scorer:
     suite = split.data.recipe.suite
     if name not in suite.plan_scorers:
         raise TaskloomError(
-            f"the scorer '{name}' is not one of {suite.name}, which {split.data.name} is of; rescore"
-            " only runs of the suite that has it"
+            f"the scorer '{name}' is not one of {suite.name}, which {split.data.name} is of;"
+            " rescore only runs of the suite that has it"
         )
     return suite.plan_scorers[name](split.data.plan)
 

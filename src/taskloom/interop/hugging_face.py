@@ -421,8 +421,8 @@ def _certificate(certificate: Audit | None) -> str:
         (
             f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test"
             f" splits, {len(certificate.pairs)} splits with misplaced held-out examples,"
-            f" {certificate.shortcut_count}; {repeated}. *Passed* means: no leak, no misplaced example."
-            f" Shortcuts and duplicates do not fail an audit. All of it is in `{AUDIT}`."
+            f" {certificate.shortcut_count}; {repeated}. *Passed* means: no leak, no misplaced"
+            f" example. Shortcuts and duplicates do not fail an audit. All of it is in `{AUDIT}`."
         ),
         "",
     ]

@@ -1,7 +1,8 @@
 """A dataset as files for trainers: verl, OpenRLHF and NeMo Gym.
 
-Each export has the rows with their prompts, one file that scores replies by the recipe's scorer, and
-the dataset's manifest, which names the scorer. Taskloom must be installed where the trainer runs.
+Each export has the rows with their prompts, one file that scores replies by the recipe's scorer,
+and the dataset's manifest, which names the scorer. Taskloom must be installed where the trainer
+runs.
 
     taskloom export my-data --format verl -o verl-data
 """

@@ -378,7 +378,7 @@ def _mapping(block: Any, where: str) -> dict[str, Any]:
 
 
 def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Put the settings of the training loop into `training`, on top of the learner's own defaults."""
+    """Put the settings of the training loop into `training`, on top of the learner's defaults."""
     learner_names = {f.name for f in dataclasses.fields(default)}
     values = {name: getattr(default, name) for name in learner_names}
     training = values.get("training")

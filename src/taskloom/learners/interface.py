@@ -259,7 +259,7 @@ class WithoutSteps(Generic[F]):
 
 
 def trains(learner: Learner) -> bool:
-    """True if a learner has a training loop. The others only look at training examples, if at all."""
+    """True if a learner has a training loop. Others only look at training examples, if at all."""
     return hasattr(learner, "training")
 
 
@@ -314,7 +314,7 @@ def _check_texts(texts: Iterable[Any], where: str) -> None:
 
 
 def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
-    """Return inputs as a list. A single text is refused, because it would be read letter by letter."""
+    """Return inputs as a list. A single text is refused: it would be read letter by letter."""
     if isinstance(inputs, str):
         raise InputError(
             f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g."

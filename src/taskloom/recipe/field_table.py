@@ -53,7 +53,7 @@ class FieldRow:
 
 
 def field_rows(model: type[BaseModel]) -> list[FieldRow]:
-    """One row for every field of a suite's or task's model, including the fields of nested groups."""
+    """One row for every field of a suite's or task's model, including those of nested groups."""
     return [
         FieldRow(
             path,

@@ -33,7 +33,7 @@ class ChangeError(ParameterError, RecipeError):
 
 
 def given_changes(changes: Changes, set: Changes) -> Changes:
-    """Return the changes passed to a function, as `changes` or under the command line's name `set`."""
+    """Return the changes passed to a function, as `changes` or, as on the command line, `set`."""
     if _given(changes) and _given(set):
         raise ParameterError("changes", "and set are two names of one argument; give one of them")
     return changes if _given(changes) else set

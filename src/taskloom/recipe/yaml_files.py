@@ -60,7 +60,7 @@ class RepeatedKeyError(YamlError):
 
 
 def load(path: Path, error: type[TaskloomError]) -> Any:
-    """Load the value in a file. Raises an `error` that names the file and the line of the problem."""
+    """Load the value in a file. Raises an `error` that names the file and line of the problem."""
     try:
         return parse(read_utf8(path, error, most=MOST_BYTES))
     except YamlError as cause:

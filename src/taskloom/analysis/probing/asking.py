@@ -48,8 +48,8 @@ asked 12 times.
 """
 
 MOST_REPEATS = 60
-"""Maximum number of times that one question is asked. An item that is answered right in a quarter of
-all cases is decided after 55 answers (median of 100 simulations).
+"""Maximum number of times that one question is asked. An item that is answered right in a quarter
+of all cases is decided after 55 answers (median of 100 simulations).
 """
 
 BORDER = 0.5
@@ -334,7 +334,7 @@ class Questions:
         return self.answers([example])[0]
 
     def wrong(self, examples: Sequence[Example]) -> list[bool]:
-        """True for each example whose first answer is wrong, and that is certainly answered wrong."""
+        """True for each example whose first answer is wrong, if it is certainly answered wrong."""
         suspects = [
             example
             for example, right in zip(examples, self.right(examples), strict=True)

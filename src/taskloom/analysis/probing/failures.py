@@ -1,11 +1,11 @@
 """Minimal failures of a model, and what groups of them have in common.
 
-A group has an edit that repairs its failures, and the condition on a trait that they have in common.
-Shrinking makes every failure short, so failures have something in common even if no trait is the
-cause. Each condition is therefore tested on fresh items, which were not chosen by their answers:
-they are drawn, half of them cut to a random length, and asked in turn until one condition is
-confirmed and explains the answers clearly better than the others, or the questions are spent. The
-test is valid even if it is evaluated after every batch. Over all conditions, the probability of
+A group has an edit that repairs its failures, and the condition on a trait that they have in
+common. Shrinking makes every failure short, so failures have something in common even if no trait
+is the cause. Each condition is therefore tested on fresh items, which were not chosen by their
+answers: they are drawn, half of them cut to a random length, and asked in turn until one condition
+is confirmed and explains the answers clearly better than the others, or the questions are spent.
+The test is valid even if it is evaluated after every batch. Over all conditions, the probability of
 naming a trait by chance is at most 5 %.
 """
 

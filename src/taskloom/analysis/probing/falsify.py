@@ -109,8 +109,8 @@ def falsify(
     """Find the smallest items that a model gets wrong.
 
     Args:
-        model: A function from an input to an answer, `FILE.py::NAME`, the settings of a learner, the
-            folder of a saved learner, a language model's folder or hub id; with `endpoint`, a
+        model: A function from an input to an answer, `FILE.py::NAME`, the settings of a learner,
+            the folder of a saved learner, a language model's folder or hub id; with `endpoint`, a
             model's name there.
         recipe: In any form that `make` takes.
         changes: Changes of its fields.

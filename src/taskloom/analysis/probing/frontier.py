@@ -144,7 +144,7 @@ class Frontier:
         return ResultTable(columns, [{**asdict(one), "value": one.level} for one in self.levels])
 
     def figure(self) -> Any:
-        """Accuracy along each field, one line for each model. Fields without an order are omitted."""
+        """Accuracy along each field, one line for each model. Unordered fields are omitted."""
         rows = [asdict(one) for one in self.levels if not isinstance(one.level, str | bool)]
         data = ResultTable(("field", "model", "level", "mean", "low", "high"), rows)
         return figures.lines(data, x="level", series="model", panel="field", threshold=0.5)

@@ -223,7 +223,7 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
 
 
 def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of each split by name. Contiguous rows, as in our own files, are not copied."""
+    """Yield the rows of each split by name. Contiguous rows, as in our files, are not copied."""
     splits = table["split"].combine_chunks().dictionary_encode()
     names, codes = splits.dictionary.to_pylist(), array_of(splits.indices)
     edges = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
@@ -340,7 +340,7 @@ def _scores(column: pa.ChunkedArray) -> list[float]:
 
 
 def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[str, Any]]:
-    """Traits by which examples can be filtered: the values, and the index of each example's value."""
+    """Traits by which examples can be filtered: the values, and each example's index among them."""
     columns: dict[str, dict[str, Any]] = {}
     for name, each in trait_lists(rows).items():
         values = list(dict.fromkeys(each))

@@ -299,7 +299,7 @@ class RunNumbers:
         self._guesses: dict[str, dict[str, float]] = {}
 
     def label(self, row: Row) -> Row:
-        """Copy of a row with the labels of its recipe and learner: name, and the fields that vary."""
+        """Copy of a row with the labels of its recipe and learner: names and fields that vary."""
         labels = {}
         for kind, fields in self._named_by.items():
             own = [f for f in fields if row.get(f) is not None]
@@ -348,7 +348,7 @@ class RunNumbers:
         return scores
 
     def opens(self, row: Row, **more: str) -> dict[str, str]:
-        """The explorer's query for the examples behind a row; empty if predictions were not kept."""
+        """The explorer's query for the examples of a row; empty if predictions were not kept."""
         own = {"recipe": row["recipe"], "a": row["learner"], "split": row["split"], **more}
         return own if self.predicted else {}
 

@@ -577,7 +577,7 @@ class RunSections:
         )
 
     def examples(self) -> Section | None:
-        """Right and wrong answers of each recipe and learner, from the split with the lowest score."""
+        """Right and wrong answers by recipe and learner, on the split with the lowest score."""
         if not self.predicted:
             return None
         cells = [

@@ -2,9 +2,9 @@
 agreement, audit and log.
 
 EXPORT/
-  zest/train.jsonl dev.jsonl test.jsonl      tasks with answers, one a line, as ZEST's files have them
+  zest/train.jsonl dev.jsonl test.jsonl      tasks with answers, one a line, as in ZEST's files
   zest/test_unanswered.jsonl                 what a leaderboard would publish
-  recipe.yaml                                a recipe over these files, for `taskloom make`, `run` and `show`
+  recipe.yaml                                a recipe over these files, for `make`, `run`, `show`
   dataset/                                   the same as Parquet with manifest and card
   statistics.json agreement.json audit.json  Table 2, Table 10 with alpha, the audit's findings
   log.jsonl README.md

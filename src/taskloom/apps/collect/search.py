@@ -40,11 +40,12 @@ STOP_WORDS = frozenset(
     re.findall(
         r"\S+",
         """
-        a about after all also am an and any are as at be because been before being between both but by can could did do does
-        doing during each few for from further had has have having he her here hers him his how i if in into is it its itself
-        just me more most my no nor not of off on once only or other our out over own per same she should so some such than that
-        the their them then there these they this those through to too under until up very was we were what when where which
-        while who whom whose why will with would you your
+        a about after all also am an and any are as at be because been before being between both
+        but by can could did do does doing during each few for from further had has have having he
+        her here hers him his how i if in into is it its itself just me more most my no nor not of
+        off on once only or other our out over own per same she should so some such than that the
+        their them then there these they this those through to too under until up very was we were
+        what when where which while who whom whose why will with would you your
         """,
     )
 )

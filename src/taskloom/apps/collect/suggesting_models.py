@@ -119,7 +119,7 @@ def _endpoint(entry: ModelEntry) -> Ask:
 
 
 def _learner(folder: Path) -> Ask:
-    """Learner saved by Taskloom. It reads questions and passages in the layout of ZEST's recipes."""
+    """Learner saved by Taskloom. It reads questions and passages as laid out in ZEST's recipes."""
     from taskloom.learners import load
 
     fitted = load(folder)

@@ -264,7 +264,7 @@ class PredictionRows:
         }
 
     def best_constant(self, split: str) -> float | None:
-        """Share of a split's examples that accept the most frequent answer; None without examples."""
+        """Share of a split's examples that accept its most frequent answer; None if empty."""
         counts: Counter[str] = Counter()
         n = 0
         for _, batch in self._batches(["split", "targets"]):

@@ -374,8 +374,8 @@ def _natural(alike: list[Alike]) -> list[str]:
     for kind, those in by_kind.items():
         rows = ", ".join(f"{one.rows:,} rows of {one.split}" for one in those)
         notes.append(
-            f"{kind}: {rows} equal a training row otherwise, about as often as rows of one split do,"
-            " so they are not counted as leaks"
+            f"{kind}: {rows} equal a training row otherwise, about as often as rows of one split"
+            " do, so they are not counted as leaks"
         )
     return notes
 

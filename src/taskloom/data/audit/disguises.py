@@ -149,7 +149,7 @@ def disguises_of(texts: list[str], others: list[str]) -> list[str]:
 
 
 def order_of(text: str, other: str) -> str:
-    """Name what differs between two texts with the same words: the order of sentences or of words."""
+    """Name what differs between two texts with the same words: the order of sentences or words."""
     ours, theirs = (sorted(_SENTENCE_END.split(side.strip())) for side in (text, other))
     return SENTENCES if ours == theirs else WORDS
 

@@ -75,7 +75,7 @@ def fold(texts: pa.Array) -> pa.Array:
 
 
 def _spaced(texts: pa.Array) -> pa.Array:
-    """Apply NFKC and collapse white space. Texts whose bytes need no change are returned unchanged."""
+    """Apply NFKC and collapse white space. Texts that need no change are returned as they are."""
     _, offsets, data = texts.buffers()
     if data is None:
         return texts

@@ -181,7 +181,7 @@ class LocalEngine:
         return not self.lost and self._choose(job) is not None
 
     def submit(self, job: Job) -> None:
-        """Send the job to the worker with the least to do, or start a new worker if there is room."""
+        """Send the job to the worker with the least to do, or start a new one if there is room."""
         worker = self._choose(job)
         if worker is None:
             self.lost.append(job)

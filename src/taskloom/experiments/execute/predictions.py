@@ -193,7 +193,7 @@ def choosing_rows(store: Store, cell: Cell) -> list[Example]:
 
 
 def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
-    """Mean score on a split of the training data; for a mix, the mean over the parts that have it."""
+    """Mean score on a split of the training data; for a mix, over the parts that have it."""
     means = []
     for part in cell.data.parts:
         if split not in (s.name for s in part.plan.splits):

@@ -688,7 +688,7 @@ def finish_run(
 
 
 def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
-    """Step of a model's weights, if they were chosen by `dev` among several points of the training."""
+    """Step of a model's weights, if they were chosen by `dev` among several in the training."""
     step = getattr(model, "step", None)
     if not _patience(cell) or step is None:
         return {}

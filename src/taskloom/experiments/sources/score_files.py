@@ -2,7 +2,8 @@
 scores from another program.
 
     {"format": "taskloom scores", "schema": 1, "groups": [
-      {"recipe": "ctl/A", "learner": "bilstm", "fields": {"recipe.draw": "published", "learner.preset": "ctlpp"},
+      {"recipe": "ctl/A", "learner": "bilstm",
+       "fields": {"recipe.draw": "published", "learner.preset": "ctlpp"},
        "n": {"iid": 1000, "ood": 1000}, "environment": {"gpu": "NVIDIA H200"},
        "seeds": {"0": {"iid": 1.0, "ood": 0.977}, "1": {"iid": 1.0, "ood": 0.929}}}]}
 
@@ -313,8 +314,10 @@ class ScoreFile(LoadedRuns):
         kind = json_digest(["scores", group.recipe, group.learner, group.fields, group.data])
         run = json_digest([kind, int(seed)])
         if run in self._scores:
-            raise DataError(f"{self.path} has seed {seed} of {group.recipe}, {group.learner} twice; tell the groups "
-                            "apart by their fields")  # fmt: skip
+            raise DataError(
+                f"{self.path} has seed {seed} of {group.recipe}, {group.learner} twice; tell the"
+                " groups apart by their fields"
+            )
         further = group.further.get(seed, {})
         entries = {
             split: {

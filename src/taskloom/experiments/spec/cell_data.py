@@ -214,7 +214,7 @@ class RecipeMix:
         return any(part.unlabelled for part in self.parts)
 
     def described(self) -> RecipeMix:
-        """The mix with a description before the inputs of every part that does not state its task."""
+        """The mix with a description before the inputs of every part that lacks one."""
         return dataclasses.replace(
             self, parts=tuple(p if p.states_task else p.described() for p in self.parts)
         )

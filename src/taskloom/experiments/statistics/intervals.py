@@ -374,7 +374,7 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
 
 
 def noise_of_mean(table: Floats) -> tuple[float, int]:
-    """Variance of a table's mean that neither seeds nor items explain, and its degrees of freedom."""
+    """Variance of a table's mean not explained by seeds or items, and its degrees of freedom."""
     rows, columns = table.shape
     rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
     df = (rows - 1) * (columns - 1)

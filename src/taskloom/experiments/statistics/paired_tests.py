@@ -335,7 +335,7 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
 
 
 def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Welch's t test of two groups of seeds that share no items (another recipe, another test set)."""
+    """Welch's t test of two groups of seeds without shared items (another recipe or test set)."""
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb

@@ -13,12 +13,12 @@ larger than m and half that it is smaller:
     K(m) = mean over s of Π (1 + s (x − m) / m) and Π (1 − s (x − m) / (1 − m))
 
 At the true mean every game is fair, so by Ville's inequality K ever exceeds 1 / α with probability
-at most α. The sequence at time t holds the m that have not been refuted so far. Some share is always
-near the best one, so intervals adapt to the variance: differences of paired answers that are mostly
-equal need far fewer observations than the range of their values suggests. Compared with one gambler
-per side whose bet follows the variance (the paper's default), the grid needs 0.5 to 0.65 of the
-observations to exclude a mean that is 0.05 to 0.1 away, because unlucky first bets cost little, and
-about as many if it is 0.2 away.
+at most α. The sequence at time t holds the m that have not been refuted so far. Some share is
+always near the best one, so intervals adapt to the variance: differences of paired answers that are
+mostly equal need far fewer observations than the range of their values suggests. Compared with one
+gambler per side whose bet follows the variance (the paper's default), the grid needs 0.5 to 0.65 of
+the observations to exclude a mean that is 0.05 to 0.1 away, because unlucky first bets cost little,
+and about as many if it is 0.2 away.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ between candidates.
 """
 
 SHARES: Floats = np.array([0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
-"""Shares of their capital that the gamblers on one side bet. A share s is best for scores of 0 and 1
-whose mean is s (1 − m) above m, or s m below it. So small shares are for small gaps, down to a
+"""Shares of their capital that the gamblers on one side bet. A share s is best for scores of 0 and
+1 whose mean is s (1 − m) above m, or s m below it. So small shares are for small gaps, down to a
 step. Large shares are denser, since they decide clear cases early.
 """
 

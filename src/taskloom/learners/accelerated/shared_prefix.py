@@ -37,8 +37,8 @@ LEAST = 16
 """Minimum tokens of a shared prefix. Sharing a shorter one costs more than it saves."""
 
 SHARING = {
-    "bloom", "cohere", "falcon", "gemma", "gpt2", "gpt_neox", "gptj", "granite", "llama", "mistral", "olmo2", "opt", "phi3",
-    "qwen2", "qwen3", "smollm3",
+    "bloom", "cohere", "falcon", "gemma", "gpt2", "gpt_neox", "gptj", "granite", "llama", "mistral",
+    "olmo2", "opt", "phi3", "qwen2", "qwen3", "smollm3",
 }  # fmt: skip
 """Architectures that generate the same after a shared prefix as after whole prompts. Each one is
 tested.

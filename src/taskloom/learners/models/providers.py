@@ -58,7 +58,7 @@ def _is_address(url: str) -> bool:
 
 
 def answer_schema(answers: Sequence[str]) -> dict[str, Any]:
-    """JSON schema of an object with the answer, which is one of the given answers if there are any."""
+    """JSON schema of an object with the answer, one of the given answers if there are any."""
     answer: dict[str, Any] = {"type": "string"}
     if answers:
         answer["enum"] = list(answers)

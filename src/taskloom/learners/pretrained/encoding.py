@@ -231,7 +231,7 @@ def _cut_answers(base: Base, targets: dict[str, list[int]], most: int) -> dict[s
 
 
 def _check_answers_fit(rows: EncodedRows, most: int) -> None:
-    """Raise an error for answers that would be cut off in generation. The end token need not fit."""
+    """Raise an error for answers that generation would cut off. The end token need not fit."""
     needed = [min(map(len, targets)) - 1 for targets in rows.targets]
     worst = max(range(len(needed)), key=needed.__getitem__)
     if needed[worst] > most:

@@ -265,7 +265,7 @@ class Language:
         return weights
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
-        """Load the model to adapt, or the saved one to start from, with its prompt if it has one."""
+        """Load the model to adapt, or the saved one to start from, with its prompt if any."""
         if not self.start_from:
             return self.base(texts, seed), None
         folder = path_of(self.start_from)
@@ -476,7 +476,7 @@ class Frozen(Pretrained):
     def save_beside(
         self, fitted: FittedLanguageModel, folder: Path, trained: Mapping[str, Tensor]
     ) -> None:
-        """Write the card and the trained tensors. The model is named, and its fingerprint recorded."""
+        """Write the card and the trained tensors. The card has the model's name and fingerprint."""
         from taskloom.learners.pretrained.models import fingerprint
 
         model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}

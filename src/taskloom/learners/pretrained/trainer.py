@@ -248,7 +248,7 @@ class Adapter:
             self._look()
 
     def _look(self) -> None:
-        """Read the loss from the device, which waits for it. Raise an error if it is not a number."""
+        """Read the loss from the device, and wait for it. Raise an error if it is not a number."""
         self.loss = float(self.last.mean())
         bad = int(self.bad)
         if bad >= 0:
@@ -471,7 +471,7 @@ def _check_how(base: Base, how: Training, tasks: int) -> None:
 
 
 def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> torch.optim.Optimizer:
-    """Build torch's own optimiser. On a GPU it is fused, with a rate that a captured step can read."""
+    """Build torch's own optimiser. On a GPU it is fused, with a rate that captured steps read."""
     if how.optimiser == "sgd":
         raise LearnerError(
             "optimiser is sgd, which is only for networks from scratch; use adamw or adam"

@@ -30,7 +30,7 @@ _SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Split an input into context and question: the text after the mark, or else the last sentence."""
+    """Split an input into context and question: the text after the mark, else the last sentence."""
     context, mark, question = text.rpartition(QUESTION_MARK)
     if mark and context.strip() and question.strip():
         return context, question.strip()

@@ -332,7 +332,7 @@ class Classifier:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Log-probability of each candidate; minus infinity for answers that were not in training."""
+        """Log-probability of each candidate; minus infinity for answers not in training."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))

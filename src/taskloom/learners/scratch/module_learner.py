@@ -116,7 +116,7 @@ def module_settings(
 
 
 def _hints(build: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> dict[str, Any]:
-    """Resolve the types of the parameters only. The return type may be known only to type checkers."""
+    """Resolve the types of parameters only. The return type may be known to type checkers only."""
 
     def stub() -> None: ...
 

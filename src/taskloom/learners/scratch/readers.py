@@ -419,8 +419,8 @@ def read_vectors(name: str, words: tuple[str, ...], size: int) -> Tensor:
                         exact.add(place)
     except (OSError, ValueError) as error:
         raise LearnerError(
-            f"vectors: {path} is not a text file of word vectors, a word and its numbers on each line"
-            f" ({error})"
+            f"vectors: {path} is not a text file of word vectors, a word and its numbers on each"
+            f" line ({error})"
         ) from error
     return table
 

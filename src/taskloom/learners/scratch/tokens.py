@@ -187,7 +187,7 @@ def _labels(labels: Sequence[int] | None, rows: int) -> NDArray[np.int64]:
 
 
 def classes_of(targets: Iterable[str], most: int) -> tuple[str, ...]:
-    """Distinct answers, sorted as strings. Raise an error if there are too many for a classifier."""
+    """Distinct answers, sorted as strings. Raises an error if a classifier cannot have so many."""
     classes = tuple(sorted(set(targets)))
     if len(classes) > most:
         raise LearnerError(

@@ -91,7 +91,7 @@ def sound(weights: Iterable[Tensor]) -> bool:
 
 @contextlib.contextmanager
 def restoring(folder: Path) -> Iterator[None]:
-    """Raise a clear error if a checkpoint lacks something: it is damaged or from another version."""
+    """Raise an error if a checkpoint lacks something: it is damaged or from another version."""
     try:
         yield
     except (KeyError, TypeError, RuntimeError) as error:
@@ -241,7 +241,7 @@ def watching(folder: Path | None) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Lock a folder if the file system supports it. Otherwise a second run in it is not detected."""
+    """Lock a folder if the file system can. Otherwise a second run in it is not detected."""
     with contextlib.ExitStack() as stack:
         try:
             alone = stack.enter_context(locked(folder, PATIENCE))

@@ -384,8 +384,13 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
         f" {symbols}. The unit is the seed on one dataset a setting; chance is 1/{symbols}."
     )
     draw = partial(
-        heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
-    )  # fmt: skip
+        heat_map,
+        x="shared symbols",
+        y="overlap",
+        value="mean",
+        spread="sd",
+        ylabel="shared functions",
+    )
     solved = [
         f"({r['overlap']}, {r['shared symbols']})"
         for r in rows

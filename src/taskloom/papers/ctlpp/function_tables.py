@@ -353,8 +353,8 @@ def _summary(series: Mapping[str, list[TableNetworks]]) -> Finding:
         " averaged over input symbols; its correlation with a table's score is Spearman's, with a"
         " bootstrap interval over tables and p by permutation (one test a row, not corrected)."
         " Regrouped: tables with the same functions in other groups, compared by their networks"
-        f" that learned (iid over {CONVERGED:g}); A and R: the mean of the two by table, with p by t"
-        " over tables, corrected by Holm over these rows.",
+        f" that learned (iid over {CONVERGED:g}); A and R: the mean of the two by table, with p by"
+        " t over tables, corrected by Holm over these rows.",
         ResultTable(shown, rows),
         (_columns_figure(drawn),) if drawn and several else (),
     )
@@ -563,7 +563,8 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
     caption = (
         "Mean accuracy on unseen compositions by how differently the two groups of functions act"
         " on average (total variation distance): a dot for each function table, the unit of"
-        f" analysis.{joined} Open dots are tables that no network learned. The dotted line is chance."
+        f" analysis.{joined} Open dots are tables that no network learned. The dotted line is"
+        " chance."
     )
     stem = "regrouping" if regrouped else "distance"
     return StudyFigure(stem, caption, ResultTable(columns, rows), draw_by_distance)

@@ -128,7 +128,7 @@ def _places(names: list[str]) -> dict[str, Point]:
 
 
 def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
-    """Arrows to draw. A group after which everything starts again has one arrow, back to the start."""
+    """Arrows to draw. A group after which everything starts again has one arrow, to the start."""
     first = {row["to"] for row in data if row["from"] == START}
     arrows = []
     for name in dict.fromkeys(row["from"] for row in data):

@@ -87,7 +87,7 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
 def _when_learned(
     group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float
 ) -> list[tuple[int, float]]:
-    """For each seed that has learned, the step at which it did and its ood accuracy at that step."""
+    """For each seed that has learned, the step at which it did and its ood accuracy then."""
     pairs = []
     for run in group.runs.values():
         step = first_step(curves.get((run, "iid"), {}), threshold)

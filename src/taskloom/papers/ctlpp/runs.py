@@ -60,7 +60,7 @@ class Trainings:
 
     @property
     def processes(self) -> int | None:
-        """Number of processes of the public code that drew the training data. None for other draws."""
+        """Number of processes of the public code that drew the training data; None for others."""
         return self.conditions.get("recipe.processes") if self.draw == "published" else None
 
     @property

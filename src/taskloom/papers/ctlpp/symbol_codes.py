@@ -115,9 +115,15 @@ def codes(
     matrices = symbol_cosines(best, where)
     codes_of_best = matrix_figure(f"{stem}-best", best, matrices, range(len(matrices)), where)
     plot = partial(
-        figures.lines, x="gap of groups", y="unseen pairs", series="among its seed's", xlabel="gap of groups",
-        ylabel="accuracy on unseen pairs", joined=False, across=GAPS,
-    )  # fmt: skip
+        figures.lines,
+        x="gap of groups",
+        y="unseen pairs",
+        series="among its seed's",
+        xlabel="gap of groups",
+        ylabel="accuracy on unseen pairs",
+        joined=False,
+        across=GAPS,
+    )
     return Finding(
         "CTL++: codes of symbols and unseen pairs",
         _text(table, rows),
@@ -199,7 +205,7 @@ def _text(table: list[dict[str, Any]], rows: dict[int, list[dict[str, Any]]]) ->
 
 
 def _symbol_sentences(rows: dict[int, list[dict[str, Any]]]) -> str:
-    """Sentences on how much of the correlation is due to the symbol, and how much to the network."""
+    """Sentences on how much of the correlation is due to the symbol and to the network."""
     # If a network has the same accuracy on all symbols, they cannot be ranked.
     ranked = [own for own in rows.values() if len({row["unseen pairs"] for row in own}) > 1]
     if len(ranked) < FEWEST:
@@ -285,7 +291,7 @@ def _centred(gaps: Floats, right: Floats) -> float:
 
 
 def concordance(right: Floats) -> float:
-    """Kendall's W: agreement of networks on the order of symbols, from 0 to 1, corrected for ties."""
+    """Kendall's W: agreement of networks on the order of symbols, 0 to 1, corrected for ties."""
     ranked = _ranks(right)
     networks, symbols = ranked.shape
     totals = ranked.sum(axis=0)

@@ -159,7 +159,7 @@ CLUSTER = "clusters of the paper's cut"
 
 
 def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
-    """Draw a frame around each cluster of several functions, unless there is at most one cluster."""
+    """Draw a frame around each cluster of several functions, if there is more than one."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -456,8 +456,15 @@ def figure6(
         variant: The variant of CTL++.
     """
     model = chosen_model(
-        runs, learner=learner, variant=variant, wanted="failed", seed=seed, converged=CONVERGED, states=states, answers=True
-    )  # fmt: skip
+        runs,
+        learner=learner,
+        variant=variant,
+        wanted="failed",
+        seed=seed,
+        converged=CONVERGED,
+        states=states,
+        answers=True,
+    )
     matrices, groups = symbol_cosines(model, where), group_numbers(model)
     gaps = [evidence(m, groups).gap for m in matrices]
     widest = int(np.argmax(gaps))

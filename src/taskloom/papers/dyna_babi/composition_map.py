@@ -192,8 +192,13 @@ def _panel(
         " and questions) are in the data."
     )
     plot = partial(
-        heat_map, x="question", y="composition", value="mean", framed="seen", ylabel="support composition"
-    )  # fmt: skip
+        heat_map,
+        x="question",
+        y="composition",
+        value="mean",
+        framed="seen",
+        ylabel="support composition",
+    )
     name = f"figure3-{group.data}-{group.part}-{NAMES[panel]}".lower()
     yield StudyFigure(name, caption, ResultTable(columns, cells), plot)
 

@@ -28,8 +28,8 @@ from taskloom.suites.babi.story.events import CONSTRUCTS, EVENTS, QUESTIONS
 TASKS = PARTS["T12"]
 
 SPLITS = (
-    "concat-T2", "concat-T7", "concat-T7-trimmed", "inject-T7", "diverse-T7", "concat-T12", "concat-T12-trimmed",
-    "inject-T12", "diverse-T12", "mix-T2", "mix-T7", "mix-T12",
+    "concat-T2", "concat-T7", "concat-T7-trimmed", "inject-T7", "diverse-T7", "concat-T12",
+    "concat-T12-trimmed", "inject-T12", "diverse-T12", "mix-T2", "mix-T7", "mix-T12",
 )  # fmt: skip
 """Recipes of Table 2 in its order. The trimmed ones are those on which the paper's T5 was trained
 (section A.1.2).
@@ -356,7 +356,7 @@ group's name.
 
 
 def diverse_added(part: str, task: int) -> tuple[str, ...]:
-    """Question types that diverse combines with the concepts of a task, other than the task's own."""
+    """Question types that diverse combines with the concepts of a task, without the task's own."""
     asked: set[str] = set()
     for group in fields_of(f"diverse-{part}").groups:
         if DIVERSE_TASKS[str(group.name).partition("-")[0]] == task:

@@ -66,8 +66,8 @@ def table5(scale: str) -> Finding:
     rows = list(_blocks(examples))
     return Finding(
         "Dyna-bAbI Table 5",
-        "The building blocks of stories. A template is the form of the sentence that tells an event;"
-        " words in {brackets} are slots. Examples are sentences and questions of generated stories."
+        "The building blocks of stories. A template is the form of the sentence that tells an"
+        " event; words in {brackets} are slots. Examples are sentences and questions of generated stories."
         " A construct with a pronoun is shown with the sentence before it.",
         ResultTable(("kind", "name", "template", "example"), rows),
     )
@@ -150,18 +150,18 @@ def figure5(scale: str) -> Finding:
     shown = min(confusing, key=lambda e: len(e.input))
     return Finding(
         "Dyna-bAbI Figure 5",
-        "In stories of bAbI 1.0, 'there' means the place of the person. In this one another place is"
-        " mentioned last, so that it can be misunderstood. Dyna-bAbI leaves the word out.",
+        "In stories of bAbI 1.0, 'there' means the place of the person. In this one another place"
+        " is mentioned last, so that it can be misunderstood. Dyna-bAbI leaves the word out.",
         ResultTable(STORY, [_row("2", shown)]),
         notes=(
-            f"In {len(confusing):,} of the first {SEARCHED:,} stories of babi/2 a 'there' follows the"
-            f" mention of another place. {len(used):,} of those of babi/mix-T12 have the word.",
+            f"In {len(confusing):,} of the first {SEARCHED:,} stories of babi/2 a 'there' follows"
+            f" the mention of another place. {len(used):,} of those of babi/mix-T12 have the word.",
         ),
     )
 
 
 def _misleads(example: Example) -> bool:
-    """True if a sentence with "there" comes after the mention of a place where its subject is not."""
+    """True if a sentence with "there" follows the mention of a place where its subject is not."""
     places: dict[str, str] = {}
     last = ""
     for event in _events(example):

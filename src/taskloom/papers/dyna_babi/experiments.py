@@ -151,8 +151,8 @@ EACH = 60
 
 
 def learner(scale: str, name: str) -> Block:
-    """Learner block for a scale. A hub id, a folder of weights or a packaged model is fine-tuned with
-    the settings of SmolLM2, or of the pretrained readers if it is an encoder.
+    """Learner block for a scale. A hub id, a folder of weights or a packaged model is fine-tuned
+    with the settings of SmolLM2, or of the pretrained readers if it is an encoder.
     """
     known = LEARNERS[scale]
     if name in known:
@@ -387,7 +387,7 @@ def dose_learner(scale: str, model: str) -> Block:
 
 
 def continued(block: Block, folder: str) -> Block:
-    """A learner's block that starts from a saved model, without the settings for choosing by dev."""
+    """A learner's block that starts from a saved model, without settings for choosing by dev."""
     return {**block, "start_from": folder}
 
 

@@ -74,7 +74,10 @@ TABLE4 = PaperTable(
     unit=QUESTIONS,
     name="table4",
     title="Dyna-bAbI Table 4",
-    text="Accuracy with its 95 % interval over seeds and questions, by the number of supporting facts.",
+    text=(
+        "Accuracy with its 95 % interval over seeds and questions, by the number of supporting"
+        " facts."
+    ),
     caption=(
         "Accuracy by number of supporting facts. {intervals}; diamonds are the paper's numbers"
         " (T5). Training sets differ in passes over the data (see the table)."

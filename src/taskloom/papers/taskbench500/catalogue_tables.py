@@ -318,22 +318,34 @@ class QueryRule:
 RULES = (
     QueryRule("A(x)", "?x A ?y .", "mother"),
     QueryRule(
-        "union(T1(x),T2(x))", "{ sparql(T1(x), y) } UNION { sparql(T2(x), y) }", "union(mother, father)",
-        ("mother", "father"), _either,
+        "union(T1(x),T2(x))",
+        "{ sparql(T1(x), y) } UNION { sparql(T2(x), y) }",
+        "union(mother, father)",
+        ("mother", "father"),
+        _either,
     ),
     QueryRule(
-        "intersection(T1(x),T2(x))", "sparql(T1(x), y) sparql(T2(x), y)", "intersection(place_of_birth, place_of_death)",
-        ("place_of_birth", "place_of_death"), _both,
+        "intersection(T1(x),T2(x))",
+        "sparql(T1(x), y) sparql(T2(x), y)",
+        "intersection(place_of_birth, place_of_death)",
+        ("place_of_birth", "place_of_death"),
+        _both,
     ),
     QueryRule(
-        "lor(T1(x),T2(x))", "BIND( y1 || y2 AS y ) sparql(T1(x), y1) sparql(T2(x), y2)",
-        "lor(is_birthplace_london, is_occupation_actor)", ("is_birthplace_london", "is_occupation_actor"), _any_true,
+        "lor(T1(x),T2(x))",
+        "BIND( y1 || y2 AS y ) sparql(T1(x), y1) sparql(T2(x), y2)",
+        "lor(is_birthplace_london, is_occupation_actor)",
+        ("is_birthplace_london", "is_occupation_actor"),
+        _any_true,
     ),
     QueryRule(
-        "land(T1(x),T2(x))", "BIND( y1 && y2 AS y ) sparql(T1(x), y1) sparql(T2(x), y2)",
-        "land(is_occupation_actor, is_birthplace_london)", ("is_occupation_actor", "is_birthplace_london"), _all_true,
+        "land(T1(x),T2(x))",
+        "BIND( y1 && y2 AS y ) sparql(T1(x), y1) sparql(T2(x), y2)",
+        "land(is_occupation_actor, is_birthplace_london)",
+        ("is_occupation_actor", "is_birthplace_london"),
+        _all_true,
     ),
-)  # fmt: skip
+)
 
 
 def answers(world: RdfWorld, task: str) -> Answers:

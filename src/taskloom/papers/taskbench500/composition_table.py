@@ -183,7 +183,7 @@ def composition_of(one: Adaptation) -> str:
 
 
 def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
-    """Composed tasks whose atomic parts also have adaptations. Raises an error if there are none."""
+    """Composed tasks whose atomic parts have adaptations. Raises an error if there are none."""
     chosen = generalising(runs)
     atomic = {(a.procedure, a.task): a for a in chosen if a.composition == "atomic"}
     groups = []
@@ -272,8 +272,8 @@ def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
     caption = (
         "Share of the variance of composed scores (r²) that is explained by the best constant"
         " answer alone, by the atomic parts alone, and by the parts beside the constant (partial"
-        f" r²). Unit of analysis: composed tasks ({counted}), {count_of(trained, 'seed')} each; 95 % intervals by the"
-        " jackknife over atomic parts."
+        f" r²). Unit of analysis: composed tasks ({counted}), {count_of(trained, 'seed')} each;"
+        " 95 % intervals by the jackknife over atomic parts."
     )
     plot = partial(
         figures.intervals,

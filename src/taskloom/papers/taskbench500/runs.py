@@ -1,4 +1,4 @@
-"""Runs on TaskBench500 for studies: a model adapted to one task by one procedure, over its seeds."""
+"""Runs on TaskBench500 for studies: a model adapted to a task by a procedure, over its seeds."""
 
 from __future__ import annotations
 

@@ -442,8 +442,8 @@ def table1(scale: str) -> Finding:
     )
     return Finding(
         "ZEST Table 1",
-        f"A base task of {RECIPE} (dev, seed {SEED}) and a task of each kind that is derived from it,"
-        " each with a short passage that answers it.",
+        f"A base task of {RECIPE} (dev, seed {SEED}) and a task of each kind that is derived from"
+        " it, each with a short passage that answers it.",
         ResultTable(
             ("generalization", "question", "passage", "answer"),
             [

@@ -1,9 +1,9 @@
 """The experiments behind the studies of ZEST: language models that are fine-tuned on tasks with
 descriptions, on all or half of the input, alone or together with other question answering.
 
-`gpu` fine-tunes SmolLM2-135M for four passes over `zest/synthetic`, which a GPU does in minutes, and
-one training serves all tables. `paper` has an arm for each row of the paper's Table 3: T5-11B on
-ZEST, T5-11B on ZEST and four other datasets, and BART-large, each with the paper's search. The
+`gpu` fine-tunes SmolLM2-135M for four passes over `zest/synthetic`, which a GPU does in minutes,
+and one training serves all tables. `paper` has an arm for each row of the paper's Table 3: T5-11B
+on ZEST, T5-11B on ZEST and four other datasets, and BART-large, each with the paper's search. The
 studies choose among the runs of a search by dev (`papers/zest/runs.py`).
 """
 

@@ -162,7 +162,7 @@ class BabiSuite(Suite):
         return rephrased(plan) if fields.phrasing == WHERE else plan
 
     def resolve(self, name: str) -> dict[str, Any] | None:
-        """Fields for a JSON configuration of the public generator, named as in `babi/mix_T7.json`."""
+        """Fields for a JSON configuration of the public generator, named as `babi/mix_T7.json`."""
         if not name.endswith(".json"):
             return None
         from taskloom.suites.babi.reference_config import import_file

@@ -427,8 +427,8 @@ class StoryGroup(Fields):
         asked_for = weights is not None or self.wording.get(construct.upper())
         if asked_for and not any(self.topics()[construct.upper()].values()):
             raise ValueError(f"{construct}: at least one needs a weight above 0; name an event")
-        # "is not in the park" is not a MOVE event, so the group need not list MOVE for it. "Mary and
-        # John went to the park" and "Then she went" are MOVE events.
+        # "is not in the park" is not a MOVE event, so the group need not list MOVE for it. "Mary
+        # and John went to the park" and "Then she went" are MOVE events.
         moves = construct in ("coref", "conj") and self._says(construct)
         for name in weights or ():
             if name == "MOVE" and not moves:
@@ -460,7 +460,7 @@ class StoryGroup(Fields):
         }
 
     def unlisted(self, event: Event) -> str:
-        """Event or construct in a sentence that the group does not list. Empty if all are listed."""
+        """Event or construct of a sentence that the group does not list; empty if it lists all."""
         name = EVENT_TYPES[event.kind].name
         if name not in self.events and name not in self.wording:
             return name
@@ -588,8 +588,8 @@ def _which(value: Any) -> str:
     return "function-groups" if isinstance(value, list | tuple) else "function-size"
 
 
-# Distinguished by type, so that an error in a group is not also reported as an error of a size. Tags
-# with the prefix "function-" do not appear in error messages.
+# Distinguished by type, so that an error in a group is not also reported as an error of a size.
+# Tags with the prefix "function-" do not appear in error messages.
 SplitValue = Annotated[
     Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")],
     Discriminator(_which),

@@ -63,17 +63,20 @@ FREE_SHARE = 0.5
 questions about a person and one where-P. The reference's own diverse(T12) has 0.52 and 0.26.
 """
 _STORY = {
-    "samples", "seed", "name", "n_questions", "question_probability", "actions_before_question", "max_actions", "questions",
-    "questions_distribution", "actions", "actions_distribution", "coref", "coref_distribution", "move", "grab", "drop", "give",
-    "negate", "coreference_prefixes", "negate_distribution", "entity_coreference_map", "exhaustive", "extra_exh_yes_no",
+    "samples", "seed", "name", "n_questions", "question_probability", "actions_before_question",
+    "max_actions", "questions", "questions_distribution", "actions", "actions_distribution",
+    "coref", "coref_distribution", "move", "grab", "drop", "give", "negate",
+    "coreference_prefixes", "negate_distribution", "entity_coreference_map", "exhaustive",
+    "extra_exh_yes_no",
 }  # fmt: skip
 _FILTER = {
-    "valid_q_types", "num_supp_fact_range", "required_supp_fact_types", "max_len", "max_pass", "max_fail", "max_stories_per_sig",
-    "always_pass_q_types", "min_paths", "max_paths", "filter_each_q", "remove_distractors",
+    "valid_q_types", "num_supp_fact_range", "required_supp_fact_types", "max_len", "max_pass",
+    "max_fail", "max_stories_per_sig", "always_pass_q_types", "min_paths", "max_paths",
+    "filter_each_q", "remove_distractors",
 }  # fmt: skip
 _ROOT = {
-    "name", "tasks", "out_dir", "write_tt", "write_dec", "no_write", "only_dev", "combine_files", "just_combine", "save_separate",
-    "use_new_engine",
+    "name", "tasks", "out_dir", "write_tt", "write_dec", "no_write", "only_dev", "combine_files",
+    "just_combine", "save_separate", "use_new_engine",
 }  # fmt: skip
 _TASK = {"story_params", "game_variables", "filter_config", "sw_config"}
 

@@ -37,7 +37,7 @@ def answer_passage(
 
 
 def show(example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading) -> Any:
-    """Format an example for reading: numbered sentences, the support in bold, the proof in words."""
+    """Format an example for reading: numbered sentences, support in bold, proof in words."""
     sentences, question = split_passage(example.input)
     story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
     knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
@@ -79,8 +79,8 @@ def lit_story(example: Example) -> StoryPicture | None:
         return None
     proof = []
     for number, step in enumerate(example.derivation):
-        # The first steps are the sentences of the support, in order ("told"). Later steps name those
-        # that they follow from.
+        # The first steps are the sentences of the support, in order ("told"). Later steps name
+        # those that they follow from.
         used = (number,) if number < len(support) else step.of or ()
         places = tuple(support[i] for i in used if i < len(support))
         text = sentences[places[0]] if step.rule == "told" and places else step.value

@@ -36,7 +36,7 @@ SPLITS: dict[str, tuple[str, ...]] = {
 """Splits of each variant, in the order in which they are made."""
 
 PROBES = ("cross-unseen-symbols", "unseen-pairs", "pairs", "all-pairs")
-"""Splits that enumerate two-function expressions for analyses. They may overlap with other splits."""
+"""Splits of all two-function expressions, for analyses. They may overlap with other splits."""
 
 
 def drawn_tests(variant: str) -> tuple[str, ...]:

@@ -246,7 +246,7 @@ def published_draw(
 def _filled_up(
     world: SymbolWorld, pool: Pool, key: Key, drawn: tuple[I64, NDArray[np.int16]], count: int
 ) -> tuple[I64, NDArray[np.int16]]:
-    """Append expressions that the draw has not reached, in a keyed order, until there are `count`."""
+    """Append expressions that the draw did not reach, in a keyed order, until there are `count`."""
     symbols, functions = drawn
     order = key.permutation(pool.size, "rest", pool.length)
     known = codes(world, symbols, functions)

@@ -246,33 +246,61 @@ def _lexical() -> Iterable[Known]:
         kind = f"word[{code}]"
         for stem, (one, many, define) in _LEXICAL.items():
             name = f"{stem}[{code}]"
-            adjective = "" if code == "eng" else f" {language}"
+            if code != "eng":
+                # "an antonym" becomes "a Spanish antonym", whatever letter the noun begins with.
+                noun = one.partition(" ")[2]
+                one = f"a {language} {noun}"
+                many = many.replace("the ", f"the {language} ")
             yield Known(
-                name, Type("relation", kind, kind), "lexical",
-                one.replace("a ", f"a{adjective} ").replace("an ", f"a{adjective} " if adjective else "an ") + " of {x}",
-                many.replace("the ", f"the{adjective} ") + " of {x}", define, name, name,
-            )  # fmt: skip
+                name,
+                Type("relation", kind, kind),
+                "lexical",
+                one=one + " of {x}",
+                many=many + " of {x}",
+                define=define,
+                paper=name,
+                reference=name,
+            )
         for stem, short in _POS.items():
             article = "an" if stem[0] == "a" else "a"
             yield Known(
-                f"is_pos_{stem}[{code}]", Type("predicate", kind), "lexical", f"can be {article} {stem}",
-                f"cannot be {article} {stem}", f"A word can be {article} {stem} if a dictionary lists it as one.",
-                f"is-POS-{stem}[{code}]", f"is{{POS={short}}}[{code}]",
-            )  # fmt: skip
+                f"is_pos_{stem}[{code}]",
+                Type("predicate", kind),
+                "lexical",
+                one=f"can be {article} {stem}",
+                many=f"cannot be {article} {stem}",
+                define=f"A word can be {article} {stem} if a dictionary lists it as one.",
+                paper=f"is-POS-{stem}[{code}]",
+                reference=f"is{{POS={short}}}[{code}]",
+            )
     for source, target in (("eng", "spa"), ("spa", "eng")):
         name = f"translate[{source}->{target}]"
         language = LANGUAGES[target]
+        article = "an" if target == "eng" else "a"
         yield Known(
-            name, Type("relation", f"word[{source}]", f"word[{target}]"), "lexical",
-            f"{'an' if target == 'eng' else 'a'} {language} translation of {{x}}", f"the {language} translations of {{x}}",
-            f"A translation has one of the word's meanings in {language}.", name, name,
-        )  # fmt: skip
+            name,
+            Type("relation", f"word[{source}]", f"word[{target}]"),
+            "lexical",
+            one=f"{article} {language} translation of {{x}}",
+            many=f"the {language} translations of {{x}}",
+            define=f"A translation has one of the word's meanings in {language}.",
+            paper=name,
+            reference=name,
+        )
     for stem, short in _SENTIMENT.items():
         yield Known(
-            f"is_sentiment_{stem}[eng]", Type("predicate", "word[eng]"), "lexical", f"has a {stem} meaning",
-            f"has no {stem} meaning", f"A word has a {stem} meaning if people feel {stem} about one of the things it means.",
-            f"is-sentiment-{stem}[eng]", f"is{{sentiment={short}}}[eng]",
-        )  # fmt: skip
+            f"is_sentiment_{stem}[eng]",
+            Type("predicate", "word[eng]"),
+            "lexical",
+            one=f"has a {stem} meaning",
+            many=f"has no {stem} meaning",
+            define=(
+                f"A word has a {stem} meaning if people feel {stem} about one of the things it"
+                " means."
+            ),
+            paper=f"is-sentiment-{stem}[eng]",
+            reference=f"is{{sentiment={short}}}[eng]",
+        )
 
 
 def _factual() -> Iterable[Known]:
@@ -280,19 +308,38 @@ def _factual() -> Iterable[Known]:
     for line in _RELATIONS.strip().splitlines():
         label, property_id, one, many = line.split("|")
         yield Known(
-            slug(label), entities, "factual", one, many, "", label, label, wikidata=property_id
+            slug(label),
+            entities,
+            "factual",
+            one=one,
+            many=many,
+            paper=label,
+            reference=label,
+            wikidata=property_id,
         )
     for line in _FACTS.strip().splitlines():
         group, relation, stem, value, phrase = line.split("|")
         label = relation.replace("_", " ")
         yield Known(
-            f"is_{group}_{stem}", Type("predicate", "entity"), "factual", f"is {phrase}", f"is not {phrase}", "",
-            f"is-{group}-{stem}", f"is{{{label}={value}}}", fact=(relation, value),
-        )  # fmt: skip
+            f"is_{group}_{stem}",
+            Type("predicate", "entity"),
+            "factual",
+            one=f"is {phrase}",
+            many=f"is not {phrase}",
+            paper=f"is-{group}-{stem}",
+            reference=f"is{{{label}={value}}}",
+            fact=(relation, value),
+        )
     yield Known(
-        "label", Type("relation", "entity", "word[eng]"), "factual", "the name of {x}", "the name of {x}",
-        "The name of a thing, taken as an English word.", "label", "label",
-    )  # fmt: skip
+        "label",
+        Type("relation", "entity", "word[eng]"),
+        "factual",
+        one="the name of {x}",
+        many="the name of {x}",
+        define="The name of a thing, taken as an English word.",
+        paper="label",
+        reference="label",
+    )
 
 
 @lru_cache(maxsize=1)
@@ -302,7 +349,7 @@ def _fixed() -> dict[str, Known]:
 
 @lru_cache(maxsize=1)
 def _spellings() -> dict[str, str]:
-    """Every spelling of a name (the paper's, the reference's and ours), normalised, with the name."""
+    """Every spelling of a name (the paper's, the reference's, ours), normalised, with the name."""
     spellings: dict[str, str] = {}
     for name, known in _fixed().items():
         for spelling in (name, known.paper, known.reference):
@@ -364,15 +411,26 @@ def known(name: str) -> Known | None:
             " learnt from examples."
         )
         return Known(
-            name, Type("relation", kind, kind), "random", phrase, phrase, define,
-            f"random-seed{random[1]}[{random[2]}]", f"random{{{random[1]}}}[{random[2]}]",
-        )  # fmt: skip
+            name,
+            Type("relation", kind, kind),
+            "random",
+            one=phrase,
+            many=phrase,
+            define=define,
+            paper=f"random-seed{random[1]}[{random[2]}]",
+            reference=f"random{{{random[1]}}}[{random[2]}]",
+        )
     if re.fullmatch(r"P[1-9]\d*", name):
-        phrase = f"the values of Wikidata property {name} for {{x}}"
-        one = f"a value of Wikidata property {name} for {{x}}"
         return Known(
-            name, Type("relation", "entity", "entity"), "factual", one, phrase, "", name, name, wikidata=name
-        )  # fmt: skip
+            name,
+            Type("relation", "entity", "entity"),
+            "factual",
+            one=f"a value of Wikidata property {name} for {{x}}",
+            many=f"the values of Wikidata property {name} for {{x}}",
+            paper=name,
+            reference=name,
+            wikidata=name,
+        )
     entry = _fixed().get(name)
     return None if entry is None or name.endswith(".inv") else entry
 

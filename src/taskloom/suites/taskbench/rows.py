@@ -127,7 +127,7 @@ class WordRows:
 
     @property
     def answered(self) -> FunctionTable:
-        """The function with the answers that rows have. Shuffled labels make it another function."""
+        """The function with the answers of the rows. Shuffled labels make it another function."""
         if not self.permuted:
             return self.solved
         return replace(

@@ -85,7 +85,7 @@ class Hashes:
 
 
 class HashedTexts(NamedTuple):
-    """Known hashes of a list of texts. The list is kept alive, because `id(texts)` identifies it."""
+    """Known hashes of a list of texts. The list is kept alive because `id(texts)` identifies it."""
 
     texts: Sequence[str]
     hashes: U64
@@ -349,7 +349,8 @@ has ten times more texts than a function has answers.
 
 
 class TestedPairs:
-    """The pairs of an input and an answer that held-out splits test, over all relations of a recipe.
+    """The pairs of an input and an answer that held-out splits test, over all relations of a
+    recipe.
 
     Relations between words are mostly symmetric: if `hot` is tested with the antonym `cold`, a
     training row that gives `hot` for `cold` gives the test away. The inputs of training and of

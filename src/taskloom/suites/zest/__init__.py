@@ -98,7 +98,7 @@ class ZestSuite(Suite):
     )
 
     def weave(self, fields: ZestFields, key: Key) -> Plan:
-        """Plan a ZEST recipe: from published files if it names any, otherwise from generated tasks."""
+        """Plan a ZEST recipe: from published files if it names any, else from generated tasks."""
         if fields.files:
             from taskloom.suites.zest import published_tasks
 

@@ -73,7 +73,7 @@ class STM:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each weight. The vocabulary has one more row for padding, whose vector is zero."""
+        """Shape of each weight. The vocabulary has a further row for padding, which is zero."""
         d, n, h = self.state, self.slots, self.hidden
         shapes: dict[str, tuple[int, ...]] = {
             "embedding.weight": (self.vocabulary + 1, self.embedding),
@@ -236,7 +236,7 @@ class EntNet:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each weight. The vocabulary has one more row for padding, whose vector is zero."""
+        """Shape of each weight. The vocabulary has a further row for padding, which is zero."""
         d = self.state
         return {
             "embedding.weight": (self.vocabulary + 1, d),

@@ -163,7 +163,8 @@ def expected(logits: Tensor, states: Tensor) -> Tensor:
 
 
 class RaSoR(nn.Module):
-    """RaSoR, recurrent span representations (Lee et al. 2016): a score for every span up to a length.
+    """RaSoR, recurrent span representations (Lee et al. 2016): a score for every span up to a
+    length.
 
         u_i, v_j = vectors of the words of context and question
         a_i = sum_j softmax_j(relu(W u_i) . relu(W v_j)) v_j      what the question says about word i
@@ -211,7 +212,8 @@ class RaSoR(nn.Module):
 
 
 class DocumentReader(nn.Module):
-    """DocumentReader of DrQA (Chen et al. 2017): a question vector points at the words of the context.
+    """DocumentReader of DrQA (Chen et al. 2017): a question vector points at the words of the
+    context.
 
         x_i = [E p_i; matches of p_i; sum_j softmax_j(relu(W E p_i) . relu(W E q_j)) E q_j]
         p = [BiLSTM_1(x); BiLSTM_2(.); BiLSTM_3(.)]       all three layers side by side

@@ -102,7 +102,7 @@ class Structure:
         self._concepts: set[frozenset[str]] = set()
 
     def read(self, events: Iterable[Event]) -> str:
-        """Read further sentences, and return the structure of all sentences so far, without verbs."""
+        """Read further sentences, and return the structure of all so far, without verbs."""
         numbers, parts, concepts = self._numbers, self._parts, self._concepts
         for event in events:
             mark, names, own = OUTLINES[event]
@@ -150,7 +150,7 @@ def tokens(text: str) -> int:
 
 
 def concepts_of_sentence(event: Event) -> frozenset[str]:
-    """Events and constructs in a sentence. COMPOUND if a pronoun refers to two persons or objects."""
+    """Events and constructs of a sentence; COMPOUND if a pronoun refers to two antecedents."""
     return OUTLINES[event][2]
 
 

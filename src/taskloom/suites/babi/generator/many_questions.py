@@ -43,8 +43,8 @@ TRIES = 2_000
 """Maximum pieces drawn when a request is tried out, before it counts as impossible."""
 
 ENDURANCE = 200_000
-"""Maximum pieces drawn for one story of a request that has been tried out. No request that can be met
-reaches it.
+"""Maximum pieces drawn for one story of a request that has been tried out. No request that can be
+met reaches it.
 """
 
 RESTART = 100

@@ -59,8 +59,8 @@ PERSISTENCE = 500
 """Draws for one size of support before another of the wanted range is tried."""
 
 COUPONS = 40
-"""Maximum stories drawn per class of supports when `per_signature` is tried out. If all classes were
-equally likely, 8 would suffice for 1,000 of them (the coupon collector's problem).
+"""Maximum stories drawn per class of supports when `per_signature` is tried out. If all classes
+were equally likely, 8 would suffice for 1,000 of them (the coupon collector's problem).
 """
 
 PLANS = 60

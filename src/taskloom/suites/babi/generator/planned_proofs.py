@@ -282,7 +282,7 @@ class ProofGuard:
 
     @staticmethod
     def _departure(plan: ProofPlan) -> int:
-        """Index of the unit in which the object is carried away. Its carrier must not move before."""
+        """Index of the unit where the object is carried away. Its carrier must not move earlier."""
         last = -1
         for i, unit in enumerate(plan.units):
             if any(not e.thing and plan.carrier in e.who for e in unit):

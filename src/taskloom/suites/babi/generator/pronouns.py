@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoProofPlan(Exception):  # noqa: N818 - an outcome, tried again with another draw
-    """A draw that cannot be completed: too few objects or persons, or no way to add an antecedent."""
+    """A draw that cannot be completed: too few objects or persons, or no possible antecedent."""
 
 
 def add_antecedents(builder: ProofBuilder, count: int) -> None:

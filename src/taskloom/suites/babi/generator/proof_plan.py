@@ -297,7 +297,8 @@ class ProofBuilder:
             return ProofPlan(
                 self.units, Question("yes-no", person, place=place), self.here, {person}
             )
-        # A where-was-O question always adds the last move; another extra sentence is a grab or drop.
+        # A where-was-O question always adds the last move; another extra sentence is a grab or
+        # drop.
         own = shape.extra - (kind == "where-was-O")
         if not own and person not in self.hands:
             raise NoProofPlan
@@ -322,8 +323,8 @@ class ProofBuilder:
         return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """Add a sentence in which the person takes an untouched object, at any time up to now. It counts
-        towards the size of the proof.
+        """Add a sentence in which the person takes an untouched object, at any time up to now. It
+        counts towards the size of the proof.
         """
         thing = self._fresh()
         event = HANDLED["grab", person, thing, "", False]

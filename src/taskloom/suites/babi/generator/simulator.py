@@ -1,4 +1,5 @@
-"""The hidden world behind a story. It decides which events are possible and never answers a question.
+"""The hidden world behind a story. It decides which events are possible and never answers a
+question.
 
 Where a person or an object is at the start is drawn when it first matters. Every sentence about a
 place is a real change of place, as in the reference's simulator, so that the strict reading never
@@ -95,8 +96,8 @@ class Simulator:
         return events
 
     def extend(self, events: list[Event], enough: int, most: int, weights: ActionWeights) -> bool:
-        """Append what happens until there are `enough` sentences, and never more than `most`. Return
-        False if nothing can happen.
+        """Append what happens until there are `enough` sentences, and never more than `most`.
+        Return False if nothing can happen.
         """
         # The inner loop of generation: attributes are looked up once, and plain events are drawn
         # and performed without a further call.

@@ -147,7 +147,7 @@ def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> An
 def answer_all(
     knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False
 ) -> list[AnsweredQuestion]:
-    """Answer all answerable questions of some types, sorted by type and name, with their supports."""
+    """Answer all answerable questions of some types, by type and name, with their supports."""
     return [answer_question(knowledge, question, cited) for question in ask_all(knowledge, kinds)]
 
 
@@ -225,7 +225,7 @@ def _arrivals(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
 
 
 def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
-    """Yield the questions about what a person holds, for every person who ever handled an object."""
+    """Yield the questions about what a person holds, for everyone who ever handled an object."""
     # A set in story order: the order of a Python `set` of strings, and so the shuffle, would differ
     # between processes.
     handled: dict[str, None] = {}

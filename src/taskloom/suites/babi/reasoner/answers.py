@@ -219,7 +219,7 @@ def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
 
 
 def whereabouts(knowledge: Knowledge, name: str) -> int | None:
-    """Variable for an object's current place: its holder's stay, or the stay in which it was left."""
+    """Variable for an object's current place: its holder's stay, or that in which it was left."""
     thing = knowledge.things.get(name)
     if thing is None or thing.last < 0:
         return None
@@ -427,7 +427,7 @@ def in_words(
     support: Sequence[int],
     lines: Sequence[int],
 ) -> str:
-    """Proof of an answer in words, with line numbers. For an open question, what remains possible."""
+    """Proof of an answer in words, with line numbers. For open questions, what remains possible."""
     if verdict.answer == UNKNOWN:
         if verdict.possible and len(verdict.possible) < len(knowledge.places):
             return f"the story leaves open: {', '.join(verdict.possible)}"

@@ -20,7 +20,7 @@ _NUMBERED = re.compile(r"([0-9]{1,9})[ \t]+(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a story. `line` is its line in the file, or 0 if it does not come from a file."""
+    """A sentence of a story. `line` is its line in the file, or 0 if it is not from a file."""
 
     number: int
     text: str

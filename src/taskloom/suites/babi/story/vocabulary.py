@@ -15,8 +15,8 @@ from taskloom.suites.babi.story.events import EVENT_TYPES, EventType, Kind
 
 PRONOUNS = ("he", "she", "they")
 RESERVED = frozenset(
-    ["he", "she", "they", "them", "the", "a", "in", "at", "to", "and", "or", "either", "is", "are", "not", "no", "longer", "did",
-     "there", "then", "after", "afterwards", "following", "that"]
+    ["he", "she", "they", "them", "the", "a", "in", "at", "to", "and", "or", "either", "is", "are",
+     "not", "no", "longer", "did", "there", "then", "after", "afterwards", "following", "that"]
 )  # fmt: skip
 """Function words that no name may contain."""
 
@@ -134,7 +134,7 @@ def _runs(words: Sequence[str], lengths: Iterable[int]) -> Iterator[str]:
 def verb_lists(
     event_types: Mapping[Kind, EventType] = EVENT_TYPES,
 ) -> dict[str, tuple[str, ...]]:
-    """Verbs of events by their names in recipes: `grab`, or `not_grab` for verbs after "did not"."""
+    """Verbs of events by their names in recipes: `grab`, or `not_grab` for verbs of "did not"."""
     lists: dict[str, tuple[str, ...]] = {
         kind: t.verbs for kind, t in event_types.items() if t.verbs
     }

@@ -199,7 +199,7 @@ def _check_paths(outer: Table, inner: Table, before: int, chain: Chain) -> int:
 
 
 def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
-    """Different values of a table, and the table with each value replaced by its index among them."""
+    """Different values of a table, and the table with each value replaced by its index."""
     met = np.zeros(size, dtype=np.bool_)
     met[table.values] = True
     different = np.flatnonzero(met).astype(np.int32)

@@ -1,5 +1,5 @@
-"""An expression as text: in our notation, the paper's or the reference's, without its constants, and
-in English.
+"""An expression as text: in our notation, the paper's or the reference's, without its constants,
+and in English.
 
 English descriptions have four levels of explicitness:
 

@@ -76,8 +76,8 @@ class Corpus:
         yield from self.text(name, encoding).split("\n")
 
     def digest(self) -> str:
-        """Digest of the corpus. For a zip file it uses the name, size and checksum of each member, so
-        that nothing is unpacked; for a folder, names and contents.
+        """Digest of the corpus. For a zip file it uses the name, size and checksum of each member,
+        so that nothing is unpacked; for a folder, names and contents.
         """
         text = blake2b(digest_size=16)
         if self._zip is not None:

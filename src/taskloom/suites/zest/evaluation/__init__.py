@@ -193,8 +193,8 @@ def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
-    """Warn about a wrong order. Plain lines do not show it, but structures in place of plain answers
-    do.
+    """Warn about a wrong order. Plain lines do not show it, but structures in place of plain
+    answers do.
     """
     answers = [instance.answer for task in tasks for instance in task.instances]
     golds = [any(map(is_structure, alternatives(answer)[:1])) for answer in answers]

@@ -88,7 +88,7 @@ class Stated:
 
 
 def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
-    """Value that is stated, or else implied by a rule whose condition is stated. None if neither."""
+    """Value that is stated, or implied by a rule whose condition is stated. None if neither."""
     if name in facts.values:
         return facts.values[name]
     for stated in rules:

@@ -46,7 +46,7 @@ EDGE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Number of a task's passages that answer it, and how many of these say yes (for yes/no tasks)."""
+    """Number of a task's passages that answer it, and of those that say yes (yes/no tasks)."""
 
     answered: int
     yes: int

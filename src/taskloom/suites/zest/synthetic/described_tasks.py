@@ -216,7 +216,7 @@ class _TooFewError(RecipeError):
 
 
 def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]:
-    """Draw the tasks of every split, in a keyed order. No split depends on the size of another one."""
+    """Draw the tasks of every split, in a keyed order. No split depends on the size of another."""
     return {split: _draw_split(request, key, split, size) for split, size in request.sizes.items()}
 
 
@@ -325,7 +325,7 @@ def _owners(
 
 
 def _constants(group: FlipGroup) -> tuple[str, ...]:
-    """Form of a group with its constants, which decides the split if splits are divided by program."""
+    """Form of a group with its constants, which decides the split if programs divide splits."""
     return (*group.form, *sorted({str(p.args[-1]) for p in group.programs}))
 
 

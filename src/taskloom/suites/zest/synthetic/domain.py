@@ -256,7 +256,7 @@ class Number:
         return f"{number} {self.unit}" if self.unit else number
 
     def thresholds(self, count: int) -> list[int]:
-        """Up to `count` evenly spaced values between the ends, as thresholds of yes/no questions."""
+        """Up to `count` evenly spaced values between the ends: thresholds of yes/no questions."""
         return _inner_values(self.low, self.high, self.step, count)
 
 

@@ -218,7 +218,7 @@ them by name again.
 
 
 def is_file_name(name: str) -> bool:
-    """True if an entry of a recipe's `domains` names a file rather than a domain of this package."""
+    """True if an entry of a recipe's `domains` names a file, not a domain of this package."""
     return name.endswith(SUFFIXES)
 
 

@@ -91,7 +91,7 @@ def form(program: Program) -> Form:
 
 
 def flip_of(one: Program, other: Program) -> Flip | None:
-    """The single respect in which two programs differ. None if they are equal or differ in several."""
+    """The single respect in which two programs differ. None if they differ in none or several."""
     if one.op != other.op:
         opposed = one.args == other.args and frozenset((one.op, other.op)) in OPPOSITES
         return "direction" if opposed else None

@@ -129,7 +129,7 @@ def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
 
 
 def family(world: TaskWorld, task: DescribedTask) -> list[DescribedTask]:
-    """The base task of a task (or the task itself), and one task of each kind that derives from it."""
+    """The base task of a task (or the task itself), and a task of each kind derived from it."""
     split = next(s for s in world.splits.values() if any(t.id == task.id for t in s))
     wanted = task.derives_from[0] if task.derives_from else task.id
     base = next(t for t in split if t.id == wanted)

@@ -149,8 +149,8 @@ T = TypeVar("T")
 
 JOINS = ("{a}, and {b}", "{a}; {b}")
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}", "{a}, while {b}")
-"""Templates for two clauses: joined clauses are about one entity, contrasted ones state the same kind
-of fact about two. "X covers 9 acres, whereas Y has a hospital" would not be a contrast.
+"""Templates for two clauses: joined clauses are about one entity, contrasted ones state the same
+kind of fact about two. "X covers 9 acres, whereas Y has a hospital" would not be a contrast.
 """
 
 PLANS = ("mixed", "portrait", "setting", "framed", "things last", "things first")
@@ -159,13 +159,13 @@ the others in the middle; the entity's own attributes before its records, or aft
 """
 
 JOINED, ADDED, CROSSED = 0.98, 0.6, 0.8
-"""Probabilities that a clause is joined with the next, that a third joins the two, and that a clause
-is joined with one about another entity.
+"""Probabilities that a clause is joined with the next, that a third joins the two, and that a
+clause is joined with one about another entity.
 """
 
 ALONE, TOGETHER, OF_RECORDS = 20_000, 10_000, 40_000
-"""Minimum number of wordings for which a sentence is distinctive without an opener or closer: of one
-clause, of several joined clauses, and of clauses about records.
+"""Minimum number of wordings for which a sentence is distinctive without an opener or closer: of
+one clause, of several joined clauses, and of clauses about records.
 
 With these minimums, eight whole training splits (8,220 passages each) have three pairs of sentences
 that are equal apart from names, and a thousand passages have none. With 20,000, 2,500 and 8,000
@@ -186,8 +186,8 @@ SHORTEST, LONGEST = 60, 180
 
 
 class Clause(NamedTuple):
-    """A template with its value and its subject: an entity of the passage (by number), or one of its
-    records.
+    """A template with its value and its subject: an entity of the passage (by number), or one of
+    its records.
 
     `says` names the attribute, or the records and their field. Yes/no facts have the value "True"
     or "False", which their template does not show. A rule has no entity. `ways` is the number of

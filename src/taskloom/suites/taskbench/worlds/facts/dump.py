@@ -449,7 +449,7 @@ class SampledWorld(CatalogueWorld):
         return found
 
     def _scan(self, file: Path, column: str, values: list[str]) -> list[tuple[str, str]]:
-        """The pairs of a file that have one of these values in a column. This column comes first."""
+        """The pairs of a file with one of these values in a column. This column comes first."""
         if not values:
             return []
         dataset = ds.dataset(file)

@@ -27,10 +27,12 @@ from taskloom.suites.taskbench.worlds.facts.properties import (
 )
 from taskloom.suites.taskbench.worlds.words.invented_words import Names
 
-# The schema of an invented world: kinds of entities, how many of each, and which relations hold between which kinds.
+# The schema of an invented world: kinds of entities, how many of each, and which relations hold
+# between which kinds.
 #
-# Domains and ranges follow Wikidata's use of each property, so that every composition of the catalogue has inputs: people are the
-# owners, creators, performers, developers and namesakes, since the catalogue asks for their parents, parties and teams.
+# Domains and ranges follow Wikidata's use of each property, so that every composition of the
+# catalogue has inputs: people are the owners, creators, performers, developers and namesakes, since
+# the catalogue asks for their parents, parties and teams.
 
 CLASSES: dict[str, tuple[str, str, str]] = {
     "entity": (ROOT, "entity", ""),
@@ -391,7 +393,7 @@ class _WorldBuilder:
         self.pairs.setdefault(prop, {})[(x, y)] = None
 
     def _classes(self) -> None:
-        """Add everything with a fixed name: classes, sexes, and the values that predicates ask for."""
+        """Add everything with a fixed name: classes, sexes, and values that predicates ask for."""
         for kind, (iri, label, parent) in CLASSES.items():
             self.labels[iri] = label
             if parent:

@@ -181,7 +181,8 @@ def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
         if state["chunk"] == chunk and (part / "triples" / "CURRENT").is_file():
             store, done = _oxigraph().Store(str(part / "triples")), int(state["done"])
     except (OSError, RuntimeError, ValueError, KeyError, TypeError):
-        pass  # Loading had not begun, or was interrupted in a state that cannot be opened. Begin again.
+        # Loading had not begun, or was interrupted in a state that cannot be opened. Begin again.
+        pass
     if store is None:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -263,7 +264,7 @@ class StoreAsker:
 
     @property
     def ordered(self) -> bool:
-        """Always True: a local store has no time limit, and so the same files give the same sample."""
+        """Always True: a local store has no time limit, so the same files give the same sample."""
         return True
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:

@@ -97,7 +97,7 @@ def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
 
 
 def intersection(a: Relation, b: Relation) -> Relation:
-    """The outputs that both relations give. Inputs without a common output are outside the domain."""
+    """The outputs that both relations give. Inputs without a common one are outside the domain."""
     a_at, b_at = _widened(a, b)
     rows = {x: set(a_at[x]) & set(b_at[x]) for x in a_at.keys() & b_at.keys()}
     return Relation(rows, _asker(a, b, intersection))

@@ -351,7 +351,7 @@ def read_packaged() -> RawLexicon:
 
 
 def common_words(net: WordNet) -> list[str]:
-    """The vocabulary: lower-case single words that are common in WordNet's own sense-tagged texts."""
+    """The vocabulary: lower-case single words that are common in WordNet's sense-tagged texts."""
     written = {lemma for row in net.lemmas for lemma in row}
     return [
         f for f, n in net.counts.items() if sum(n) >= LEAST_TAGGED and f in written and "_" not in f
