@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taskloom.cli.options import Json, RecipeName, Seed, Set
+from taskloom.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from taskloom.apps.collect.collection import Collection
@@ -70,7 +71,13 @@ def view(
     if only_list:
         _list(folders or [Path()], as_json)
         return
-    from taskloom.apps.view.server import serve
+    try:
+        import uvicorn
+
+        from taskloom.apps.view.server import serve
+    except ModuleNotFoundError as error:
+        raise MissingExtra("the viewer", error.name or "starlette", "viewer") from error
+    del uvicorn  # `serve` imports it
 
     def ready(address: str) -> None:
         if as_json:

@@ -19,7 +19,7 @@ import pytest
 from taskloom.apps.view import server
 from taskloom.apps.view.server import listen, serve
 from taskloom.cli.app import run
-from taskloom.core.errors import MissingExtra, ParameterError
+from taskloom.core.errors import ParameterError
 
 
 @pytest.mark.slow  # three processes: four seconds
@@ -99,6 +99,7 @@ def test_what_is_missing_is_one_sentence(
     message = capsys.readouterr().err
     assert f"there is no file or folder {tmp_path / 'none'}" in message
     assert "--folder" not in message  # folders are arguments, not an option
-    monkeypatch.setitem(sys.modules, "starlette", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'taskloom\[viewer\]'"):
-        serve([tmp_path])
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    monkeypatch.delitem(sys.modules, "taskloom.apps.view.server")
+    assert run(["view", str(tmp_path)]) == 2
+    assert "pip install 'taskloom[viewer]'" in capsys.readouterr().err

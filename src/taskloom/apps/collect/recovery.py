@@ -140,9 +140,11 @@ def _readable(connection: sqlite3.Connection, most: int, lost: list[int]) -> Ite
             if last is None and len(misses) >= MOST_MISSES:
                 return
             continue
+        # Missing numbers before a readable event are lost events.
         lost += misses
         misses.clear()
         yield event
+    # Missing numbers after the last readable event are, too, unless the log may just end there.
     if last is not None:
         lost += misses
 

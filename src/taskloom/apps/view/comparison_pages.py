@@ -19,7 +19,7 @@ from taskloom.analysis.report.effects import is_constant
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render, trait_order
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
-from taskloom.apps.view.run_pages import chosen_split, prediction_rows, proofs, with_stories
+from taskloom.apps.view.run_pages import chosen_split, prediction_rows, proof_address, with_stories
 from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
 from taskloom.apps.view.stores import ViewedStore
 from taskloom.core.errors import InputError, TaskloomError
@@ -111,7 +111,7 @@ def compare(request: Request) -> Response:
         filters=filters,
         by=by,
         named=rows[0].named_by(a.recipe),
-        proofs=proofs(request, a, split, [pair.a for pair in pairs]),
+        proofs=proof_address(request, a, split, [pair.a for pair in pairs]),
         traits=traits,
         test=test,
         problem=problem,

@@ -104,7 +104,7 @@ class ViewedFolders:
         return folder
 
     def _search(self) -> Iterator[ViewedFolder]:
-        left = [MOST_FOLDERS]
+        left = [MOST_FOLDERS]  # a list, so that all recursive calls count down the same number
         named = [root for root in self.roots if root.is_file() and is_log(root)]
         if named:
             yield _viewed_logs(named)
@@ -194,7 +194,9 @@ def _has_examples(folder: Path, names: Set[str]) -> bool:
 
 
 def _has_splits(folders: Sequence[Path]) -> bool:
-    """True if all folders hold only Parquet files, as the splits of datasets from elsewhere do."""
+    """True if folders hold Parquet files that Taskloom did not write: one folder a split, as many
+    datasets from elsewhere have them.
+    """
     ours = any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)
     if ours:
         return False
@@ -227,9 +229,8 @@ def _viewed_logs(logs: Sequence[Path]) -> ViewedFolder:
 
 
 def _label(folder: Path) -> str:
+    """Path of a folder as shown on pages, relative to the working directory if it is below it."""
     here = Path.cwd()
-    return (
-        str(folder.relative_to(here))
-        if folder.is_relative_to(here) and folder != here
-        else str(folder)
-    )
+    if folder.is_relative_to(here) and folder != here:
+        return str(folder.relative_to(here))
+    return str(folder)

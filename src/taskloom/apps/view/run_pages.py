@@ -59,6 +59,9 @@ LINES = 8
 NAME = 60
 """Maximum characters of a line's name."""
 
+MOST_DATASETS = 50
+"""Maximum datasets that are searched for that of a run."""
+
 
 def store(request: Request) -> Response:
     """Show a store: results by recipe, learner and split, its runs in pages, and running jobs."""
@@ -167,13 +170,19 @@ def _results(viewed: ViewedStore) -> tuple[list[str], list[str], list[dict[str, 
         results = viewed.results()
     except TaskloomError as error:
         return [], [], [], str(error)
+    # Columns of an overview: what distinguishes the results, then the mean with its interval, then
+    # further measures.
     mean, method = results.columns.index("mean"), results.columns.index("method")
-    apart, measures = results.columns[:mean], results.columns[method + 1 :]
-    fixed = {
-        c: str(table.table[c][0].as_py()) for c in ("recipe", "learner", "split") if c not in apart
+    distinguishing, measures = results.columns[:mean], results.columns[method + 1 :]
+    # The page always names recipe, learner and split, also if all results share them.
+    shared = {
+        column: str(table.table[column][0].as_py())
+        for column in ("recipe", "learner", "split")
+        if column not in distinguishing
     }
-    rows = [{**fixed, **row} for row in results][: GROUPS + 1]
-    return [*fixed, *apart], list(measures), rows, ""
+    # One row beyond the maximum tells the page that there are more.
+    rows = [{**shared, **row} for row in results][: GROUPS + 1]
+    return [*shared, *distinguishing], list(measures), rows, ""
 
 
 def run(request: Request) -> Response:
@@ -260,9 +269,10 @@ def predictions(request: Request) -> Response:
     start = page_start(request, len(order), ANSWERS)
     known = rows.traits()
     named = rows.named_by(chosen.recipe)
-    ordered = trait_order(named)
-    telling = [name for name in rows.telling_traits(split, ordered) if name in known]
-    explained = [name for name in ordered if name in known]
+    # First the traits on which scores depend most, then those that the suite explains, then others.
+    suite_order = trait_order(named)
+    telling = [name for name in rows.telling_traits(split, suite_order) if name in known]
+    explained = [name for name in suite_order if name in known]
     traits = {name: known[name] for name in dict.fromkeys([*telling, *explained, *known])}
     by = request.query_params.get("by", "") or next(iter(traits), "")
     shown = rows.take(columns.rows[order[start : start + ANSWERS]], split)
@@ -289,7 +299,7 @@ def predictions(request: Request) -> Response:
         telling=max(1, len(telling)),
         named=named,
         chance=rows.best_constant(split),
-        proofs=proofs(request, chosen, split, answers),
+        proofs=proof_address(request, chosen, split, answers),
         by=by,
         groups=_by_trait(viewed, chosen, split, by) if by in traits else [],
     )
@@ -314,8 +324,10 @@ def with_stories(request: Request, answers: Sequence[ScoredAnswer]) -> list[Scor
     ]
 
 
-def proofs(request: Request, run: Run, split: str, answers: Sequence[ScoredAnswer]) -> str:
-    """Address of the dataset that a run was evaluated on, if it is in a viewed folder."""
+def proof_address(request: Request, run: Run, split: str, answers: Sequence[ScoredAnswer]) -> str:
+    """Address of the page that shows examples of the run's dataset with their proofs. Empty unless
+    the dataset is in a viewed folder.
+    """
     if not run.data or not answers:
         return ""
     for folder in state_of(request).folders.of_kind("dataset")[:MOST_DATASETS]:
@@ -330,10 +342,6 @@ def proofs(request: Request, run: Run, split: str, answers: Sequence[ScoredAnswe
         if row and row[0].example.input == answers[0].input:
             return f"/data/{folder.name}/example"
     return ""
-
-
-MOST_DATASETS = 50
-"""Maximum datasets that are searched for that of a run."""
 
 
 def _ordered(columns: ScoreColumns, show: str) -> Any:

@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,13 +24,9 @@ from taskloom.apps.view.folders import VanishedError, ViewedFolders, viewed_fold
 from taskloom.apps.view.page_templates import STATIC, render
 from taskloom.apps.view.state import ViewerState
 from taskloom.core import listener
-from taskloom.core.errors import MissingExtra, TaskloomError
+from taskloom.core.errors import TaskloomError
 from taskloom.core.listener import address, is_loopback
 from taskloom.core.registry import SUITES
-
-if TYPE_CHECKING:
-    from taskloom.apps.view.state import ViewerState
-
 
 ASSETS = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}
 """Static files, with their content types."""
@@ -145,15 +140,7 @@ def serve(
             can reach it.
         ready: Called with the address before the first request is answered.
     """
-    try:
-        import jinja2
-        import starlette
-        import uvicorn
-
-        del jinja2, starlette
-    except ImportError as error:
-        raise MissingExtra("the viewer", error.name or "starlette", "viewer") from error
-    from taskloom.apps.view.server import application
+    import uvicorn
 
     viewed = viewed_folders(folders)
     secret = secrets.token_urlsafe(24) if token or not is_loopback(host) else None

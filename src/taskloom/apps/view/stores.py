@@ -109,13 +109,16 @@ class ViewedStore:
 
     def __init__(self, folder: ViewedFolder) -> None:
         self.path, self.logs = folder.path, folder.logs
-        self._lock = threading.Lock()
+        # Requests are answered in threads. One lock guards opening files, the other the table.
         self._reading = threading.Lock()
+        self._lock = threading.Lock()
         self._opened: RunSource | None = None
+        # Times and sizes of the files when they were opened.
         self._written: list[tuple[int, int]] = []
+        # The table of runs, the time at which it was checked, and what is derived from it.
+        self._table: Runs | None = None
         self._when = -FRESH
         self._damaged: dict[str, str] = {}
-        self._table: Runs | None = None
         self._results: ResultTable | None = None
         self._labels: dict[str, str] | None = None
 

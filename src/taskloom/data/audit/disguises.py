@@ -173,9 +173,10 @@ def find_forms(words: Words) -> Forms:
     """Compute the hashes of the long texts of a split."""
     numbers = np.zeros(len(words.sizes), dtype=np.uint64)
     bag = np.zeros(len(words.sizes), dtype=np.uint64)
-    at = np.flatnonzero(words.sizes)
+    at = np.flatnonzero(words.sizes)  # short texts have size 0 and no words
     if len(at):
         sizes = words.sizes[at]
+        # The words of all texts follow each other in one array: text i begins at starts[i].
         starts = np.cumsum(sizes) - sizes
         place = (np.arange(len(words.ids)) - np.repeat(starts, sizes)).astype(np.uint64)
         # Sum over the word hashes of each text. The last bit is set because 0 marks short texts.
@@ -223,6 +224,8 @@ def one_word_matches(
     tested_hashes, tested_rows = _masked(mine, asked)
     sample_hashes, sample_rows = _masked(theirs, sampled)
     queries = np.unique(np.concatenate((tested_hashes, sample_hashes)))
+    # Smallest and largest id of the training texts with each hash. They differ if different texts
+    # have the hash, and `highest` stays -1 if no text has it.
     lowest = np.full(len(queries), np.iinfo(np.int64).max)
     highest = np.full(len(queries), -1)
     for part in _parts(theirs, long_texts):

@@ -51,7 +51,7 @@ MOST_RECIPES = 2_000
 Grid = Mapping[str, Sequence[Any]]
 
 
-def refuse_monsters(experiment: Experiment, recipe_grid: Grid, learner_grid: Grid) -> None:
+def refuse_huge(experiment: Experiment, recipe_grid: Grid, learner_grid: Grid) -> None:
     """Raise an error for an experiment with more cells than could be listed in minutes."""
     recipes = _count(experiment.recipes, recipe_grid)
     learners = _count(experiment.learners, learner_grid)
@@ -143,6 +143,7 @@ class Cell:
         return self._digest(self.seed)
 
     def _digest(self, seed: int | None) -> str:
+        # Settings that came later are added only if they are set, so that older digests stay valid.
         determined_by = {
             "code": VERSION,
             "data": self.data.key,
@@ -272,14 +273,10 @@ def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
 
 def expand(experiment: Experiment) -> list[Cell]:
     """All cells, ordered by recipe, learner and seed. Two spellings of one cell count once."""
-    refuse_monsters(
-        experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner.")
-    )
-    recipes = [
-        d
-        for block in experiment.recipes
-        for d in read_data(block, _part(experiment.grid, "recipe."))
-    ]
+    refuse_huge(experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner."))
+    recipes: list[CellData | RecipeMix] = []
+    for block in experiment.recipes:
+        recipes += read_data(block, _part(experiment.grid, "recipe."))
     learners = list(tried_learners(experiment))
     _check_grid(experiment, learners)
     splits = SplitFinder()
@@ -298,9 +295,21 @@ def expand(experiment: Experiment) -> list[Cell]:
         for task, (block, name, learner), seed in itertools.product(
             tasks, learners, experiment.seed_list
         ):
-            until = None if trains(learner) else experiment.until
-            which = (task, not tasks[task], experiment.best_of, until)
-            cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, *which)
+            cell = Cell(
+                data=data,
+                learner=learner,
+                learner_name=name,
+                block=block,
+                seed=seed,
+                train=train,
+                tests=tests,
+                keep=experiment.keep,
+                task=task,
+                zero_shot=not tasks[task],
+                best_of=experiment.best_of,
+                # Models that are only asked can stop early. A training answers all items.
+                until=None if trains(learner) else experiment.until,
+            )
             cells.setdefault(cell.run, cell)
     return _asked_together(list(cells.values()))
 
@@ -308,12 +317,14 @@ def expand(experiment: Experiment) -> list[Cell]:
 def _asked_together(cells: list[Cell]) -> list[Cell]:
     """Set the group of each cell whose stopping depends on other cells."""
     group = asked_group(cells)
-    return [
-        dataclasses.replace(cell, until=cell.until.model_copy(update={"group": group}))
-        if cell.until is not None and cell.until.shared and not cell.until.group
-        else cell
-        for cell in cells
-    ]
+    grouped = []
+    for cell in cells:
+        until = cell.until
+        if until is not None and until.shared and not until.group:
+            until = until.model_copy(update={"group": group})
+            cell = dataclasses.replace(cell, until=until)
+        grouped.append(cell)
+    return grouped
 
 
 def asked_group(cells: Sequence[Cell]) -> str:
@@ -403,7 +414,9 @@ def _tasks(
             )
     if len(tasks) < 2:
         return {"": True}
-    return {name: tasks[name] for name in (choice if isinstance(choice, list) else tasks)}
+    if isinstance(choice, list):
+        return {name: tasks[name] for name in choice}
+    return tasks
 
 
 def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
@@ -470,9 +483,11 @@ def _settings(name: str) -> set[str]:
     if entry is None:
         return set()
     default: Any = entry()
-    own = {f.name for f in dataclasses.fields(default)}
+    settings = {field.name for field in dataclasses.fields(default)}
     loop = getattr(default, "training", None)
-    return own | ({f.name for f in dataclasses.fields(loop)} if loop is not None else set())
+    if loop is not None:
+        settings |= {field.name for field in dataclasses.fields(loop)}
+    return settings
 
 
 ONLY = "only"
@@ -503,7 +518,8 @@ class EvaluatedSplit:
         """Contribution of the split to the digest of a run."""
         names = [self.name] if self.name == self.split else [self.name, self.split]
         # A limit used to take every k-th row; "drawn" keeps such runs apart from today's.
-        return [*names, self.data.key, *([f"limit {self.limit} drawn"] if self.limit else [])]
+        limit = [f"limit {self.limit} drawn"] if self.limit else []
+        return [*names, self.data.key, *limit]
 
 
 class SplitFinder:
@@ -546,11 +562,15 @@ class SplitFinder:
         own: dict[str, EvaluatedSplit],
     ) -> Iterator[EvaluatedSplit]:
         """Yield the splits of another recipe, or of files."""
-        only = block.get(ONLY) if isinstance(block, dict) else None
-        plain = {k: v for k, v in block.items() if k != ONLY} if isinstance(block, dict) else block
+        only: Any = None
+        plain = block
+        if isinstance(block, dict):
+            only = block.get(ONLY)
+            plain = {key: value for key, value in block.items() if key != ONLY}
         try:
             other = self._read(plain)
         except RecipeError as error:
+            # Not a recipe: perhaps RECIPE:SPLIT, as in names of splits and in stored experiments.
             name, colon, split = plain.rpartition(":") if isinstance(plain, str) else ("", "", "")
             if not colon or not name or name.endswith(":"):
                 raise _unknown(block, data, own) from error
@@ -558,12 +578,10 @@ class SplitFinder:
                 other, only = self._read(name), [split]
             except RecipeError:
                 raise _unknown(block, data, own) from error
-        splits = {s.name: s for s in other.plan.splits}
-        names = (
-            [only]
-            if isinstance(only, str)
-            else only or [s.name for s in splits.values() if s.tested]
-        )
+        splits = {split.name: split for split in other.plan.splits}
+        names = [only] if isinstance(only, str) else only
+        if not names:
+            names = [split.name for split in splits.values() if split.tested]
         for name in names:
             if name not in splits:
                 raise ExperimentError(

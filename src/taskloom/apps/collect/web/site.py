@@ -110,6 +110,11 @@ class Site:
         token: Access token of a server that listens beyond loopback.
         gathering: Lock while passages are gathered, so that this happens once at a time.
         exporting: Lock while a release is written.
+        cookie: Name of the session's cookie.
+        phrases: Texts of pages by name.
+        static: Style sheet, script and icon by name.
+        version: Digest of the static files, which addresses them so that browsers may cache them.
+        templates: The pages.
     """
 
     def __init__(
@@ -119,9 +124,8 @@ class Site:
         self.leases = Leases()
         self.signer = Signer(collection, clock)
         self.gathering, self.exporting = threading.Lock(), threading.Lock()
-        self.cookie = (  # servers on other ports share the browser's cookies
-            f"collect-{digest(collection.secret, 4)}"
-        )
+        # The name differs by project, because servers on other ports share the browser's cookies.
+        self.cookie = f"collect-{digest(collection.secret, 4)}"
         folder = files("taskloom.apps.collect.web")
         self.phrases = page_phrases()
         self.static = {name: (folder / "static" / name).read_bytes() for name in STATIC}
@@ -177,9 +181,9 @@ async def _static(site: Site, request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
         return PlainTextResponse("there is no such file", 404)
-    headers = (
-        {"cache-control": "max-age=86400"} if request.query_params.get("v") == site.version else {}
-    )
+    headers = {}
+    if request.query_params.get("v") == site.version:
+        headers["cache-control"] = "max-age=86400"
     return Response(site.static[name], media_type=STATIC[name], headers=headers)
 
 
@@ -188,7 +192,7 @@ async def _http_error(site: Site, request: Request, error: HTTPException) -> Res
         person = await run_in_threadpool(_visitor, site, request)  # signed-in users keep the menu
         page = _page_request(site, request, person, PageFields({}))
     except (CollectError, sqlite3.Error):
-        page = PageRequest(site, None, "", {}, PageFields({}), PageFields({}), False, "")
+        page = _plain_request(site, PageFields({}))
     names = {404: "no_page", 405: "no_method", 415: "no_form"}
     text = site.phrases[names[error.status_code]] if error.status_code in names else error.detail
     return HTMLResponse(site.render("error.html", page, text=text), error.status_code)
@@ -204,6 +208,22 @@ def _page_request(
     here = request.url.path.split("/")[1]
     return PageRequest(
         site, person, session, request.path_params, query, form, wants_json, base, here
+    )
+
+
+def _plain_request(site: Site, form: PageFields) -> PageRequest:
+    """A request of an unknown person, for the page of an error that occurred before the request
+    was read.
+    """
+    return PageRequest(
+        site,
+        person=None,
+        session="",
+        path={},
+        query=PageFields({}),
+        form=form,
+        wants_json=False,
+        base="",
     )
 
 
@@ -224,6 +244,7 @@ async def _answer(site: Site, route: PageRoute, request: Request) -> Response:
 
 
 def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> Response:
+    """Identify the person, check roles and the form's token, and run the page's handler."""
     page: PageRequest | None = None
     try:
         person = _visitor(site, request)
@@ -237,7 +258,7 @@ def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> R
         return route.handler(page)
     except (TaskloomError, OSError, sqlite3.Error, json.JSONDecodeError) as error:
         if page is None:
-            page = PageRequest(site, None, "", request.path_params, PageFields({}), form, False, "")
+            page = _plain_request(site, form)
         return _report(site, page, _as_collect_error(error))
 
 
