@@ -61,7 +61,7 @@ def their_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
         "recipes: [ctl/A]\nlearners: [majority]\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(registry, "_entry_points_loaded", False)
+    monkeypatch.setattr(registry, "_loaded", None)
     point = EntryPoint("papers", "their_paper", "taskloom")
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
     yield folder

@@ -81,7 +81,7 @@ def suite(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return f"{folder}::"
     monkeypatch.syspath_prepend(str(tmp_path))
     point = EntryPoint("echoes", "echo_package", "taskloom")
-    monkeypatch.setattr(registry, "_entry_points_loaded", False)
+    monkeypatch.setattr(registry, "_loaded", None)
     monkeypatch.setattr(
         registry, "entry_points", lambda group: [point] if group == "taskloom" else []
     )

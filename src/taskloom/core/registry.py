@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
@@ -455,16 +455,19 @@ def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> 
     return wanted or names[0]
 
 
-_entry_points_loaded = False
+_loaded: tuple[EntryPoint, ...] | None = None
 
 
-def load_entry_points() -> None:
-    """Import the modules of installed packages in the entry-point group. Runs once."""
-    global _entry_points_loaded
-    if _entry_points_loaded:
-        return
-    _entry_points_loaded = True
-    for point in entry_points(group=GROUP):
+def load_entry_points() -> tuple[EntryPoint, ...]:
+    """Import the modules of installed packages in the entry-point group, and return their entry
+    points. Runs once: looking them up reads the metadata of every installed package.
+    """
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    # Set before the imports, because a module that is imported may ask again.
+    _loaded = tuple(entry_points(group=GROUP))
+    for point in _loaded:
         try:
             point.load()
         except Exception as error:
@@ -473,6 +476,7 @@ def load_entry_points() -> None:
                 f"the entry point '{point.name}' of {package} does not load "
                 f"({type(error).__name__}: {error}); fix or uninstall {package}"
             ) from error
+    return _loaded
 
 
 def paper_folders() -> dict[str, Path]:
@@ -487,8 +491,7 @@ def paper_folders() -> dict[str, Path]:
         for path in sorted(inside.iterdir()):
             if (path / "__init__.py").is_file():
                 folders[f"{PAPERS}.{path.name}"] = path
-    load_entry_points()
-    for point in entry_points(group=GROUP):
+    for point in load_entry_points():
         paths = getattr(sys.modules.get(point.module), "__path__", None)
         if paths:  # a module that is not a package has no folder of its own
             folders[point.module] = Path(next(iter(paths)))
