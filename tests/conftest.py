@@ -85,6 +85,16 @@ def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         scoring.forget(home)
 
 
+@pytest.fixture
+def runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Experiments run their jobs in the test's process, because starting a worker process takes a
+    CPU-second.
+    """
+    from taskloom.experiments.execute import engines
+
+    monkeypatch.setattr(engines, "start", lambda name, **options: engines.HereEngine())
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of shared resources. Tests that need it are skipped if it is missing."""

@@ -24,9 +24,11 @@ PIPED = re.compile(r"(?P<typed>printf [^|]+) \| (?P<command>taskloom [^|]+)")
 WRITTEN = re.compile(r"(?P<command>taskloom [^>]+) > (?P<file>[\w.-]+)")
 ROWS = re.compile(r"\bn(=|: )\d{4,}\b")
 FEWER = 600
-"""Rows of a split by day, where the documentation asks for thousands: enough for every line to
-run.
-"""
+"""Rows of a split where the documentation asks for thousands: enough for every line to run."""
+
+QUESTIONS = re.compile(r"--questions \d{3,}\b")
+FEWER_QUESTIONS = 100
+"""Questions of a search where the documentation asks for hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,11 @@ class ShellResult:
 
 
 def with_fewer_rows(script: str) -> str:
-    """Ask for fewer rows where a script asks for thousands: the same commands, at a third of the
-    time.
+    """Ask for fewer rows and questions where a script asks for many: the same commands, at a third
+    of the time.
     """
-    return ROWS.sub(rf"n\g<1>{FEWER}", script)
+    fewer = ROWS.sub(rf"n\g<1>{FEWER}", script)
+    return QUESTIONS.sub(f"--questions {FEWER_QUESTIONS}", fewer)
 
 
 def statements(script: str) -> list[str]:

@@ -8,6 +8,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -185,12 +186,18 @@ def rows_of_settings() -> list[tuple[str, str]]:
     return rows
 
 
+@cache
+def names_of_settings() -> dict[str, set[str]]:
+    """The settings of every learner."""
+    return {learner: {name for name, *_ in settings(learner)} for learner in LEARNERS.names()}
+
+
 @pytest.mark.parametrize(("what", "cell"), rows_of_settings(), ids=lambda text: str(text)[:40])
 def test_every_setting_of_the_papers_tables_is_one(what: str, cell: str) -> None:
     """Each name in the last column is a setting of a learner, with that value, or a key of an
     experiment, a recipe or a preset.
     """
-    every = {name for learner in LEARNERS.names() for name, *_ in settings(learner)}
+    every = set().union(*names_of_settings().values())
     named = re.findall(r"`([^`]+)`", cell)
     assert named or "always" in cell, f"{what} has no setting"
     for text in named:
@@ -200,9 +207,8 @@ def test_every_setting_of_the_papers_tables_is_one(what: str, cell: str) -> None
         )
         assert re.split(r"[( ]", name)[0] in known, text
         if value and name in every:
-            learner = next(
-                x for x in ("ndr", "fine-tune", "entnet") if name in {n for n, *_ in settings(x)}
-            )
+            typical = ("ndr", "fine-tune", "entnet")
+            learner = next(x for x in typical if name in names_of_settings()[x])
             read({"learner": learner, name: yaml.safe_load(value)})
 
 

@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from tests.experiments.sweeps import fill  # noqa: E402
+from tests.slow import slow_except  # noqa: E402
 
 from taskloom.learners import LearnerError, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
@@ -104,8 +105,9 @@ def test_every_parameter_has_a_finite_gradient(name: str) -> None:
     assert len(moved) > 0.9 * len(list(module.named_parameters()))
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_readers_learn_a_small_set_of_stories_and_are_saved(name: str, tmp_path: Path) -> None:
+# Two readers show what the others repeat: scores of spans, and of their two ends.
+@pytest.mark.parametrize("name", slow_except(READERS, "rasor", "document-reader"))
+def test_readers_learn_a_small_set_of_stories(name: str) -> None:
     data = tales()
     steps = {"qanet": 260, "mnemonic-reader": 160}.get(name, 120)
     fitted = small(name, steps=steps, rate=1e-2).fit(data, {"dev": data}, seed=0)
@@ -113,10 +115,19 @@ def test_readers_learn_a_small_set_of_stories_and_are_saved(name: str, tmp_path:
     assert fitted.answer(inputs) == answers
     [(right, wrong)] = fitted.logprob(inputs[:1], [[answers[0], "went"]])
     assert right > math.log(0.5) > wrong
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_saved_readers_answer_as_before(name: str, tmp_path: Path) -> None:
+    data = tales()
+    inputs = [e.input for e in data]
+    fitted = small(name, steps=8, rate=1e-2).fit(data, {"dev": data}, seed=0)
+    losses = [point.loss for point in fitted.curve]
+    assert np.isfinite(losses).all()
     assert fitted.represent(inputs[:2]).shape[0] == 2
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.answer(inputs) == answers
+    assert again.answer(inputs) == fitted.answer(inputs)
     assert np.allclose(again.represent(inputs), fitted.represent(inputs), atol=1e-5)
 
 
@@ -176,6 +187,7 @@ def test_each_runs_on_a_small_concat(tmp_path: Path) -> None:
     block = {"recipe": "babi/concat-T2", "set": sizes}
     loop = {"words": 8, "state": 8, "steps": 2, "batch": 8, "evaluate_every": 0}
     learners = [{"learner": name, **loop, **OWN.get(name, {})} for name in READERS]
-    outcome = fill({"recipes": [block], "learners": learners}, tmp_path / "runs")
+    experiment = {"recipes": [block], "learners": learners, "evaluate": ["test"]}
+    outcome = fill(experiment, tmp_path / "runs")
     assert not outcome.state.failed
     assert {run.learner for run in outcome.store.records(outcome.runs)} == set(READERS)

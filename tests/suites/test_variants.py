@@ -98,10 +98,11 @@ def test_the_edit_is_recorded(pairs: Pairs) -> None:
         assert variant.after in variant.example.input
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_variants_depend_on_the_text_and_the_plan_alone(name: str) -> None:
-    plan = read(name).plan()
-    again = read(name).plan()
+def test_variants_depend_on_the_text_and_the_plan_alone(
+    pairs: Pairs, request: pytest.FixtureRequest
+) -> None:
+    plan, _ = pairs
+    again = read(request.node.callspec.params["pairs"]).plan()
     for example in items(plan, 1):
         # The task of a word is not in its text, nor where names of several words end.
         bare = Example(example.input, example.targets, key=example.key, task=example.task)

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 import taskloom as tl
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.server import application
+from taskloom.apps.view.suite_process import SuiteProcess
 from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 
 
@@ -38,6 +39,16 @@ def client(folder: Path) -> Iterator[TestClient]:
     with TestClient(app, base_url="http://127.0.0.1:8640") as viewer:
         yield viewer
     app.state.viewer.close()
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Iterator[SuiteProcess]:
+    """The process that draws examples, for viewers of a single test: starting one takes half a
+    CPU-second.
+    """
+    process = SuiteProcess()
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="session")

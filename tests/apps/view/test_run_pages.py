@@ -23,6 +23,7 @@ from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.prediction_rows import PredictionRows
 from taskloom.apps.view.run_pages import curve_plot
 from taskloom.apps.view.server import application
+from taskloom.apps.view.suite_process import SuiteProcess
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.driver import Claims
 from taskloom.experiments.sources import runs as read_runs
@@ -31,6 +32,7 @@ from taskloom.experiments.store import Store
 from tests.apps.view import hostile
 from tests.apps.view.hostile import SCRIPT, assert_harmless
 from tests.apps.view.hostile_runs import TRAITS, fill
+from tests.experiments import sweeps
 from tests.experiments.made_up_runs import write
 
 
@@ -61,13 +63,18 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 @pytest.fixture
 def filled(
-    tmp_path: Path, original: tuple[Path, dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    original: tuple[Path, dict[str, list[str]]],
+    pictures: SuiteProcess,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Filled]:
     monkeypatch.setattr(stores, "FRESH", 0.0)
     folder = tmp_path / "runs"
     shutil.copytree(original[0], folder)
     name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
-    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+    app = application([tmp_path])
+    app.state.viewer.pictures = pictures
+    with TestClient(app, base_url="http://127.0.0.1") as viewer:
         yield Filled(viewer, folder, name, original[1])
 
 
@@ -550,12 +557,8 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     group = "{events: [MOVE], questions: [where-P], support: 1..2, length: 4..8}"
     splits = "{train: {n: 20}, test: {n: 20}}"
     recipe.write_text(f"suite: babi\ngroups: [{group}]\nsplits: {splits}\n", encoding="utf-8")
-    tl.run(
-        recipes=[str(recipe)],
-        learners=["majority", "nearest-neighbour"],
-        seeds=1,
-        store=folder / "runs",
-    )
+    learners = ["majority", "nearest-neighbour"]
+    sweeps.fill({"recipes": [str(recipe)], "learners": learners, "seeds": 1}, folder / "runs")
     return folder
 
 
