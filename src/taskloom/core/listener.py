@@ -92,15 +92,14 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
         try:
             listener.bind((host.strip("[]"), port))
             listener.listen(BACKLOG)  # from now on connections wait instead of being refused
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             listener.close()
-            reason = (
-                (error.strerror or str(error))
-                if isinstance(error, OSError)
-                else "a port is a number below 65,536"
-            )
-            continue
-        return listener
+            reason = error.strerror or str(error)
+        except OverflowError:
+            listener.close()
+            reason = "a port is a number below 65,536"
+        else:
+            return listener
     raise ParameterError(
         "port", f"{ports[0]} on {host} cannot be used ({reason}); choose another port or host"
     )
@@ -110,5 +109,9 @@ def address(host: str, listener: socket.socket) -> str:
     """Address to open in a browser, without a trailing slash. If the server listens on all
     interfaces, it has this machine's name.
     """
-    name = socket.gethostname() if host in ("0.0.0.0", "::") else host.strip("[]")  # noqa: S104 - what the person chose
-    return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"
+    name = host.strip("[]")
+    if name in ("0.0.0.0", "::"):  # noqa: S104 - the user asked for all interfaces
+        name = socket.gethostname()
+    if ":" in name:  # an IPv6 address
+        name = f"[{name}]"
+    return f"http://{name}:{listener.getsockname()[1]}"

@@ -61,6 +61,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _task_of(default: str) -> Callable[..., Any]:
+    """A function that builds the task of a recipe. Inspect reads its parameters for `-T`, so they
+    are those of `recipe_to_task`, spelt out.
+    """
+
     def recipe_task(
         recipe: str = default,
         split: str | None = None,
@@ -77,8 +81,22 @@ def _task_of(default: str) -> Callable[..., Any]:
         system: str = "",
         reasoning: bool = False,
     ) -> Any:
-        asked = (set, described, extract, by, epochs, changes, answer_format)
-        return recipe_to_task(recipe, split, n, seed, *asked, fewshot, system, reasoning)
+        return recipe_to_task(
+            recipe,
+            split,
+            n,
+            seed,
+            set=set,
+            described=described,
+            extract=extract,
+            by=by,
+            epochs=epochs,
+            changes=changes,
+            answer_format=answer_format,
+            fewshot=fewshot,
+            system=system,
+            reasoning=reasoning,
+        )
 
     return recipe_task
 
@@ -211,6 +229,7 @@ def _listed(changes: str | list[str] | Mapping[str, Any] | None) -> Changes:
 
 
 _cache: dict[str, GradedSplit] = {}
+"""Opened splits. The task and its scorer both need them, and Inspect calls the scorer apart."""
 
 
 def _opened(

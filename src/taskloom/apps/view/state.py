@@ -54,8 +54,8 @@ class AuditJobs:
     """The audits of one viewer."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._one = threading.Lock()
+        self._lock = threading.Lock()  # guards the keys of running audits
+        self._one = threading.Lock()  # held by the audit that runs; the others wait for it
         self._running: set[str] = set()
         self._problems: dict[str, str] = {}
         self._process: ChildProcess | None = None
@@ -146,10 +146,13 @@ def audit_key(data: ViewedDataset) -> str:
         data.folder.path / MANIFEST,
         *(path for rows in data.splits.values() for path, _ in rows.files),
     ]
-    marks = []
+    marks: list[list[str | int]] = []
     for path in files:
-        status = path.stat() if path.is_file() else None
-        marks.append([str(path), status.st_size, status.st_mtime_ns] if status else [str(path)])
+        mark: list[str | int] = [str(path)]
+        if path.is_file():
+            status = path.stat()
+            mark += [status.st_size, status.st_mtime_ns]
+        marks.append(mark)
     return json_digest([taskloom.__version__, data.manifest["digest"], marks])
 
 
@@ -163,10 +166,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return certificate if isinstance(certificate, dict) else None
-
-
-if __name__ == "__main__":
-    main()
 
 
 FILTER = "trait."
@@ -252,4 +251,9 @@ def page_start(request: Request, listed: int, page: int) -> int:
         listed: Number of entries in the list.
         page: Number of entries per page.
     """
-    return min(whole_number(request, "start"), max(0, listed - 1)) // page * page
+    entry = min(whole_number(request, "start"), max(0, listed - 1))
+    return entry // page * page
+
+
+if __name__ == "__main__":
+    main()

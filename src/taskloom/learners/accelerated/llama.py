@@ -32,7 +32,9 @@ _INNER = ("gate_proj", "up_proj", "down_proj")
 
 
 class Layer(NamedTuple):
-    """The weights of a layer."""
+    """The weights of a layer: its norms (`before` attention, `between` attention and the inner
+    maps), the four maps of attention, and the three inner maps.
+    """
 
     before: Tensor
     q: Tensor
@@ -46,7 +48,14 @@ class Layer(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Settings of a layer besides its weights."""
+    """Settings of a layer besides its weights.
+
+    Attributes:
+        heads: Number of heads of the queries.
+        shared: Number of heads of keys and values, each shared by several heads of the queries.
+        epsilon: Added to the mean square in norms.
+        kind: Precision of products and of the residual stream.
+    """
 
     heads: int
     shared: int
@@ -174,11 +183,13 @@ def logits_at(
             of = fast.rounded.of
             layers = [Layer(*(of.get(id(w), w) for w in layer)) for layer in layers]
         pasts = _prompt_states(core, layers, prompts, tasks, form, run)
+        # Tokens are numbered after the prompt, which every one of them can see.
         start = 0 if prompts is None else prompts.shape[1]
-        turns = _turns(core, start, ids.shape[1])
-        asked = (turns[0][0][where].unsqueeze(1), turns[1][0][where].unsqueeze(1))
+        cosines, sines = turns = _turns(core, start, ids.shape[1])
         at = torch.arange(start + ids.shape[1], device=ids.device)
         visible = None if prompts is None else (at <= at[start:, None])[None, None]
+        # The last layer has queries at `where` only, with their own rotations and their own mask.
+        asked = (cosines[0][where].unsqueeze(1), sines[0][where].unsqueeze(1))
         chosen = (at <= where.unsqueeze(-1) + start).unsqueeze(1)
         h, change = core.embed_tokens(ids).to(kind), None
         for weights, past in zip(layers[:-1], pasts[:-1], strict=True):
@@ -235,6 +246,7 @@ def _weights(layer: Any) -> Layer:
 
 
 def _turns(core: Any, start: int, length: int) -> Pair:
+    """Cosines and sines of the rotary positions from `start` on, as `_turned` takes them."""
     like = core.norm.weight
     cos, sin = core.rotary_emb(like, torch.arange(start, start + length, device=like.device)[None])
     half = sin.shape[-1] // 2
@@ -252,10 +264,20 @@ def _layer(
     where: Tensor | None,
     form: Form,
 ) -> tuple[Tensor, Tensor, Pair]:
-    """Next states (only at `where`, if given) as two terms that are not yet added, and this layer's
-    keys and values.
+    """Next states as two terms that are not yet added, and this layer's keys and values.
 
     The next layer adds them, because its norm reads the sum anyway.
+
+    Args:
+        w: The layer's weights.
+        h: States.
+        change: Term to add to them first; None before the first layer.
+        turns: Rotations of the keys.
+        asked: Rotations of the queries.
+        past: Keys and values of the prompt.
+        visible: Mask of attention; None: causal.
+        where: Positions of the queries; None: all.
+        form: Settings.
     """
     h = h if change is None else h + change
     n = _norm(h, w.before, form.epsilon)

@@ -114,6 +114,7 @@ class ChainVariants:
 
     def _rows(self, edits: list[ChainEdit]) -> Iterable[Example]:
         """The edited chains as rows of a dataset, in their order."""
+        # Tables of expressions hold chains of one length; the rows' places put them in order again.
         lengths = sorted({len(edit.chain) for edit in edits})
         seen = np.zeros(len(edits), dtype=bool)
         parts = []

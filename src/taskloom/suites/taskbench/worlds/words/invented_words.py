@@ -67,16 +67,19 @@ class Names:
         number = self._members.get(family, 0)
         self._members[family] = number + 1
         pool = self._given[female]
-        start, step = (
-            self._key.hash64("start", family),
-            1 + self._key.hash64("step", family) % (_GIVEN - 1),
-        )
+        # Every family goes through the first names from its own start and with its own step.
+        start = self._key.hash64("start", family)
+        step = 1 + self._key.hash64("step", family) % (_GIVEN - 1)
         first = [pool[(start + step * number) % _GIVEN]]
+        # After a full round, a further first name counts the rounds.
         while number := number // _GIVEN:
             first.append(pool[(start + step * (number - 1)) % _GIVEN])
         return " ".join([*first, family])
 
     def _spell(self, numbers: range, syllables: int) -> list[str]:
+        """Words for numbers: a keyed shuffle of all numbers with so many digits, and a syllable for
+        each digit.
+        """
         base = len(_SYLLABLES)
         codes = self._key.permutation(base**syllables, "syllables", syllables)(
             np.array(numbers, dtype=np.int64)
@@ -98,6 +101,11 @@ VERSION = 1
 MEANINGS = {"n": 4_000, "v": 2_400, "a": 2_000, "r": 800}
 """Number of meanings per part of speech, chosen to give about as many words as the paper's
 vocabularies.
+"""
+
+SHARED_LINKS = 200
+"""Number of pairs in each combination of two relations, twice the 100 inputs that functions such as
+`intersection(antonyms, hyponyms)` need.
 """
 
 OPPOSED = {"n": 0.15, "v": 0.3, "a": 0.5, "r": 0.3}
@@ -148,17 +156,19 @@ def _link(net: WordNet, rng: Random) -> None:
     ranges = _ranges()
     kinds: list[tuple[int, int]] = []
     for pos in ("n", "v"):
+        # A tree: every meaning but the first is a kind of an earlier one.
         first = ranges[pos][0]
         kinds += [(first + (i - first - 1) // BRANCHES, i) for i in ranges[pos][1:]]
     opposed: set[tuple[int, int]] = set()
     for pos, meanings in ranges.items():
         chosen = rng.sample(meanings, int(OPPOSED[pos] * len(meanings)) // 2 * 2)
         opposed |= set(zip(chosen[::2], chosen[1::2], strict=True))
-    opposed |= set(rng.sample(kinds, 200))
+    opposed |= set(rng.sample(kinds, SHARED_LINKS))
     verbs = ranges["v"]
     entailed = {(rng.choice(verbs), rng.choice(verbs)) for _ in range(len(verbs) // 2)}
-    entailed |= set(rng.sample([pair for pair in kinds if pair[0] in verbs], 200))
-    entailed |= set(rng.sample(sorted(pair for pair in opposed if pair[0] in verbs), 200))
+    entailed |= set(rng.sample([pair for pair in kinds if pair[0] in verbs], SHARED_LINKS))
+    opposed_verbs = sorted(pair for pair in opposed if pair[0] in verbs)
+    entailed |= set(rng.sample(opposed_verbs, SHARED_LINKS))
     net.links["hyponyms"] = kinds
     net.links["hypernyms"] = [(below, above) for above, below in kinds]
     net.links["antonyms"] = sorted(opposed | {(b, a) for a, b in opposed})
@@ -178,6 +188,8 @@ def _words(net: WordNet, key: Key, language: str) -> list[list[str]]:
         return f"{word}_{names.word().lower()}" if rng.random() < 0.1 else word
 
     rows = [[new() for _ in range(rng.choice((1, 2, 2, 3)))] for _ in net.pos]
+    # Pairs of meanings that get a word in common: linked ones, so that a word can be its own
+    # antonym, entailed adjectives and adverbs, and any two.
     shared = rng.sample(net.links["antonyms"], 200) + rng.sample(net.links["entailments"], 300)
     entailing = [a for a, _ in net.links["entailments"]]
     shared += [
