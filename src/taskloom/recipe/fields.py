@@ -91,7 +91,9 @@ def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **argume
             Default: none.
         arguments: Arguments of pydantic's `Field`.
     """
-    extra: Any = {"kind": kind, **({"paths": paths} if paths else {})}
+    extra: dict[str, Any] = {"kind": kind}
+    if paths:
+        extra["paths"] = paths
     if "default_factory" in arguments:
         return Field(json_schema_extra=extra, **arguments)
     return Field(default, json_schema_extra=extra, **arguments)
@@ -155,8 +157,7 @@ class Fields(BaseModel):
         """Texts of the fields that are declared as paths."""
         names: list[str] = []
         for name, field in type(self).model_fields.items():
-            extra = field.json_schema_extra
-            paths = extra.get("paths") if isinstance(extra, dict) else None
+            paths = _declared(field, "paths")
             if not paths:
                 continue
             for text in texts(getattr(self, name)):
@@ -189,15 +190,22 @@ class Fields(BaseModel):
         return _plainly(self, None)
 
 
+def _declared(field: FieldInfo, name: str) -> Any:
+    """What `declare` recorded of a field: its `kind` or its `paths`. None for other fields."""
+    extra = field.json_schema_extra
+    return extra.get(name) if isinstance(extra, dict) else None
+
+
 def _plainly(model: M, within: Any) -> M:
+    """A model with its presentation fields at their defaults.
+
+    Args:
+        model: The fields, or a nested group of them.
+        within: Kind of the group, which is that of its fields unless they declare their own.
+    """
     changes: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
-        declared = (
-            field.json_schema_extra.get("kind")
-            if isinstance(field.json_schema_extra, dict)
-            else None
-        )
-        kind, value = declared or within, getattr(model, name)
+        kind, value = _declared(field, "kind") or within, getattr(model, name)
         if kind == "presentation" and not field.is_required():
             changes[name] = field.get_default(call_default_factory=True)
         elif isinstance(value, BaseModel):
@@ -251,12 +259,7 @@ def _walk(
     entered: set[type[BaseModel]],
 ) -> Iterator[Place]:
     for name, field in model.model_fields.items():
-        declared = (
-            field.json_schema_extra.get("kind")
-            if isinstance(field.json_schema_extra, dict)
-            else None
-        )
-        kind: Any = declared or within
+        kind: Any = _declared(field, "kind") or within
         yield prefix + name, model, field, kind
         for inner, inside in models_in(field.annotation):
             if inside and (not members or inner in entered):

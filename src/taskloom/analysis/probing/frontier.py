@@ -337,9 +337,8 @@ class LevelSearch:
             if level not in self.exhausted
         }
         farthest = max(reach.values(), default=-1.0)
-        if (
-            farthest < 0.0
-        ):  # 0: an end of the interval is the threshold itself, which is not certain
+        # At 0 an end of the interval is the threshold itself, which is not certain yet.
+        if farthest < 0.0:
             return None
         widest = [level for level, own in reach.items() if own == farthest]
         return widest[len(widest) // 2]

@@ -60,6 +60,7 @@ class TraitEffect:
         size: Difference between two equal halves that would explain as much.
         p: p-value, corrected (Holm) for all traits and groups.
         means: Mean score of each value, in natural order.
+        items: The scored items, with the values of all traits.
     """
 
     recipe: str
@@ -102,9 +103,11 @@ def trait_effects(
         for learner, names in own.items():
             if is_constant(learner):
                 continue
+            # `scored_items` tells the cells of the report apart by one text each.
             label = str(len(cell_of))
             cell_of[label] = (recipe, learner)
             labels |= dict.fromkeys(names, label)
+    # A recipe field in which runs differ is a column of theirs, and no trait of their items.
     columns = {*runs.table.column_names, "task"}
     # Imported late: the study of traits needs audits and learners, and an error about a missing
     # store should not wait for them.
@@ -132,17 +135,17 @@ def trait_effects(
         means = measured["means"]
         effects.append(
             TraitEffect(
-                recipe,
-                owners[recipe],
-                learner,
-                group.split,
-                trait,
-                named[place],
-                share,
-                2 * math.sqrt(share * measured["variance"]),
-                float(p),
-                {value: means[value] for value in sorted(means, key=figures.natural_order)},
-                group,
+                recipe=recipe,
+                owner=owners[recipe],
+                learner=learner,
+                split=group.split,
+                trait=trait,
+                name=named[place],
+                explained=share,
+                size=2 * math.sqrt(share * measured["variance"]),
+                p=float(p),
+                means={value: means[value] for value in sorted(means, key=figures.natural_order)},
+                items=group,
             )
         )
     return sorted(effects, key=lambda effect: -effect.size)

@@ -358,7 +358,9 @@ def _member_texts(
             return None
         if mapped:
             entered[f"{path}.{index}."] = [str(key)]
-        entered |= entered_by(inner, group, f"{path}.{index}.") or {f"{path}.{index}.n": [""]}
+        texts = entered_by(inner, group, f"{path}.{index}.")
+        # A member without any value needs one empty text, so that the form shows it.
+        entered |= texts or {f"{path}.{index}.n": [""]}
     return entered
 
 
@@ -482,14 +484,14 @@ def _fields(model: type[BaseModel]) -> tuple[FormField, ...]:
         control, options = _control(info)
         fields.append(
             FormField(
-                path,
-                kind or "draw",
-                control,
-                meaning(owner, path.rpartition(".")[2], info),
-                _default(info),
-                options,
-                _slider(path, control, info),
-                own,
+                path=path,
+                kind=kind or "draw",
+                control=control,
+                help=meaning(owner, path.rpartition(".")[2], info),
+                default=_default(info),
+                options=options,
+                slider=_slider(path, control, info),
+                members=own,
             )
         )
     return tuple(fields)

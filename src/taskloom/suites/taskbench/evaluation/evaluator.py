@@ -237,29 +237,29 @@ def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
 def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
     """Evaluate a word function or sequence function (in normal form) on the vocabulary."""
     rows = words.vocabulary[kind.language]
-    nobody = np.zeros(0, dtype=np.int32)
+    none_dropped = np.zeros(0, dtype=np.int32)
     name = show(expression)
     if kind.form == "predicate":
         truth = holds(expression, rows, words)
         table = Table(np.arange(len(rows) + 1, dtype=np.int64), truth.astype(np.int32))
-        return FunctionTable(name, kind, words.shown, TRUTH, rows, table, nobody)
+        return FunctionTable(name, kind, words.shown, TRUTH, rows, table, none_dropped)
     if kind.form == "relation":
         kept, answers = _domain_values(expression, rows, words)
-        return FunctionTable(name, kind, words.shown, words.shown, kept, answers, nobody)
+        return FunctionTable(name, kind, words.shown, words.shown, kept, answers, none_dropped)
+    # A sequence function is a map of a function, a filter by a predicate, or a map after a filter.
     function, predicate = map_filter(expression)
-    dropped = nobody
+    dropped = none_dropped
     if predicate is not None:
         true = holds(predicate, rows, words)
         rows, dropped = rows[true], rows[~true]
+    answers: Table | Callable[[], Table]
     if function is None:
-        same = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
-        return FunctionTable(
-            name, kind, words.shown, words.shown, rows, same, dropped, predicate is not None
-        )
-    rows, answers = _domain_values(function, rows, words)
-    return FunctionTable(
-        name, kind, words.shown, words.shown, rows, answers, dropped, predicate is not None
-    )
+        # A filter alone keeps each word as it is.
+        answers = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
+    else:
+        rows, answers = _domain_values(function, rows, words)
+    filtered = predicate is not None
+    return FunctionTable(name, kind, words.shown, words.shown, rows, answers, dropped, filtered)
 
 
 def _domain_values(
