@@ -252,14 +252,14 @@ def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
     if predicate is not None:
         true = holds(predicate, rows, words)
         rows, dropped = rows[true], rows[~true]
-    answers: Table | Callable[[], Table]
+    computed: Table | Callable[[], Table]
     if function is None:
         # A filter alone keeps each word as it is.
-        answers = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
+        computed = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
     else:
-        rows, answers = _domain_values(function, rows, words)
+        rows, computed = _domain_values(function, rows, words)
     filtered = predicate is not None
-    return FunctionTable(name, kind, words.shown, words.shown, rows, answers, dropped, filtered)
+    return FunctionTable(name, kind, words.shown, words.shown, rows, computed, dropped, filtered)
 
 
 def _domain_values(
