@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,36 +44,43 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tl.Runs:
     return tl.run(recipes=[RECIPE], learners=[*learners, "solver"], store=store, workers=1)
 
 
-def measured(runs: tl.Runs, learner: str, kind: str, measure: str) -> dict[str, float]:
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def rows(runs: tl.Runs) -> Rows:
+    """The measures of all learners."""
+    return list(runs.twins(by="learner", split="test"))
+
+
+def measured(rows: Rows, learner: str, kind: str, measure: str) -> dict[str, Any]:
     """The row of a learner."""
-    (row,) = [
-        row
-        for row in runs.twins(by="learner", split="test")
-        if (row["learner"], row["twin"], row["measure"]) == (learner, kind, measure)
-    ]
+    wanted = (learner, kind, measure)
+    (row,) = [row for row in rows if (row["learner"], row["twin"], row["measure"]) == wanted]
     return row
 
 
 @pytest.fixture(scope="module")
-def population() -> Plan:
-    """Other, and many more, stories of the same kind."""
+def population() -> dict[str, list[tl.Example]]:
+    """Other, and many more, stories of the same kind, and their twins of each kind."""
     sizes = {**SIZES, "test": {"n": 500}}
-    return read("babi/9", {"splits": sizes, "twins": TWINS}).plan(seed=1)
+    plan = read("babi/9", {"splits": sizes, "twins": TWINS}).plan(seed=1)
+    twins = {kind: examples(plan, companion("test", kind)) for kind in ("flip", "keep")}
+    return {"original": examples(plan, "test"), **twins}
 
 
 @pytest.mark.parametrize("learner", MODELS)
 @pytest.mark.parametrize("kind", ["flip", "keep"])
 def test_twins_find_the_planted_share(
-    runs: tl.Runs, population: Plan, learner: str, kind: str
+    rows: Rows, population: dict[str, list[tl.Example]], learner: str, kind: str
 ) -> None:
     model, faulty, pairs = MODELS[learner], 0, 0
-    twins = examples(population, companion("test", kind))  # type: ignore[arg-type]
-    for original, twin in zip(examples(population, "test"), twins, strict=True):
+    for original, twin in zip(population["original"], population[kind], strict=True):
         if twin.traits["edit"]:
             right = model(original.input) in original.targets
             faulty += right and model(twin.input) not in twin.targets
             pairs += 1
-    row = measured(runs, learner, kind, FAULTS[kind])  # type: ignore[index]
+    row = measured(rows, learner, kind, FAULTS[kind])  # type: ignore[index]
     assert row["low"] <= faulty / pairs <= row["high"]
     if (learner, kind) != ("planted/ignores-negation", "keep"):
         assert row["low"] > 0
@@ -89,9 +97,9 @@ def test_a_negation_is_not_followed_by_a_model_that_ignores_it(runs: tl.Runs) ->
 
 
 @pytest.mark.parametrize("kind", ["flip", "keep"])
-def test_a_perfect_solver_has_no_faults(runs: tl.Runs, kind: str) -> None:
-    assert measured(runs, "solver", kind, FAULTS[kind])["share"] == 0  # type: ignore[index]
-    assert measured(runs, "solver", kind, BOTH)["share"] == 1
+def test_a_perfect_solver_has_no_faults(rows: Rows, kind: str) -> None:
+    assert measured(rows, "solver", kind, FAULTS[kind])["share"] == 0  # type: ignore[index]
+    assert measured(rows, "solver", kind, BOTH)["share"] == 1
 
 
 def test_the_report_has_a_section_of_twins(runs: tl.Runs, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_same_in_every_process(small: TableWorld) -> None:
         "import hashlib, json\n"
         "from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs,"
         " synthetic_world\n"
-        "w = synthetic_world(WorldKnobs(people=600))\n"
+        "w = synthetic_world(WorldKnobs(people=200))\n"
         "facts = [list(w.relation(n).items()) for n in w.relations()] +"
         " [sorted(w._labels.items())]\n"
         "print(hashlib.sha256(json.dumps(facts).encode()).hexdigest())"
