@@ -43,15 +43,20 @@ def examples(made: Plan, split: str) -> list[Example]:
     return list(shards.to_examples(shards.to_table(part.rows(0, part.n), 0, made.traits)))
 
 
-def test_answers_are_those_of_the_oracle_in_lower_case(oracles: Path) -> None:
+@pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.slow)])
+def test_answers_are_those_of_the_oracle_in_lower_case(oracles: Path, every: int) -> None:
+    """Rows with capitals, and every so many of the others: a plan for each takes 0.1 seconds."""
     lines = (oracles / "taskbench" / "lexical.jsonl").read_text(encoding="utf-8").splitlines()
     capitals = 0
-    for row in map(json.loads, lines):
+    for number, row in enumerate(map(json.loads, lines)):
+        wanted = {text.lower() for text in row["output"]}
+        has_capitals = wanted != set(row["output"])
+        capitals += has_capitals
+        if number % every and not has_capitals:
+            continue
         fields = {"functions": [row["fn"]], "catalog": None, "lexicon": "nltk", "case": "lower"}
         answer = read("taskbench/words", fields).plan().answer
         assert answer is not None
-        wanted = {text.lower() for text in row["output"]}
-        capitals += wanted != set(row["output"])
         found = answer(row["input"]).targets
         assert set(found) == wanted, row["fn"]
         assert len(found) == len(wanted), row["fn"]
@@ -165,7 +170,7 @@ def test_by_the_public_rule_a_perfect_answer_is_right_in_lower_case_with_separat
 
 def test_on_real_facts_the_public_rule_leaves_no_map_at_nothing_in_lower_case(shared: Path) -> None:
     """The capitals did that: with them a perfect answer to most factual maps scores nothing."""
-    tasks = ("map(father)", "map(country)", "map(genre)", "map(native_language)")
+    tasks = ("map(father)", "map(country)")
     assert min(ceilings(tasks, "lower", False, 4, "wikidata").values()) > 0
     assert set(ceilings(tasks, "lower", True, 4, "wikidata").values()) == {1.0}
     capitals = ceilings(tasks, "as-is", True, 4, "wikidata")
