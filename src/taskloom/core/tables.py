@@ -87,6 +87,17 @@ class Table:
         """The first rows of the table."""
         return replace(self, cells=self.cells[:n])
 
+    def filled(self) -> Table:
+        """The table without columns that are empty in every row."""
+        kept = [i for i in range(len(self.heads)) if any(row[i] != "" for row in self.cells)]
+        return replace(
+            self,
+            heads=tuple(self.heads[i] for i in kept),
+            cells=tuple(tuple(row[i] for i in kept) for row in self.cells),
+            numeric=tuple(self.numeric[i] for i in kept),
+            wraps=tuple(self.wraps[i] for i in kept) if self.wraps else (),
+        )
+
     def __str__(self) -> str:
         """The table as aligned text."""
         widths = [max(map(len, column)) for column in zip(self.heads, *self.cells, strict=True)]

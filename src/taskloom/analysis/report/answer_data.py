@@ -285,6 +285,26 @@ def lit_places(text: str, picture: Picture | None) -> Lit | None:
     return (lit, question) if question >= 0 else None
 
 
+MOST_SHORTENED = 160
+"""Maximum characters of an input at the head of the page."""
+
+
+def shortened(row: Mapping[str, Any]) -> str:
+    """Input of an answer in one line: of a story the sentences that prove the answer and the
+    question, of another text its beginning and end.
+    """
+    text = " ".join(str(row["input"]).split())
+    light = lighter(str(row["task"]).partition("/")[0])
+    lit = light(Example(text, row["targets"], dict(row["traits"] or ()))) if light else None
+    if lit is not None and lit[0]:
+        places, question = lit
+        return " … ".join([*(text[start:end] for start, end in places), text[question:]])
+    if len(text) <= MOST_SHORTENED:
+        return text
+    half = MOST_SHORTENED // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
 def _lit_items(table: pa.Table) -> list[Lit | None]:
     """Highlighted sentences of each item. Empty if the first items are no stories."""
     light = lighter(str(table["task"][0]).partition("/")[0])

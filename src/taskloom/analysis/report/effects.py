@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 ALPHA = 0.05
 """Significance level, after correction for multiple tests."""
 
-CONSTANT = frozenset({"majority"})
-"""Names of learners that give the same answer to every input. Their score is the frequency of that
-answer and shows nothing about learning.
+REFERENCES = frozenset({"majority", "solver"})
+"""Names of learners that are there for comparison: the most frequent answer, and the recipe's own
+solver. Their scores show nothing about learning.
 """
 
 SMALLEST = 0.1
@@ -40,9 +40,9 @@ SIMPLER = 0.85
 """A trait with fewer values is preferred if its effect is at least this share of the largest."""
 
 
-def is_constant(learner: str) -> bool:
-    """True if the learner with this label gives the same answer to every input."""
-    return learner.partition(" ")[0] in CONSTANT
+def is_reference(learner: str) -> bool:
+    """True if the learner with this label is there for comparison and does not learn."""
+    return learner.partition(" ")[0] in REFERENCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def trait_effects(
     labels: dict[str, str] = {}
     for recipe, own in cells.items():
         for learner, names in own.items():
-            if is_constant(learner):
+            if is_reference(learner):
                 continue
             # `scored_items` tells the cells of the report apart by one text each.
             label = str(len(cell_of))

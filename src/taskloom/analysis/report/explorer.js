@@ -28,6 +28,7 @@
   const NARROW = matchMedia("(max-width: 46rem)").matches;
   if (NARROW) for (const one of document.querySelectorAll("details.secondary")) one.open = false;
   const PAGE = NARROW ? 3 : 10;
+  const TRAITS = 4; // traits of an example that are not folded
   const BRIEF = 60; // characters of an input that fits beside its answers
   const root = document.getElementById("explorer");
   const index = document.getElementById("explorer-index");
@@ -166,7 +167,13 @@
     expected.append(element("b", "expected"), element("div", data.targets[i].join(" | ")));
     row.append(expected, ...chosen.map((cell) => answers(cell, data, i)));
     const traits = Object.entries(data.traits).map(([name, column]) => [name, column.values[column.codes[i]]]).filter((t) => t[1] !== null);
-    node.append(row, element("div", traits.map(([name, value]) => `${data.labels[name]}: ${value}`).join(" · "), "traits"));
+    const line = (some) => element("div", some.map(([name, value]) => `${data.labels[name]}: ${value}`).join(" · "), "traits");
+    node.append(row, line(traits.slice(0, TRAITS)));
+    if (traits.length > TRAITS) {
+      const rest = element("details");
+      rest.append(element("summary", `${traits.length - TRAITS} more traits`), line(traits.slice(TRAITS)));
+      node.append(rest);
+    }
     return node;
   }
 

@@ -27,6 +27,10 @@ MOST_ROWS = 400
 """Maximum rows of a table on a page."""
 
 
+LONG_ON_PHONES = 8
+"""Maximum rows of a table that a narrow screen shows at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a page: words, a table, a figure, preformatted blocks, or several of them.
@@ -84,6 +88,11 @@ class Section:
             yield from section.queries()
 
     @property
+    def long(self) -> bool:
+        """True if a narrow screen folds the table."""
+        return self.table is not None and len(self.table) > LONG_ON_PHONES and not self.folded
+
+    @property
     def cut(self) -> str:
         """Note on omitted rows; empty if all are shown."""
         rows = max(len(self.table), self.table.total) if self.table else 0
@@ -129,6 +138,7 @@ def write(
     sections: Sequence[Section],
     *,
     headline: str = "",
+    tasks: Sequence[Any] = (),
     data: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the page, whole or not at all.
@@ -139,6 +149,7 @@ def write(
         lead: The paragraph below it.
         sections: Its parts.
         headline: The most important finding.
+        tasks: What the tasks are (`run_sections.TaskNote`).
         data: Data of the explorer by element id. Without it the page has no script.
     """
     try:
@@ -155,6 +166,7 @@ def write(
         title=title,
         lead=lead,
         headline=headline,
+        tasks=tasks,
         sections=sections,
         data=data or {},
         script=script,

@@ -121,7 +121,6 @@ SCORES = (
     *MEASURES,
     Column("seeds", itemgetter("seeds"), number=True),
     Column("chance", known("guess"), number=True),
-    Column("method", itemgetter("method"), wraps=True),
 )
 
 TASKS = (

@@ -89,6 +89,7 @@ def report(
         _lead(table, level, where, parts),
         sections,
         headline=headline,
+        tasks=list(parts.tasks()) if parts is not None else (),
         data=shown.data,
     )
     return ReportFile(out)

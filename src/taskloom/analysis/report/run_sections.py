@@ -24,8 +24,8 @@ from taskloom.analysis.panels import (
 )
 from taskloom.analysis.plot_style import colour_of
 from taskloom.analysis.report import page
-from taskloom.analysis.report.answer_data import AnsweredCell, Explorer, explorer
-from taskloom.analysis.report.effects import TraitEffect, by_size, is_constant, rank
+from taskloom.analysis.report.answer_data import AnsweredCell, Explorer, explorer, shortened
+from taskloom.analysis.report.effects import TraitEffect, by_size, is_reference, rank
 from taskloom.analysis.report.page import Section
 from taskloom.analysis.report.run_numbers import (
     ASKED,
@@ -51,6 +51,7 @@ from taskloom.analysis.report.run_numbers import (
 from taskloom.analysis.report.run_sentences import (
     comparison_sentences,
     form_sentences,
+    has_reference,
     headline,
     is_number,
     say,
@@ -58,7 +59,8 @@ from taskloom.analysis.report.run_sentences import (
     trait_sentences,
 )
 from taskloom.core.arrow import numbers, whole_array
-from taskloom.core.registry import trait_name
+from taskloom.core.errors import RecipeError
+from taskloom.core.registry import SUITES, trait_name
 from taskloom.core.scoring import competence_at
 from taskloom.core.tables import Column, table_of
 from taskloom.core.twins import TWIN_KINDS, companion
@@ -66,9 +68,25 @@ from taskloom.data.competence import THRESHOLDS
 from taskloom.experiments.accuracy import SuiteScores, check_splits
 from taskloom.experiments.groups import known_traits
 from taskloom.experiments.record import REPLY_MEASURES, RunsError
+from taskloom.recipe.recipe import find
 
 SUCCESS = 0.95
 """Default score above which a task counts as learned."""
+
+FEW_SCORES = 4
+"""Maximum sentences on scores that come before those on effects."""
+
+MOST_FINDINGS = 6
+"""Maximum findings that are not folded."""
+
+MOST_SUITES = 4
+"""Maximum suites whose tasks are described."""
+
+TEXTS_OF_TWINS = ("before", "after")
+"""Traits of twins that are texts, not conditions."""
+
+MOST_DESCRIBED = 4
+"""Maximum recipes of a suite that are described."""
 
 MOST_PANELS = 12
 """Maximum panels of one figure: four rows of three, about two screens."""
@@ -94,6 +112,22 @@ MOST_LISTED = 200
 """Maximum values of a trait in a table. A trait with more, or with fewer than two examples of each,
 identifies examples and is not a condition.
 """
+
+
+class TaskNote(NamedTuple):
+    """What the tasks of a suite are.
+
+    Attributes:
+        about: The suite in one line.
+        recipes: Names and descriptions of its recipes.
+        example: An input; empty if predictions were not kept.
+        answer: Its answer.
+    """
+
+    about: str
+    recipes: Sequence[tuple[str, str]]
+    example: str
+    answer: str
 
 
 class Machine(NamedTuple):
@@ -124,11 +158,33 @@ class RunSections:
         self.predicted = numbers.predicted
 
     def name(self) -> str:
-        """Title with the recipes and learners that were run."""
-        recipes, learners = (
-            list(dict.fromkeys(row[k] for row in self.numbers.rows)) for k in ("learner", "recipe")
-        )
-        return f"{_listed(recipes)} on {_listed(learners)}"
+        """Title with the learners and recipes that were run."""
+        learners = {row["learner"]: None for row in self.numbers.rows}
+        recipes = {row["recipe"]: None for row in self.numbers.rows}
+        return f"{_listed(list(learners), 'learners')} on {_listed(list(recipes), 'recipes')}"
+
+    def tasks(self) -> Iterator[TaskNote]:
+        """Describe the tasks of each suite, with one example, for readers who don't know them."""
+        by_suite: dict[str, list[str]] = {}
+        for recipe, owner in self.numbers.owners.items():
+            by_suite.setdefault(owner.partition("/")[0], []).append(recipe)
+        for suite, recipes in itertools.islice(by_suite.items(), MOST_SUITES):
+            known = SUITES.find(suite)
+            if known is None:
+                continue
+            first = recipes[:MOST_DESCRIBED]
+            described = [(name, _described(self.numbers.owners[name])) for name in first]
+            named = [(name, text) for name, text in described if text]
+            yield TaskNote(known.describe, named, *self._example(recipes[0]))
+
+    def _example(self, recipe: str) -> tuple[str, str]:
+        """An input of a recipe, shortened, and its answer."""
+        run = next(iter(self.numbers.cells[recipe].values()))[0]
+        answers = self.runs.answers(run, ["task", "input", "targets", "traits"])
+        if answers is None or not len(answers):
+            return "", ""
+        (row,) = answers.slice(0, 1).to_pylist()
+        return shortened(row), str(row["targets"][0]) if row["targets"] else ""
 
     def finished(self) -> str:
         """Date of the last run."""
@@ -158,18 +214,26 @@ class RunSections:
     def findings(self, failed: Collection[str]) -> Section:
         """The findings in sentences."""
         threshold = SUCCESS if self.threshold is None else self.threshold
-        sentences = score_sentences(
+        scores = score_sentences(
             self.numbers.means, self.numbers.seed_scores, self.numbers.guesses_of, threshold
         )
+        compared = self.numbers.comparisons.rows
+        effects = [
+            *form_sentences(self.numbers.means),
+            *trait_sentences(self.numbers.trait_effects),
+            *comparison_sentences(row for row in compared if not has_reference(row)),
+        ]
         # The headline is shown right above.
         repeated = self.headline
-        traits = trait_sentences(self.numbers.trait_effects)
-        sentences += [sentence for sentence in traits if sentence != repeated]
-        sentences += form_sentences(self.numbers.means)
-        sentences += comparison_sentences(self.numbers.comparisons.rows)
+        effects = [sentence for sentence in effects if sentence != repeated]
+        # Many scores are easier to read in the figure below.
+        ordered = [*scores, *effects] if len(scores) <= FEW_SCORES else [*effects, *scores]
+        ordered += comparison_sentences(row for row in compared if has_reference(row))
         if failed:
-            sentences.append(say("failed", count=len(failed)))
-        return Section("Findings", sentences=tuple(sentences))
+            ordered.insert(0, say("failed", count=len(failed)))
+        shown, rest = tuple(ordered[:MOST_FINDINGS]), tuple(ordered[MOST_FINDINGS:])
+        more = (Section(f"{len(rest)} more", sentences=rest),) if rest else ()
+        return Section("Findings", sentences=shown, inside=more)
 
     def explorer(self, sections: Sequence[Section]) -> Explorer:
         """The examples behind the numbers that sections show."""
@@ -272,8 +336,8 @@ class RunSections:
             " a model that keeps its answer was right for the wrong reason. A keep does not: a"
             " model that changes its answer was swayed. Shares are of all pairs."
         )
-        shares = self.runs.twins(by=["recipe", "learner"], level=self.numbers.level)
-        return Section("Twins", text, shares.shown())
+        shares = self.runs.twins(by=["recipe", "learner"], level=self.numbers.level).shown()
+        return Section("Twins", text, shares.filled())
 
     def scores(self, splits: Sequence[str] = ()) -> Section:
         """Mean of every cell with its interval.
@@ -294,11 +358,9 @@ class RunSections:
             for recipe, marks in itertools.islice(by_recipe.items(), MOST_PANELS)
         )
         columns = self._score_columns(rows)
-        methods = list(dict.fromkeys(row["method"] for row in rows))
-        if len(methods) == 1:
-            # Stated once, above the table.
-            columns = [column for column in columns if column.head != "method"]
-        text = f"Intervals: {methods[0]}." if len(methods) == 1 and methods[0] else ""
+        # Stated once, above the table. The numbers of seeds tell rows with different methods apart.
+        methods = [method for method in dict.fromkeys(row["method"] for row in rows) if method]
+        text = f"Intervals: {' or '.join(methods)}." if methods else ""
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
         guessed = any(row["guess"] is not None for row in rows)
         return Section(
@@ -463,7 +525,7 @@ class RunSections:
         """Means by each trait that is a condition of several examples."""
         if not self.predicted:
             return {}
-        own = {*self.runs.table.column_names, "task"}
+        own = {*self.runs.table.column_names, "task", *TEXTS_OF_TWINS}
         found: dict[str, list[Row]] = {}
         for name in [trait for trait in known_traits(self.runs) if trait not in own]:
             try:
@@ -601,7 +663,7 @@ class RunSections:
     def _worst(self) -> dict[str, str]:
         """The explorer's query for the lowest score of a learner that reads the input."""
         rows = self.numbers.means
-        looking = [row for row in rows if not is_constant(row["learner"])] or rows
+        looking = [row for row in rows if not is_reference(row["learner"])] or rows
         return self.numbers.opens(min(looking, key=lambda row: row["mean"]))
 
     def _answers(self, head: str, run: str) -> Iterator[str]:
@@ -673,10 +735,19 @@ def _has_curve(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> bool:
     return any(len(points) > 1 for runs in splits.values() for points in runs.values())
 
 
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    """Join names as an enumeration."""
-    shown = list(names[:most]) + ([f"{len(names) - most} more"] if len(names) > most else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+def _listed(names: Sequence[str], what: str, most: int = 3) -> str:
+    """Join names as an enumeration. More than a few are counted."""
+    if len(names) > most:
+        return f"{len(names)} {what}"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _described(owner: str) -> str:
+    """Description of a suite's recipe; empty if it has none, as for a user's file."""
+    try:
+        return str(find(owner.partition(" ")[0]).data.get("describe", "")).strip()
+    except RecipeError:
+        return ""
 
 
 def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[Curve]:

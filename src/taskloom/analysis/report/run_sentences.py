@@ -10,7 +10,7 @@ from taskloom.analysis.report.effects import (
     ALPHA,
     SMALLEST,
     TraitEffect,
-    is_constant,
+    is_reference,
     strongest_trait,
 )
 from taskloom.analysis.report.page import Sentences
@@ -23,7 +23,7 @@ MOST = 24
 MOST_SPLITS = 4
 """Maximum splits in a sentence."""
 
-MOST_PAIRS_NAMED = 6
+MOST_PAIRS_NAMED = 3
 """Maximum pairs of learners without a difference that are named."""
 
 MOST_TRAIT_SENTENCES = 4
@@ -143,7 +143,7 @@ def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[Trai
     trait = strongest_trait(traits)
     if trait is not None:
         effects.append((trait.size, say("trait", effect=trait)))
-    decided = [row for row in compared if row["corrected_p"] < ALPHA and not _has_constant(row)]
+    decided = [row for row in compared if row["corrected_p"] < ALPHA and not has_reference(row)]
     if decided:
         largest = max(decided, key=lambda row: abs(row["difference"]))
         effects.append((abs(largest["difference"]), _better(largest)))
@@ -163,11 +163,18 @@ def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[Trai
     tests = len(traits) + len(compared)
     if pairs or not tests:
         return gap_sentence(rows)
-    return say("no_effect", tests=tests, top=max(rows, key=lambda row: row["mean"]))
+    return say("no_effect", tests=tests, top=_best(rows))
 
 
-def _has_constant(row: Row) -> bool:
-    return is_constant(row["first"]) or is_constant(row["second"])
+def _best(rows: Sequence[Row]) -> Row:
+    """Row with the highest score, of a reference only if nothing else was run."""
+    learned = [row for row in rows if not is_reference(row["learner"])]
+    return max(learned or rows, key=lambda row: row["mean"])
+
+
+def has_reference(row: Row) -> bool:
+    """True if one of the two compared learners does not learn."""
+    return is_reference(row["first"]) or is_reference(row["second"])
 
 
 def trait_sentences(effects: Sequence[TraitEffect]) -> list[str]:
@@ -203,12 +210,12 @@ def _loose(rows: Sequence[Row]) -> list[Row]:
 def gap_sentence(rows: Sequence[Row]) -> str:
     """The largest drop from iid to ood that the intervals show, or a sentence that there is none.
 
-    A constant answer cannot generalize, so learners that give one are skipped. Without both kinds
-    of splits, the result is the best score.
+    References do not learn and are skipped. Without both kinds of splits, the result is the best
+    score.
     """
     pairs = _iid_ood_pairs(rows)
     if not pairs:
-        return say("best", top=max(rows, key=lambda row: row["mean"]))
+        return say("best", top=_best(rows))
     falls = [(iid, ood) for iid, ood in pairs if ood["high"] < iid["low"]]
     if falls:
         iid, ood = max(falls, key=lambda pair: pair[0]["mean"] - pair[1]["mean"])
@@ -231,7 +238,7 @@ def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     for row in rows:
         iid = reference.get((row["recipe"], row["learner"]))
         held_out = row["split"] == "ood" or row["split"].startswith("ood-")
-        if iid is not None and held_out and not is_constant(row["learner"]):
+        if iid is not None and held_out and not is_reference(row["learner"]):
             pairs.append((iid, row))
     return pairs
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskloom.analysis.report.effects import is_constant
+from taskloom.analysis.report.effects import is_reference
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render, trait_order
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
@@ -235,7 +235,7 @@ def heat(request: Request) -> Response:
     worst = min(fitting, key=_lowest, default=whole[0])
     recipe = _among(request, "recipe", recipes, [worst.recipe])
     trained = [x for x in learners if any(_is_of(r, recipe, x) for r in whole)]
-    learner = _among(request, "learner", trained, [x for x in trained if not is_constant(x)])
+    learner = _among(request, "learner", trained, [x for x in trained if not is_reference(x)])
     chosen = [run for run in whole if _is_of(run, recipe, learner)]
     if not chosen:
         raise VanishedError(f"no run of '{learner[:80]}' on '{recipe[:80]}'")
@@ -293,7 +293,7 @@ def _axes(
 
 
 def _reads(run: Run) -> bool:
-    return not is_constant(run.learner)
+    return not is_reference(run.learner)
 
 
 def _lowest(run: Run) -> float:
