@@ -45,8 +45,13 @@ demo: $(VENV)/.demo-ready ## datasets of every suite, a small model trained on C
 	$(BIN)/taskloom run examples/demo.yaml --store demo/runs
 	$(BIN)/taskloom runs report demo/runs --data demo/data --data demo/runs/data --figures demo/figures -o demo/report.html
 
-demo-figure: demo ## the demo, and its learning curves as the figure of README.md
-	cp demo/figures/learning-curves.svg docs/images/demo.svg
+# Names for people who have not read the paper.
+DEMO_NAMES := --rename ctl/A='World A' --rename ctl/S='World S' --rename bilstm=bi-LSTM
+demo-figure: demo ## the demo, and its learning curves as the figures of README.md and of the documentation on phones
+	$(BIN)/taskloom runs report demo/runs --figures demo/wide --format svg $(DEMO_NAMES) -o demo/wide/report.html
+	$(BIN)/taskloom runs report demo/runs --figures demo/narrow --format svg --width column $(DEMO_NAMES) -o demo/narrow/report.html
+	cp demo/wide/learning-curves.svg docs/images/demo.svg
+	cp demo/narrow/learning-curves.svg docs/images/demo-phone.svg
 
 collect-demo: $(VENV)/.ready ## a half-filled collection project in demo/collect, served until Ctrl-C: open the link that it prints
 	test -e demo/collect || $(BIN)/taskloom collect demo demo/collect

@@ -59,7 +59,7 @@ HEAD = re.compile(r"^# .+\n\n\*\*(?P<tagline>.+)\*\*\n\n(?P<what>(?:.+\n)+)\n", 
 """The beginning of the front page: name, tagline, and what it is."""
 INSTALL = re.compile(r"(?P<install>^You need .*?^```\n\n)(?P<extras>(?:[^\n]+\n)+)\n", re.M | re.S)
 CODE = re.compile(r"^```python\n.*?^```\n\n```text\n.*?^```\n", re.M | re.S)
-STORY = re.compile(r"^(?:> .*\n)+\n(?P<picture>(?:!\[.*\n)+)", re.M)
+STORY = re.compile(r"^(?:> .*\n)+\n(?P<picture>(?:(?:!\[|<span).*\n)+)", re.M)
 USES = re.compile(r"^\| I want to .*\n\| ---.*\n(?P<rows>(?:\|.*\n)+)", re.M)
 FINDINGS = re.compile(
     r"(?P<figure>^!\[[^\n]*\.svg[^\n]*\n\n(?:[^\n]+\n)+)\n(?P<list><!-- findings.*?<!-- end -->\n\n[^\n]*\n)",
@@ -157,11 +157,17 @@ def _in_repository(file: Path) -> str:
 
 
 def _light_and_dark(picture: re.Match[str], folder: Path) -> str:
-    """A picture, or two if it has a dark version: Zensical shows the one for the page's colours."""
+    """A picture in the versions that it has: a dark one, which Zensical shows on dark pages, and
+    one for phones (stylesheets/tables.css).
+    """
     start, name = picture.groups()
     if not (folder / f"{name}-dark.webp").exists():
         return picture[0]
-    return f"{start}{name}.webp#only-light){start}{name}-dark.webp#only-dark)"
+    shown = f"{start}{name}.webp#only-light){start}{name}-dark.webp#only-dark)"
+    if not (folder / f"{name}-phone-dark.webp").exists():
+        return shown
+    narrow = f"{start}{name}-phone.webp#only-light){start}{name}-phone-dark.webp#only-dark)"
+    return f'<span class="wide-screen">{shown}</span><span class="narrow-screen">{narrow}</span>'
 
 
 def _table_row(row: str) -> str:

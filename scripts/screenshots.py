@@ -58,8 +58,8 @@ STORIES = {
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A picture: its file, the address, the window, the colours, a button that is pressed, and what
-    must be there first.
+    """A picture: its file, the address, the window, the colours, a button that is pressed, what
+    must be there first, and how far the page is scrolled.
 
     An address that begins with `/` is one of the viewer.
     """
@@ -72,6 +72,7 @@ class Shot:
     click: str = ""
     wait_for: str = "main"
     open_number: bool = False
+    scroll: int = 0
 
 
 def make_data(folder: Path) -> None:
@@ -84,6 +85,7 @@ def make_data(folder: Path) -> None:
     fields = {"suite": "babi", "splits": STORIES, "holdout": [["COREF", "GRAB"], ["COREF", "DROP"]]}
     recipe.write_text(yaml.safe_dump(fields, sort_keys=False))
     tl.make(recipe, folder / "data" / "stories")
+    tl.make("babi/mix-T7", folder / "data" / "mix-T7")  # its first story is that of README.md
     tl.make(
         "ctl/A",
         folder / "data" / "ctl-A",
@@ -102,7 +104,7 @@ def make_data(folder: Path) -> None:
 def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
     """Return the pictures to take."""
     store = f"/runs/{names['runs']}"
-    story = f"/data/{names['stories']}/example?split=ood&index=4"
+    story = f"/data/{names['mix-T7']}/example?split=mix&index=0"
     compare = f"{store}/compare?a={runs['nearest-neighbour']}&b={runs['bag-of-words']}&split=ood&by=minimal"
     report = DEMO.as_uri()
     return [
@@ -118,9 +120,10 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
             click="Audit this dataset",
             wait_for=".notice.good",
         ),
-        Shot("viewer-story", story, width=960, height=680),
-        Shot("viewer-story-dark", story, width=960, height=680, dark=True),
-        Shot("viewer-story-phone", story, width=390, height=900),
+        Shot("viewer-story", story, width=960, height=740),
+        Shot("viewer-story-dark", story, width=960, height=740, dark=True),
+        Shot("viewer-story-phone", story, width=390, height=620, scroll=560),
+        Shot("viewer-story-phone-dark", story, width=390, height=620, dark=True, scroll=560),
         Shot("viewer-tree", f"/data/{names['functions']}/example?split=test&index=3", height=640),
         Shot("viewer-chain", f"/data/{names['ctl-A']}/example?split=ood&index=5", height=560),
         Shot("viewer-family", f"/data/{names['zest']}/example?split=test&index=1", height=760),
@@ -183,6 +186,8 @@ def take(browser: Any, address: str, shot: Shot) -> None:
         scores.locator("button.open").last.click()
         page.wait_for_function("document.activeElement.id === 'explorer'")
         page.wait_for_timeout(800)  # it scrolls there smoothly
+    page.mouse.wheel(0, shot.scroll)
+    page.wait_for_timeout(200)
     image = Image.open(io.BytesIO(page.screenshot()))
     image.convert("RGB").save(IMAGES / f"{shot.file}.webp", quality=QUALITY, method=6)
     context.close()

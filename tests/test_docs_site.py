@@ -36,8 +36,10 @@ def site_markdown() -> Callable[[str, str], str]:
         ),
         (
             "![a story](../images/viewer-story.webp)",
-            "![a story](../images/viewer-story.webp#only-light)"
-            "![a story](../images/viewer-story-dark.webp#only-dark)",
+            '<span class="wide-screen">![a story](../images/viewer-story.webp#only-light)'
+            "![a story](../images/viewer-story-dark.webp#only-dark)</span>"
+            '<span class="narrow-screen">![a story](../images/viewer-story-phone.webp#only-light)'
+            "![a story](../images/viewer-story-phone-dark.webp#only-dark)</span>",
         ),
         ("![runs](../images/viewer-runs.webp)", "![runs](../images/viewer-runs.webp)"),
         (
