@@ -375,12 +375,27 @@ def drawing(figure: StudyFigure) -> str:
     return figures.svg(figure.draw(figure.data)) + "\n"
 
 
+def phone_drawing(figure: StudyFigure) -> str:
+    """Return the SVG file of a figure for phones, which the site shows on narrow screens."""
+    with figures.for_phones():
+        return drawing(figure)
+
+
+def on_short_page(stem: Path) -> bool:
+    """True if a figure is on a short results page, not only on a full record."""
+    page = RESULTS / f"{stem.parent.name}.md"
+    return page.exists() and f"({stem.parent.name}/{stem.name}.svg)" in page.read_text("utf-8")
+
+
 def write(page: Path) -> None:
     """Write a page, its figures and their data."""
     text, drawn = rewritten(page)
     for stem, figure in drawn:
         stem.with_suffix(".svg").write_text(drawing(figure), encoding="utf-8")
         stem.with_suffix(".csv").write_text(figure.data.to_csv(), encoding="utf-8")
+        if on_short_page(stem):
+            phone = stem.with_name(f"{stem.name}-phone.svg")
+            phone.write_text(phone_drawing(figure), encoding="utf-8")
     page.write_text(text, encoding="utf-8")
 
 

@@ -51,6 +51,9 @@ def check(script: dict[str, Any], page: Path, drawings: bool = False) -> None:
         assert not drawings or script["drawing"](figure) == stem.with_suffix(".svg").read_text(
             encoding="utf-8"
         ), stem
+        if drawings and script["on_short_page"](stem):
+            phone = stem.with_name(f"{stem.name}-phone.svg")
+            assert script["phone_drawing"](figure) == phone.read_text(encoding="utf-8"), phone
 
 
 @pytest.mark.slow
@@ -69,6 +72,7 @@ def test_every_figure_in_the_folders_is_on_a_page(script: dict[str, Any]) -> Non
             f"{folder}/{path.name}"
             for kind in ("svg", "csv")
             for path in (ROOT / "docs" / "results" / folder).glob(f"*.{kind}")
+            if not path.stem.endswith("-phone")
         }
         assert {file for file in files if f"({file})" not in text} == set()
 

@@ -14,6 +14,7 @@ import warnings
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from html import escape
 from itertools import pairwise
@@ -66,6 +67,25 @@ def style(**settings: Any) -> Iterator[None]:
         yield
 
 
+_ON_PHONES: ContextVar[bool] = ContextVar("on_phones", default=False)
+
+PHONE = 3.7
+"""Width in inches of a figure for phones, which then show nine-point type in its own size."""
+
+PHONE_LABEL = 18
+"""Maximum characters of a label on one line on a phone."""
+
+
+@contextmanager
+def for_phones() -> Iterator[None]:
+    """Draw all figures inside the block for phones: one panel below the other."""
+    token = _ON_PHONES.set(True)
+    try:
+        yield
+    finally:
+        _ON_PHONES.reset(token)
+
+
 @contextmanager
 def _any_letters() -> Iterator[None]:
     """Ignore missing glyphs of the font. They are kept as text in SVG files, whose viewer has its
@@ -99,6 +119,8 @@ def canvas(
     """
     from matplotlib.figure import Figure
 
+    if _ON_PHONES.get():
+        across, size = 1, (min(size[0], PHONE), size[1])
     rows, columns = grid_of(panels, across)
     places = places_of(about, columns) if rows > 1 and about else list(range(panels))
     rows = places[-1] // columns + 1
@@ -382,6 +404,8 @@ def _panel_width(labels: Iterable[str], panels: int, shared: bool) -> tuple[floa
     """
     longest = max(len(line) for label in labels for line in label.split("\n"))
     room = 0.065 * longest  # width of the labels in inches
+    if _ON_PHONES.get():
+        return PHONE, 1
     across = 3 if shared else max(1, min(3, int(WIDEST / (2.6 + room))))
     columns = grid_of(panels, across)[1]
     if columns == 1:
@@ -416,6 +440,8 @@ def _on_lines(label: str) -> str:
     >>> _on_lines("one indefinite sentence (answer: maybe)"), _on_lines("as it is")
     ('one indefinite sentence\\n(answer: maybe)', 'as it is')
     """
+    if _ON_PHONES.get():
+        return textwrap.fill(label, PHONE_LABEL, break_long_words=False, break_on_hyphens=False)
     lines = -(-len(label) // LONGEST_LABEL)
     wraps = (
         textwrap.wrap(label, width, break_long_words=False, break_on_hyphens=False)
