@@ -260,6 +260,53 @@ def test_the_default_axes_of_a_heat_map_fill_more_than_half_of_it(tmp_path: Path
     assert PredictionRows(store, run).telling_pair("none", [], 10) == []
 
 
+def test_a_pair_that_fills_nearly_the_whole_map_is_preferred(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    # The level tells more but leaves a third of its map empty.
+    traits = [
+        {"half": "xy"[i % 2], "level": str(i % 2 + i // 2 % 2), "third": str(i // 40)}
+        for i in range(120)
+    ]
+    run = write(store, {"ood": [float(i % 4 == 0) for i in range(120)]}, traits=traits)
+    pair = PredictionRows(store, run).telling_pair("ood", [], 10)
+    assert sorted(pair) != ["half", "level"]
+    assert "third" in pair
+
+
+def test_a_heat_map_for_each_setting_names_it_and_opens_its_own_run(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [{"half": "xy"[i % 2], "third": str(i // 20)} for i in range(60)]
+    runs = {}
+    for draw, score in (("published", 0.0), ("independent", 1.0)):
+        fields = {"recipe.draw": draw}
+        scores = {"ood": [score] * 60}
+        runs[draw] = write(store, scores, traits=traits, fields=fields, data=draw)
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+        page = viewer.get(f"/runs/{name}/heat").text
+    titles = re.findall(r"<h2>(draw: \w+)</h2>", page)
+    assert sorted(titles) == ["draw: independent", "draw: published"]
+    for title, part in zip(titles, page.split("<h2>draw: ")[1:], strict=True):
+        opened = set(re.findall(r"/predictions\?run=([0-9a-f]+)", part))
+        assert opened == {runs[title.removeprefix("draw: ")]}
+    assert "draw: published)" in page, "the lowest cell says to which map it belongs"
+
+
+def test_a_heat_map_at_chance_says_so(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [{"half": "xy"[i % 2], "third": str(i // 40)} for i in range(120)]
+    run = write(store, {"ood": [0.0] * 120}, traits=traits)
+    constant = PredictionRows(store, run).best_constant("ood")
+    assert constant is not None
+    likely = round(constant * 20)
+    at_chance = [float(i % 20 < likely) for i in range(120)]
+    write(store, {"ood": at_chance}, learner="lucky", traits=traits)
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+        page = viewer.get(f"/runs/{name}/heat", params={"learner": "lucky"}).text
+    assert "No cell is distinguished" in page
+
+
 def test_a_heat_map_without_choices_can_be_drawn(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     # An identifier, a trait that another one determines, and two that fill a third of their map.

@@ -192,7 +192,7 @@ def _paired_test(
     if a.name == b.name:
         return [], "A and B are the same run"
     seeds = [[run.name for run in whole if _kind(run) == _kind(side)] for side in (a, b)]
-    tests = {"these two": ([a.name], [b.name])}
+    tests = {"these two runs": ([a.name], [b.name])}
     if _kind(a) != _kind(b) and max(map(len, seeds)) > 1:
         tests[f"all seeds, {len(seeds[0])} and {len(seeds[1])}"] = (seeds[0], seeds[1])
     rows: list[Mapping[str, Any]] = []
@@ -251,6 +251,7 @@ def heat(request: Request) -> Response:
     else:
         x = y = ""
         maps, problem = [], "the examples have no trait with several values"
+    chance = predictions.best_constant(split)
     return render(
         request,
         "heat.html",
@@ -268,9 +269,8 @@ def heat(request: Request) -> Response:
         maps=maps,
         problem=problem,
         ends=_ends(maps, problem),
-        # Answers are listed by run, so a cell that averages several seeds links to the first one's.
-        answers_of=chosen[0] if len(maps) == 1 else None,
-        chance=predictions.best_constant(split),
+        chance=chance,
+        all_at_chance=_all_at_chance(maps, chance),
         few=FEW,
         used=min(len(chosen), MOST_RUNS),
         total=len(chosen),
@@ -347,24 +347,53 @@ def _maps(
         if max(len(rows), len(columns)) > MOST_LINES:
             size = f"{len(rows):,} rows and {len(columns):,} columns"
             return [], f"{size} are too many for a map, which has at most {MOST_LINES} of each"
-        title = ", ".join(f"{name} {value}" for name, value in zip(apart, values, strict=True))
+        setting = dict(zip(apart, values, strict=True))
         maps.append(
-            {"title": title, "rows": _sorted(rows), "columns": _sorted(columns), "cells": cells}
+            {
+                "title": ", ".join(f"{_short(name)}: {value}" for name, value in setting.items()),
+                "rows": _sorted(rows),
+                "columns": _sorted(columns),
+                "cells": cells,
+                # Answers are listed by run, so a cell of several seeds links to the first one's.
+                "run": next((run for run in chosen if _has(run, setting)), None),
+            }
         )
     return maps, ""
 
 
-def _ends(maps: Sequence[Mapping[str, Any]], problem: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The cells with the lowest and the highest score, if there is a single map. Cells with few
-    examples are ignored.
+def _short(name: str) -> str:
+    """Name of a setting without the kind of thing that it belongs to: `parts`."""
+    return name.removeprefix("recipe.").removeprefix("learner.")
+
+
+def _has(run: Run, setting: Mapping[str, Any]) -> bool:
+    return all(str(run.fields.get(name)) == str(value) for name, value in setting.items())
+
+
+def _ends(
+    maps: Sequence[Mapping[str, Any]], problem: str
+) -> list[tuple[str, Mapping[str, Any], str]]:
+    """The cells with the lowest and the highest score, with the titles of their maps. Cells with
+    few examples are ignored.
     """
-    if problem or len(maps) != 1:
+    cells = [
+        (cell, map_["title"])
+        for map_ in maps
+        for cell in map_["cells"].values()
+        if cell["n"] >= FEW
+    ]
+    if problem or len(cells) < 2:
         return []
-    cells = [cell for cell in maps[0]["cells"].values() if cell["n"] >= FEW]
-    if len(cells) < 2:
-        return []
-    ordered = sorted(cells, key=lambda cell: cell["mean"])
-    return [("Lowest", ordered[0]), ("Highest", ordered[-1])]
+    ordered = sorted(cells, key=lambda one: one[0]["mean"])
+    return [("Lowest", *ordered[0]), ("Highest", *ordered[-1])]
+
+
+def _all_at_chance(maps: Sequence[Mapping[str, Any]], chance: float | None) -> bool:
+    """True if the interval of every cell with enough examples includes the score of chance."""
+    cells = [cell for map_ in maps for cell in map_["cells"].values() if cell["n"] >= FEW]
+    if chance is None or not cells:
+        return False
+    return all(cell["low"] is not None and cell["low"] <= chance <= cell["high"] for cell in cells)
 
 
 def _sorted(values: Sequence[Any]) -> list[Any]:

@@ -37,6 +37,9 @@ MOST_PLACES = 12
 DIGITS = 2
 """Decimal places to which the explained variance is rounded when traits are ranked."""
 
+NEARLY_FULL = 0.8
+"""Minimum share of the cells of a map with enough examples for it to count as full."""
+
 NEARLY = 0.8
 """Minimum share of a trait's explained variance that a coarser trait must explain to replace it."""
 
@@ -305,13 +308,14 @@ class PredictionRows:
     def telling_pair(self, split: str, known: Sequence[str], least: int) -> list[str]:
         """The two traits for the axes of a map, the one with fewer values first.
 
-        Among the pairs that fill more than half of their map's cells with at least `least`
-        examples, the one that explains most variance is chosen. If there is no such pair, it is the
-        one that fills most. Pairs in which one trait determines the other are chosen only if there
+        Among the pairs that fill nearly all of their map's cells with at least `least` examples,
+        the one that explains most variance is chosen; then among those that fill more than half.
+        If there is no such pair, it is the one that fills most. Pairs in which one trait determines the other are chosen only if there
         are no others.
         """
         few, scores = self._small_traits(split)
         places = {name: place for place, name in enumerate(known)}
+        full: list[tuple[float, list[str]]] = []
         pairs, rest = [], []
         for a, b in combinations(sorted(few, key=lambda name: places.get(name, len(few))), 2):
             cells = [f"{one}\0{other}" for one, other in zip(few[a], few[b], strict=True)]
@@ -319,11 +323,12 @@ class PredictionRows:
             sizes = len(set(few[a])), len(set(few[b]))
             share = sum(n >= least for n in counts.values()) / math.prod(sizes)
             if share > 1 / 2:
-                pairs.append((round(_explained(cells, scores), DIGITS), [a, b]))
+                told = (round(_explained(cells, scores), DIGITS), [a, b])
+                (full if share >= NEARLY_FULL else pairs).append(told)
             rest.append(((len(counts) > max(sizes), share), [a, b]))
         if not rest:
             return _telling(few, scores, known)
-        best = max(pairs or rest, key=itemgetter(0))[1]
+        best = max(full or pairs or rest, key=itemgetter(0))[1]
         return sorted(best, key=lambda name: len(set(few[name])))
 
     def _small_traits(self, split: str) -> tuple[dict[str, list[str]], NDArray[np.float64]]:

@@ -28,9 +28,9 @@ from taskloom.recipe.fields import Choices, Kind, Span, models_in, walk
 from taskloom.recipe.yaml_files import YamlError, parse
 
 KINDS: dict[Kind, str] = {
-    "draw": "Which examples a split has",
-    "world": "What is true in the world",
-    "presentation": "How an example is written",
+    "draw": "Examples",
+    "world": "The world",
+    "presentation": "Presentation",
 }
 """Headings of the form's sections, by the kind of their fields."""
 

@@ -59,15 +59,15 @@ TRAIT_NAMES = {
     "minimal": TraitName(
         "supporting facts", "Number of sentences in the shortest proof of the answer."
     ),
-    "support": TraitName(
-        "supporting facts (cited)", "Number of sentences in the proof that the example cites."
-    ),
     "question": TraitName("question type", "What is asked: a place, a person, an object, a count."),
     "composition": TraitName(
         "composition", "Events and wordings that the proof of the answer combines."
     ),
     "concepts": TraitName("wording", "Events and constructs that occur anywhere in the story."),
     "sentences": TraitName("story length", "Number of sentences in the story."),
+    "support": TraitName(
+        "supporting facts (cited)", "Number of sentences in the proof that the example cites."
+    ),
     "supports": TraitName("number of proofs", "Different shortest proofs of the same answer."),
     "group": TraitName("group of the recipe", "Part of the recipe that the example comes from."),
     "number": TraitName("bAbI task", "Number of the bAbI task, 1 to 20."),

@@ -335,10 +335,11 @@ class StoryGroup(Fields):
     """One kind of example.
 
     Attributes:
-        name: Name of the group, a trait of its examples.
-        n: Number of examples, or proportion if the split has a plain size.
-        events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
-        wording: Constructs with weights; AFFIRM is "Mary is in the park".
+        name: Name of the group, which its examples have as a trait.
+        n: Number of examples, or the group's share if the split has a plain size.
+        events: What can happen in a story, with weights. An event of weight 0 occurs only if a proof
+            or a wording needs it.
+        wording: How sentences are worded, with weights. AFFIRM is "Mary is in the park".
         coref: Events of sentences with a pronoun, with weights. Default: all of `events`. NEGATE,
             INDEF and AFFIRM are possible too.
         conj: Events of sentences with two subjects (or, for GRAB, DROP and GIVE, two objects), with
@@ -348,9 +349,10 @@ class StoryGroup(Fields):
             GRAB, DROP and GIVE ("did not take the milk") are possible too.
         indef: Events to which INDEF applies, with weights. Default: MOVE ("is either in A or B").
             GRAB, DROP and GIVE ("took it in either A or B") are possible too.
-        questions: Question types with weights.
+        questions: Kinds of questions, with weights.
         length: Number of sentences before the question.
-        support: Size of the official support, or a range of sizes.
+        support: Number of supporting facts: sentences that the official proof needs. A range such as
+            `2..3` is possible.
         falloff: Within a range of sizes, the frequency of each relative to the size before. 1 draws
             all equally often; simulation gives about 0.35.
         composition: Concepts that the official support must have.
