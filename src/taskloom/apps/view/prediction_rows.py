@@ -310,8 +310,8 @@ class PredictionRows:
 
         Among the pairs that fill nearly all of their map's cells with at least `least` examples,
         the one that explains most variance is chosen; then among those that fill more than half.
-        If there is no such pair, it is the one that fills most. Pairs in which one trait determines the other are chosen only if there
-        are no others.
+        If there is no such pair, it is the one that fills most. Pairs in which one trait determines
+        the other are chosen only if there are no others.
         """
         few, scores = self._small_traits(split)
         places = {name: place for place, name in enumerate(known)}
