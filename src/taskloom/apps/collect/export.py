@@ -366,5 +366,7 @@ def card(c: Collection, tables: Mapping[str, Statistics], release: Release) -> s
         f" answer that most others contain, the rest by an adjudicator.{models}\n\n{head}{rows}\n##"
         f" The audit\n\n{notes}\n## Use\n\n```\ntaskloom make recipe.yaml -o data\ntaskloom score"
         " zest --gold zest/test.jsonl --pred PREDICTIONS\n```\n\n`log.jsonl` has every change with"
-        " its author; the only personal data in it are names.\n"
+        " its author; the only personal data in it are names. `agreement.json` has the agreement of"
+        " the annotators (Krippendorff's alpha). The release has no licence yet: add one before you"
+        " publish it.\n"
     )

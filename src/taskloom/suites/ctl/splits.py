@@ -78,8 +78,8 @@ DESCRIBE = {
     "overlap": "every second function a shared one, never in training",
     "cross-unseen-symbols": "shared functions on the symbols that training withholds",
     "unseen-pairs": "every stage-1/stage-2 pair that training withholds",
-    "pairs": "every pair that training could show; `seen` says whether it does",
-    "all-pairs": "every pair of functions; `seen` says whether training has it",
+    "pairs": "every pair that training could show; the trait seen says whether it does",
+    "all-pairs": "every pair of functions; the trait seen says whether training has it",
     "new-compositions": "chains that were kept out of training for every symbol",
     "new-primitives": "with functions that training shows only alone",
 }
