@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from taskloom.analysis.report.effects import is_reference
 from taskloom.apps.view.datasets import inside
 from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.core.errors import InputError, TaskloomError
@@ -170,10 +171,13 @@ class ViewedStore:
         return labels.get(run.name) or f"{run.learner}, {run.recipe}"
 
     def summary(self) -> StoreSummary:
-        """Summary of the store for lists."""
+        """Summary of the store for lists. Learners that are there for comparison have no best
+        score, unless there are no others.
+        """
         store, runs = self.store(), self.runs()
+        learned = [run for run in runs if not is_reference(run.learner)]
         scores: dict[tuple[str, str], list[float]] = {}
-        for run in runs:
+        for run in learned or runs:
             for split, entry in run.splits.items():
                 if entry.score is not None and not math.isnan(entry.score):
                     scores.setdefault((split, self.label(run)), []).append(entry.score)

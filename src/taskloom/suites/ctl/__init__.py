@@ -37,7 +37,7 @@ class CtlSuite(Suite):
 
     name = "ctl"
     fields = CtlFields
-    describe = "Compositions of known functions in never-seen patterns (CTL, CTL++)"
+    describe = "Functions applied one after the other to a symbol; test compositions never occur in training (CTL, CTL++)"
     version = 2
     trait_names = TRAIT_NAMES
     options = (
