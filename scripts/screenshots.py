@@ -180,7 +180,7 @@ def take(browser: Any, address: str, shot: Shot) -> None:
     )
     if shot.click:
         page.get_by_role("button", name=shot.click).click()
-    page.wait_for_selector(shot.wait_for, timeout=60_000)
+    page.wait_for_selector(shot.wait_for, timeout=180_000)
     if shot.open_number:
         scores = page.locator("section", has=page.get_by_role("heading", name="Scores", exact=True))
         scores.locator("button.open").last.click()

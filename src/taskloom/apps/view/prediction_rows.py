@@ -316,7 +316,8 @@ class PredictionRows:
         few, scores = self._small_traits(split)
         places = {name: place for place, name in enumerate(known)}
         full: list[tuple[float, list[str]]] = []
-        pairs, rest = [], []
+        pairs: list[tuple[float, list[str]]] = []
+        rest: list[tuple[tuple[bool, float], list[str]]] = []
         for a, b in combinations(sorted(few, key=lambda name: places.get(name, len(few))), 2):
             cells = [f"{one}\0{other}" for one, other in zip(few[a], few[b], strict=True)]
             counts = Counter(cells)
