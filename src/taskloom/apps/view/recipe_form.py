@@ -150,6 +150,8 @@ class FormMember:
 def _in_title(one: FormField) -> str:
     """The entered value, with the name of the field if it is a number."""
     text = one.value or ", ".join(one.chosen)
+    if one.name == "n" and text.isdecimal():
+        return f"{int(text):,} examples"
     return f"{one.name} {text}" if text and one.control in ("number", "span") else text
 
 
