@@ -184,3 +184,16 @@ def test_a_prompt_steers_a_model_that_knows_two_tasks(tmp_path: Path) -> None:
     # led.
     twin = dataclasses.replace(learner, pretrained=False)
     assert twin.fit(tasks["german"], seed=0).answer(list(things)) != [y for _, y in tasks["german"]]
+
+
+def test_t5_reads_inputs_longer_than_its_tokeniser_s_length(tmp_path: Path) -> None:
+    made = words_tokeniser([t for pair in COLOURS for t in pair] + [" |"])
+    made.model_max_length = 8  # T5's tokenisers have 512, though its positions are relative
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    marks = {"vocab_size": len(made), "pad_token_id": 0, "eos_token_id": 1}
+    config = transformers.T5Config(**marks, **sizes, decoder_start_token_id=0)
+    transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    quick = {"batch": 2, "steps": 1, "warmup": 0, "evaluate_every": 0, "longest_answer": 4}
+    fitted = read({"learner": "fine-tune", "model": str(tmp_path), **quick}).fit(COLOURS, seed=0)
+    assert len(fitted.answer(["black coal " * 20])) == 1

@@ -188,3 +188,39 @@ def test_what_cannot_be_pointed_at_is_said(folder: Path) -> None:
     assert base.longest == 60
     base.tokeniser.model_max_length = int(1e30)
     assert base.longest == (62 if "roberta" in str(folder) else 64)
+
+
+@pytest.mark.parametrize(("cut", "kept"), [("start", "schoolyard"), ("end", "old park")])
+def test_long_texts_are_cut_at_the_chosen_end(folder: Path, cut: Any, kept: str) -> None:
+    base = open_base(str(folder), pointer=True)
+    context = "Mary went to the old park. John moved to the schoolyard."
+    whole = read_passage(base, context, "Where is Mary?")
+    ids, positions, offsets = read_passage(base, context, "Where is Mary?", 14, cut)
+    assert len(ids) == 14 < len(whole[0])
+    # What is left are the ids of the same words as in the whole text.
+    by_offset = {offset: whole[0][p] for p, offset in zip(whole[1], whole[2], strict=True)}
+    assert [ids[p] for p in positions] == [by_offset[offset] for offset in offsets]
+    assert kept in context[offsets[0][0] : offsets[-1][1]]
+    with pytest.raises(LearnerError, match="longest_input is 5"):
+        read_passage(base, context, "Where is Mary?", 5, cut)
+
+
+def test_an_answer_that_is_cut_off_is_no_target(folder: Path) -> None:
+    base = open_base(str(folder), pointer=True)
+    asked = [
+        Example("Mary went to the old park. John moved to the kitchen. Where is Mary?", "old park")
+    ]
+    with pytest.warns(UserWarning, match="1 of 1 inputs"):
+        assert read_passages(base, asked, 14, "start").targets == [[[-100, -100]]]
+    whole = read_passages(base, asked).targets
+    with pytest.warns(UserWarning, match="1 of 1 inputs"):
+        assert read_passages(base, asked, 14, "end").targets == whole
+
+
+def test_a_long_text_is_learned_and_answered_cut(folder: Path) -> None:
+    long = Example(
+        "John moved to the kitchen. " * 20 + "Mary went to the old park. Where is Mary?", "old park"
+    )
+    with pytest.warns(UserWarning, match="1 of 19 inputs"):
+        fitted = small(folder, steps=2, longest_input=40, cut="start").fit([*tales(), long])
+    assert fitted.answer([long.input])[0] in long.input

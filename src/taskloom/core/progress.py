@@ -114,7 +114,8 @@ class Progress:
 
     def __str__(self) -> str:
         if self.done >= self.total:
-            return f"{self.total:,} {self.unit} in {self.seconds:.0f} s"
+            unit = self.unit.removesuffix("s") if self.total == 1 else self.unit
+            return f"{self.total:,} {unit} in {self.seconds:.0f} s"
         left = self.seconds / self.done * (self.total - self.done) if self.done else 0
         return f"{self.part}: {self.done:,} of {self.total:,} {self.unit}, about {left:.0f} s left"
 

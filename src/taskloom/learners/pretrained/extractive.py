@@ -35,7 +35,7 @@ class Extractive(Pretrained):
     initialised if the model has none.
 
     The defaults are the usual ones for SQuAD: AdamW, a rate of 3e-5 and batches of 16. 8,000 steps
-    are two epochs of concat(T7).
+    are two epochs of concat(T7). `longest_input` and `cut` cut the text before the question.
 
     Attributes:
         model: `minilm` (licence: Apache-2.0), a hub id or a local folder; it must be an encoder
@@ -61,8 +61,6 @@ class Extractive(Pretrained):
         for setting, default in (
             ("targets", "redrawn"),
             ("beams", 1),
-            ("longest_input", 0),
-            ("cut", "end"),
         ):
             if getattr(self, setting) != default:
                 raise LearnerError(
@@ -96,7 +94,7 @@ class Extractive(Pretrained):
         """Encode question and context, and the position of the answer."""
         from taskloom.learners.pretrained.span_head import read_passages
 
-        return read_passages(base, items)
+        return read_passages(base, items, self.longest_input, self.cut)
 
     def fitted(
         self,

@@ -239,8 +239,10 @@ class Base:
         if not 0 < limit < 1_000_000:  # transformers uses 1e30 for "unknown"
             limit = 0
         names = ["max_position_embeddings"]
-        if self.kind != "encoder-decoder":  # T5 has n_positions but uses relative positions
+        if self.kind != "encoder-decoder":
             names += ["n_positions", "max_sequence_length"]
+        elif not getattr(config, "max_position_embeddings", None):
+            return 100_000  # T5's positions are relative: its tokeniser's 512 are no limit of it
         for name in names:
             if getattr(config, name, None):
                 positions = int(getattr(config, name))

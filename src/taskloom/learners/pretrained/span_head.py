@@ -5,6 +5,7 @@ Separate from `extractive.py`, which registers the learner and must not import t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from taskloom.core.errors import nearest
 from taskloom.core.example import Example
 from taskloom.core.scoring import AnyOf
 from taskloom.learners.interface import LearnerError, texts
-from taskloom.learners.pretrained.encoding import EncodedRows
+from taskloom.learners.pretrained.encoding import Cut, EncodedRows
 from taskloom.learners.pretrained.fitted import FittedLanguageModel
 from taskloom.learners.pretrained.forward import IGNORED, collate, point
 from taskloom.learners.pretrained.models import Base
@@ -39,29 +40,44 @@ def check_tokeniser(base: Base) -> None:
 
 
 def read_passage(
-    base: Base, context: str, question: str
+    base: Base, context: str, question: str, longest: int = 0, cut: Cut = "end"
 ) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """Ids of question and context, positions of the context's tokens among them, and their
     positions in the text.
+
+    Args:
+        base: The model.
+        context: The text with the answer.
+        question: The question.
+        longest: Maximum tokens of both. The context of longer inputs is cut. 0: nothing is cut.
+        cut: End of the context that is cut off.
     """
     encoded = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
+    ids = list(encoded["input_ids"])
     offsets = encoded["offset_mapping"]
     positions = []
     for i, sequence in enumerate(encoded.sequence_ids()):
         first, last = offsets[i]
         if sequence == 1 and last > first:  # a non-empty token of the context
             positions.append(i)
-    if len(encoded["input_ids"]) > base.longest:
+    spans = [_trimmed(context, *offsets[i]) for i in positions]
+    excess = len(ids) - longest if longest else 0
+    if excess >= len(positions):
         raise LearnerError(
-            f"an example needs {len(encoded['input_ids'])} tokens and '{base.name}' reads at most"
-            f" {base.longest}: {context[:60]!r}…; shorten the inputs, or take a model with a longer"
-            " context"
+            f"longest_input is {longest}, which leaves no room for the text of a question; raise it"
         )
-    return (
-        list(encoded["input_ids"]),
-        positions,
-        [_trimmed(context, *offsets[i]) for i in positions],
-    )
+    if excess > 0:
+        dropped = positions[:excess] if cut == "start" else positions[-excess:]
+        ids = [token for i, token in enumerate(ids) if not dropped[0] <= i <= dropped[-1]]
+        spans = spans[excess:] if cut == "start" else spans[:-excess]
+        positions = positions[:-excess]  # the tokens after a cut start move to the front
+    if len(ids) > base.longest:
+        raise LearnerError(
+            f"an example needs {len(ids)} tokens and '{base.name}' reads at most {base.longest}:"
+            f" {context[:60]!r}…; shorten the inputs, set longest_input to {base.longest}, or take"
+            " a model with a longer context"
+        )
+    return ids, positions, spans
 
 
 def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
@@ -71,14 +87,18 @@ def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
-def read_passages(base: Base, examples: Sequence[Example]) -> EncodedRows:
+def read_passages(
+    base: Base, examples: Sequence[Example], longest: int = 0, cut: Cut = "end"
+) -> EncodedRows:
     """Encode examples. The target is the first and last position of the answer, or nothing if it is
-    not in the text.
+    not in the text that the model reads.
     """
     check_tokeniser(base)
     sources, targets = [], []
+    full = 0
     for item in ask(examples):
-        ids, positions, offsets = read_passage(base, item.context, item.question)
+        ids, positions, offsets = read_passage(base, item.context, item.question, longest, cut)
+        full += len(ids) == longest
         sources.append(ids)
         target = [IGNORED, IGNORED]
         if item.span is not None:
@@ -86,8 +106,15 @@ def read_passages(base: Base, examples: Sequence[Example]) -> EncodedRows:
             inside = [
                 p for p, (a, b) in zip(positions, offsets, strict=True) if b > first and a < last
             ]
-            target = [inside[0], inside[-1]]
+            if inside:
+                target = [inside[0], inside[-1]]
         targets.append([target])
+    if full:
+        warnings.warn(
+            f"{full:,} of {len(examples):,} inputs fill the {longest} tokens of longest_input;"
+            f" longer texts are cut at their {cut}",
+            stacklevel=3,
+        )
     return EncodedRows(sources, targets, list(examples))
 
 
@@ -123,7 +150,7 @@ class Pointing(FittedLanguageModel):
         """
         import numpy as np
 
-        read = [read_passage(self.base, *split_question(text))[0] for text in texts(inputs)]
+        read = [self._read(*split_question(text))[0] for text in texts(inputs)]
         states: list[Any] = [None] * len(read)
 
         def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
@@ -139,9 +166,15 @@ class Pointing(FittedLanguageModel):
         self._passes(read, take, states=True)
         return np.stack(states) if states else np.zeros((0, 0), dtype=np.float32)
 
+    def _read(
+        self, context: str, question: str
+    ) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+        how = self.learner
+        return read_passage(self.base, context, question, how.longest_input, how.cut)
+
     def _point(self, inputs: Sequence[str]) -> list[Pointed]:
         contexts = [split_question(text) for text in inputs]
-        read = [read_passage(self.base, context, question) for context, question in contexts]
+        read = [self._read(context, question) for context, question in contexts]
         pointed: list[Any] = [None] * len(read)
 
         def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:

@@ -189,6 +189,12 @@ def is_encoder(folder: Path) -> bool:
     return bool(architectures) and not any(name.endswith(WRITERS) for name in architectures)
 
 
+def squad_learner(scale: str, name: str) -> Block:
+    """Learner block for SQuAD, where an answer may be anywhere and not only late in the text."""
+    block = learner(scale, name)
+    return {**block, "cut": "end"} if block["learner"] == "extractive" else block
+
+
 def extracts(scale: str, name: str) -> bool:
     """True if a model extracts answers from the text. In T12, some answers do not occur there."""
     return learner(scale, name)["learner"] in ("bidaf", *READERS, "extractive")
@@ -346,7 +352,11 @@ def concurrence_experiments(scale: str, model: str) -> list[Block]:
     squad = SQUAD_FILES.find()
     if squad is not None and scale == "paper":
         blocks += [
-            {"recipes": [str(squad)], "learners": [learner(scale, name)], "evaluate": ["dev"]}
+            {
+                "recipes": [str(squad)],
+                "learners": [squad_learner(scale, name)],
+                "evaluate": ["dev"],
+            }
             for name in names
             if extracts(scale, name)
         ]
