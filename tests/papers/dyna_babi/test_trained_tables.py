@@ -813,3 +813,50 @@ def test_a_reader_without_features_is_a_model_of_its_own(tmp_path: Path) -> None
     ]
     models = [one.model for one in story_trainings(story_file(tmp_path, *trainings))]
     assert models == ["FusionNet", "FusionNet (no features)"]
+
+
+EQUAL = {"learner.model": "smollm2", "learner.epochs": 12, "learner.batch": 256}
+
+
+def test_growth_after_concat_is_solved(tmp_path: Path) -> None:
+    """Two of three seeds solve concat, after the second and the third of four passes."""
+    tests = {"test": concat_test(), "mix": mixed()}
+    reply = right_if(lambda item: 0.5)
+    concat = trained("babi/concat-T7", "fine-tune", tests, reply, 3, EQUAL)
+    diverse = trained("babi/diverse-T7", "fine-tune", {"mix": mixed()}, reply, 3, EQUAL)
+    solved = {"0": (0.5, 0.96, 0.97, 0.98), "1": (0.5, 0.95, 0.96, 1.0), "2": (0.5, 0.5, 0.5, 0.96)}
+    mix = {"0": (0.2, 0.3, 0.4, 0.5), "1": (0.2, 0.3, 0.4, 0.44), "2": (0.2, 0.2, 0.2, 0.3)}
+    # 63,000 questions in batches of 256 and 12 passes: 2,953 steps.
+    steps = (738, 1476, 2215, 2953)
+    concat[0]["curves"] = {
+        seed: [
+            [step, split, score]
+            for split, scores in (("test", solved[seed]), ("mix", mix[seed]))
+            for step, score in zip(steps, scores, strict=True)
+        ]
+        for seed in solved
+    }
+    main, growth, *_ = table4(story_file(tmp_path, concat, diverse))
+    assert not any("confounded" in note for note in main.notes)
+    assert growth.table is not None
+    (row,) = growth.table
+    # Seed 2 solves it only at the last pass. Changes of 0.2 and 0.04, mean 0.12.
+    assert (row["seeds"], row["solved"], row["pass"]) == (3, 2, "6, 9")
+    assert row["change"].startswith("+0.120 [")
+    (figure,) = growth.figures
+    ends = [p for p in figure.data if p["pass"] == 12.0 and p["test"] == "tested on mix(T7)"]
+    assert [end["mean"] for end in ends] == [pytest.approx((0.5 + 0.44 + 0.3) / 3)]
+    draws(growth)
+
+
+def test_unequal_passes_are_said_to_be_confounded(tmp_path: Path) -> None:
+    reply = right_if(lambda item: 0.5)
+    steps = {"learner.model": "smollm2", "learner.steps": 700}
+    runs = story_file(
+        tmp_path,
+        trained("babi/concat-T7", "fine-tune", {"mix": mixed()}, reply, 2, steps),
+        trained("babi/diverse-T7", "fine-tune", {"mix": mixed()}, reply, 2, steps),
+    )
+    findings = table4(runs)
+    assert any("confounded" in note for note in findings[0].notes)
+    assert len(findings) == 2  # no curves, so nothing about passes

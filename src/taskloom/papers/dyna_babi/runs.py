@@ -117,6 +117,12 @@ class StoryTrainings:
             return None
         return float(steps * batch / rows)
 
+    def passes_at(self, step: int) -> float:
+        """Passes after so many steps, to a tenth; the steps themselves if passes are unknown."""
+        if not self.passes:
+            return float(step)
+        return round(self.passes * step / float(self.conditions["learner.steps"]), 1)
+
     @property
     def seeds(self) -> list[int]:
         """The seeds, sorted."""
@@ -404,9 +410,47 @@ STORIES = (
 """Assumption behind intervals over questions, for notes and captions."""
 
 
+SOLVED = 0.95
+"""Accuracy on the test of concat above which a seed has solved it."""
+
+SeedCurve = Mapping[int, float]
+"""Score by step."""
+
+
+def curves_of(group: StoryTrainings, ending: str) -> dict[int, SeedCurve]:
+    """Learning curves on a split, by seed. Empty if the runs kept none."""
+    seeds = {run: seed for seed, run in group.by_seed.items()}
+    split = group.split(ending)
+    curves: dict[int, dict[int, float]] = {}
+    for point in group.runs.curves().to_pylist():
+        measured = point["run"] in seeds and point["split"] == split
+        if measured and point["score"] is not None:
+            curves.setdefault(seeds[point["run"]], {})[point["step"]] = point["score"]
+    return dict(sorted(curves.items()))
+
+
+def growth_after_solving(group: StoryTrainings) -> dict[int, tuple[int, float, float]]:
+    """For each seed that solves the test of concat before the last point of its curve: the step at
+    which it first does, and its accuracy on mix there and at the last step.
+    """
+    tests, mixes = curves_of(group, TEST), curves_of(group, MIX)
+    grown = {}
+    for seed, test in tests.items():
+        mix = mixes.get(seed, {})
+        solved = [step for step in sorted(test) if test[step] > SOLVED and step in mix]
+        if solved and solved[0] < max(mix):
+            grown[seed] = solved[0], mix[solved[0]], mix[max(mix)]
+    return grown
+
+
 def passes_text(group: StoryTrainings) -> str:
     """Passes over the training data as shown in tables. Empty if unknown."""
     return "" if group.passes is None else f"{group.passes:.1f}"
+
+
+def equal_passes(groups: Sequence[StoryTrainings]) -> bool:
+    """True if all trainings read their data equally often, as far as tables show it."""
+    return len({passes_text(group) for group in groups}) == 1 and groups[0].passes is not None
 
 
 def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
