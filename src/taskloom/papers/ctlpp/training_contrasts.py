@@ -74,7 +74,7 @@ def processes(runs: Runs) -> list[Finding]:
     text = (
         "The public code gives a chain one start symbol per process, as far as they differ: with 1"
         " process chains are nested across lengths but come with one symbol each, with 8 with about"
-        " five of the eight, with 32 with nearly all."
+        " five of the paper's eight, with 32 with nearly all."
     )
     return contrast(
         runs,
