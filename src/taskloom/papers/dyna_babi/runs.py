@@ -121,7 +121,10 @@ class StoryTrainings:
         """Passes after so many steps, to a tenth; the steps themselves if passes are unknown."""
         if not self.passes:
             return float(step)
-        return round(self.passes * step / float(self.conditions["learner.steps"]), 1)
+        rows = int(self.conditions["recipe.splits.train.n"])
+        # A pass leaves out the rows that do not fill a batch.
+        per_pass = max(1, rows // int(self.conditions["learner.batch"]))
+        return round(step / per_pass, 1)
 
     @property
     def seeds(self) -> list[int]:

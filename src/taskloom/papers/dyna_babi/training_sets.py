@@ -161,9 +161,9 @@ def table4(runs: Runs) -> list[Finding]:
 def _growth(groups: Sequence[StoryTrainings]) -> Iterator[Finding]:
     """Accuracy by pass, for runs that kept learning curves on mix."""
     points = [point for group in groups for point in _by_pass(group)]
-    if not points:
-        return
     rows = [_growth_row(group) for group in groups if group.data == "concat"]
+    if not points or not rows:
+        return
     columns = ("training", "test", "pass", "mean", "low", "high", "seeds")
     caption = (
         "Accuracy after each pass over the training set, on the test of concat and on mix. Means"
