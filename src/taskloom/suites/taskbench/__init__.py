@@ -50,13 +50,13 @@ WIKIDATA = Resource(
 
 def _build_facts(source: str, folder: Path) -> dict[str, Any]:
     """Build a world of facts from a dump; see `worlds.facts.dump`."""
+    from taskloom.core.tables import counted
     from taskloom.suites.taskbench.worlds.facts.dump import build_world
 
     manifest = build_world(source, folder)
     facts = sum(manifest["facts"].values())
-    summary = (
-        f"{facts:,} facts and {manifest['labels']:,} labels of {manifest['triples']:,} triples"
-    )
+    kept = f"{counted(facts, 'fact')} and {counted(manifest['labels'], 'label')}"
+    summary = f"{kept} of {counted(manifest['triples'], 'triple')}"
     return {**manifest, "facts": facts, "summary": summary}
 
 
