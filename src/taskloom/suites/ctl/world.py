@@ -9,6 +9,7 @@ import math
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from taskloom.core.seeding import Key
 from taskloom.suites.ctl.fields import CtlFields
 
 Table = NDArray[np.int64]
+Groups = tuple[tuple[int, ...], ...]
 
 MOST_ENTRIES = 1_000_000
 """Maximum table entries: drawing more takes minutes."""
@@ -284,11 +286,7 @@ def _mean_distance(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
-    """Order the functions so that the groups have the requested distance.
-
-    Local search: from several random divisions, swap the best pair of functions until no swap
-    helps.
-    """
+    """Order the functions so that the groups have the requested distance."""
     count = len(images)
     groups = compared_groups(fields, count)
     if max(images.shape) > MOST_REGROUPED:
@@ -298,26 +296,48 @@ def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
         )
     if len(groups) < 2:
         raise RecipeError("group_distance: one group has no distance; use at least 2 groups")
+    goal = str(fields.group_distance)
+    return _best_order(images.tobytes(), images.shape, tuple(groups), fields.table_seed, goal)
+
+
+@lru_cache(maxsize=64)
+def _best_order(
+    content: bytes, shape: tuple[int, ...], groups: Groups, table_seed: int, goal: str
+) -> NDArray[np.int64]:
+    """The order of `regrouped`. Cached, because studies build the same worlds several times.
+
+    Local search: from several random divisions, swap the best pair of functions until no swap
+    helps.
+
+    Args:
+        content: The functions' table, as bytes of integers.
+        shape: Its numbers of functions and symbols.
+        groups: The functions of each group.
+        table_seed: Seed of the table, which also seeds the random divisions.
+        goal: The requested distance.
+    """
+    count = shape[0]
     members = [f for group in groups for f in group]
     ends = list(itertools.accumulate(len(group) for group in groups))
-    one_hot = _one_hot(images)
-    key = Key("ctl/groups", fields.table_seed, count)
+    one_hot = _one_hot(np.frombuffer(content, dtype=np.int64).reshape(shape))
+    key = Key("ctl/groups", table_seed, count)
     best, best_loss = members, math.inf
     for start in range(RESTARTS):
         rng = key.random(start)
         division = list(members)
         if start:  # the first start is the given division
             rng.shuffle(division)
-        division, loss = _improved(fields, one_hot, division, ends)
+        division, loss = _improved(goal, one_hot, division, ends)
         if loss < best_loss - ROUNDING:
             best, best_loss = division, loss
     order = np.arange(count)
     order[members] = best
+    order.flags.writeable = False  # callers share it
     return order
 
 
 def _improved(
-    fields: CtlFields, one_hot: NDArray[np.float64], division: list[int], ends: list[int]
+    goal: str, one_hot: NDArray[np.float64], division: list[int], ends: list[int]
 ) -> tuple[list[int], float]:
     """Swap functions of different groups while the distance gets closer to its goal."""
     starts = [0, *ends[:-1]]
@@ -330,14 +350,14 @@ def _improved(
     outputs = one_hot[division]
     sums = np.stack([outputs[a:b].sum(axis=0) for a, b in zip(starts, ends, strict=True)])
     per_group = np.array(sizes)[:, None, None]
-    loss = float(_loss(fields, _mean_distance(sums / per_group)))
+    loss = float(_loss(goal, _mean_distance(sums / per_group)))
     while True:
         # The sums after each possible exchange, all at once.
         change = outputs[second] - outputs[first]
         tried = np.repeat(sums[None], len(every), axis=0)
         tried[every, group_of[first]] += change
         tried[every, group_of[second]] -= change
-        losses = _loss(fields, _mean_distance(tried / per_group))
+        losses = _loss(goal, _mean_distance(tried / per_group))
         best = int(losses.argmin())
         if losses[best] >= loss - ROUNDING:
             return division, loss
@@ -347,13 +367,13 @@ def _improved(
         outputs[[i, j]] = outputs[[j, i]]
 
 
-def _loss(fields: CtlFields, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _loss(goal: str, distance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Deviation of distances from the requested one; lower is better."""
-    if fields.group_distance == "smallest":
+    if goal == "smallest":
         return distance
-    if fields.group_distance == "largest":
+    if goal == "largest":
         return -distance
-    return np.abs(distance - float(fields.group_distance))
+    return np.abs(distance - float(goal))
 
 
 def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
