@@ -180,8 +180,11 @@ def adaptations(runs: Runs) -> list[Adaptation]:
     """Adaptations to each task. Raises an error if no run is on a task of TaskBench500."""
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
-    constants = _constants(runs, known)
-    groups = [_adaptation(runs, names, known, counts, constants) for names in repeated_runs(runs)]
+    tasks = _tasks(runs)
+    constants = _constants(runs, tasks, known)
+    groups = [
+        _adaptation(runs, names, tasks, known, counts, constants) for names in repeated_runs(runs)
+    ]
     chosen = [one for one in groups if one is not None]
     if not chosen:
         raise StudyError(
@@ -194,12 +197,13 @@ def adaptations(runs: Runs) -> list[Adaptation]:
 def _adaptation(
     runs: Runs,
     names: list[str],
+    tasks: Mapping[str, str | None],
     known: dict[str, Conditions],
     counts: Mapping[tuple[str, str], float],
     constants: Mapping[str, Mapping[str, float]],
 ) -> Adaptation | None:
     first = runs[names[0]]
-    task = _task(first)
+    task = tasks[_task_text(first)]
     if task is None or first.learner == CONSTANT:
         return None
     conditions = _conditions(runs, names[0], known)
@@ -237,11 +241,13 @@ def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Condition
     return known[key]
 
 
-def _constants(runs: Runs, known: dict[str, Conditions]) -> dict[str, dict[str, float]]:
+def _constants(
+    runs: Runs, tasks: Mapping[str, str | None], known: dict[str, Conditions]
+) -> dict[str, dict[str, float]]:
     """Test scores of constant answers, by task and data."""
     constants = {}
     for run in runs:
-        task, score = _task(run), run.score("test")
+        task, score = tasks[_task_text(run)], run.score("test")
         if run.learner == CONSTANT and task is not None and score is not None:
             key = _data_key(task, _conditions(runs, run.name, known))
             constants[key] = {**run.splits["test"].further, CONSTANT: score}
@@ -264,9 +270,18 @@ def _data_key(task: str, conditions: Conditions) -> str:
     return repr((task, sorted(settings.items())))
 
 
-def _task(run: Run) -> str | None:
-    """Function of a run. None for runs on anything else or on a mixture of tasks."""
-    text = str(run.fields.get(TASK_FIELD) or run.recipe)
+def _tasks(runs: Runs) -> dict[str, str | None]:
+    """Functions of the runs, each parsed once."""
+    return {text: _task(text) for text in dict.fromkeys(map(_task_text, runs))}
+
+
+def _task_text(run: Run) -> str:
+    """The task of a run as it was written."""
+    return str(run.fields.get(TASK_FIELD) or run.recipe)
+
+
+def _task(text: str) -> str | None:
+    """Function of a task. None for anything else and for a mixture of tasks."""
     if not text.startswith(PREFIX):
         return None
     try:
