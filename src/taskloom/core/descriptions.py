@@ -320,7 +320,7 @@ def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
         )
         return table.set_column(0, "index", pa.array(np.arange(start, start + len(places))))
 
-    return replace(split, n=len(kept), rows=rows, endless=False)
+    return replace(split, n=len(kept), rows=rows, rounds=1)
 
 
 def withhold(

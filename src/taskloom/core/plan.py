@@ -18,6 +18,7 @@ may change between two calls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -91,8 +92,9 @@ class Split:
     `rows` yields examples or, in vectorised suites, returns an Arrow table with the columns of
     `core.shards.schema`. `tasks` names the tasks of its rows if they differ from those of the plan
     (`Tasks.names`) and are known in advance. `twin_of` names the split whose items its rows vary
-    (`core/twins.py`). `endless` is True if `rows` goes on beyond `n` with further rows of the same
-    draw: the rows that a larger split would have.
+    (`core/twins.py`). `rounds` is the number of rounds of `n` rows that `rows` can generate, every
+    round a further draw of the same composition, so that a model can be asked more items than the
+    split has. It is infinite if rows are drawn without end.
     """
 
     name: str
@@ -102,12 +104,30 @@ class Split:
     describe: str = ""
     tasks: tuple[str, ...] | None = None
     twin_of: str = ""
-    endless: bool = False
+    rounds: float = 1
 
     @property
     def tested(self) -> bool:
         """True if models are evaluated on it by default."""
         return self.role == "test" or bool(self.twin_of)
+
+    @property
+    def endless(self) -> bool:
+        """True if rows are drawn without end."""
+        return self.rounds == math.inf
+
+
+def in_rounds(n: int, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the rounds of n rows that rows start..stop are in: number, first row and end in it.
+
+    >>> list(in_rounds(10, 8, 13))
+    [(0, 8, 10), (1, 0, 3)]
+    """
+    while start < stop:
+        number, first = divmod(start, n)
+        end = min(n, first + stop - start)
+        yield number, first, end
+        start += end - first
 
 
 @dataclass(frozen=True, slots=True)

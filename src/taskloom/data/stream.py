@@ -6,9 +6,8 @@ rows, so that no two of them read the same row, and suites that generate many ro
 fast.
 
 An endless stream goes on after the last row. A split whose rows are drawn independently
-(`Split.endless`) goes on with new rows, which are those that `make` gives for a larger split. Any
-other split starts over. It never goes on with another seed: a training row of one seed may be a
-test row of another.
+(`Split.endless`) goes on with new rows. Any other split starts over. It never goes on with another
+seed: a training row of one seed may be a test row of another.
 """
 
 from __future__ import annotations

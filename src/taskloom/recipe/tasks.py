@@ -8,6 +8,7 @@ space, examples may repeat within a split; `taskloom audit` counts such repeats.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -202,7 +203,7 @@ class Task:
                     partial(rows.rows, name),
                     role_of(name),
                     describe[is_held_out_split(name)] if self.held_out else "",
-                    endless=True,
+                    rounds=math.inf,
                 )
                 for name, n in sizes.items()
             ),

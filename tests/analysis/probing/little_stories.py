@@ -6,6 +6,7 @@ about one person alone decide, the last of them counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -134,7 +135,7 @@ class LittleStories(tl.Suite):
                     part.n,
                     partial(rows, key, name, part),
                     tl.role_of(name),
-                    endless=part.endless,
+                    rounds=math.inf if part.endless else 1,
                 )
                 for name, part in fields.splits.items()
             ),

@@ -156,14 +156,44 @@ def test_a_model_that_is_told_the_task_is_told_it_before_each_item(tmp_path: Pat
     assert all(text.startswith("Double the number.") for text in ASKED)
 
 
-def test_a_split_with_an_end_is_asked_to_it(tmp_path: Path) -> None:
-    splits = {"train": {"n": 5_000}, "iid": {"n": 0}, "all": {"n": 0}, "ood": {"n": 40}}
-    recipe = {"recipe": "ctl/A", "set": {"splits": splits}}
+def asked_of(recipe: Any, store: Path, split: str, until: Any) -> Mapping[str, Any]:
+    """What was asked of a baseline."""
     runs = tl.run(
-        recipes=[recipe], learners=["majority"], evaluate=["ood"], store=tmp_path, until=0.01
+        recipes=[recipe], learners=["majority"], evaluate=[split], store=store, until=until
     )
-    asked = runs[runs.names[0]].splits["ood"].asked
-    assert (asked["stopped"], asked["items"], asked["of"]) == ("all items asked", 40, 40)
+    return runs[runs.names[0]].splits[split].asked
+
+
+def test_a_space_with_an_end_is_asked_to_it_and_known_exactly(tmp_path: Path) -> None:
+    """The split of this size has all expressions of two functions of `ctl/S`."""
+    splits = {"train": {"n": 5_000}, "ood": {"n": 1_000}}
+    recipe = {"recipe": "ctl/S", "set": {"splits": splits}}
+    asked = asked_of(recipe, tmp_path / "runs", "ood", 0.01)
+    assert (asked["stopped"], asked["items"], asked["of"]) == ("all items asked", 1_000, 1_000)
+    scores = tl.runs(tmp_path / "runs")
+    [run] = scores.names
+    mean = scores[run].splits["ood"].score
+    assert asked["low"] == asked["high"] == pytest.approx(mean)
+    page = tl.report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"{mean:.3f} exactly" in page
+
+
+FURTHER = {
+    "ctl": ("ctl/A", {"splits": {"train": {"n": 5_000}, "ood": {"n": 40}}}, "ood"),
+    "taskbench": ("taskbench/map{antonyms[eng]}", {"sequences": {"n": 400}}, "test"),
+    "zest": ("zest/synthetic", {"tasks": {"test": 10}, "passages": 3}, "test"),
+    "concat": ("babi/concat-T7", {"splits": {"train": {"n": 50}, "test": {"n": 40}}}, "test"),
+}
+
+
+@pytest.mark.parametrize("suite", FURTHER)
+def test_every_suite_draws_items_beyond_the_size_of_a_split(suite: str, tmp_path: Path) -> None:
+    name, changes, split = FURTHER[suite]
+    recipe = {"recipe": name, "set": changes}
+    asked = asked_of(recipe, tmp_path, split, {"budget": "300items"})
+    assert (asked["stopped"], asked["items"]) == ("budget spent", 300)
+    n = tl.Recipe({"extends": name, **changes}).plan().split(split).n
+    assert n < 300 < (asked["of"] or 301)
 
 
 def test_a_budget_of_items_goes_to_the_most_uncertain(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ share of right answers excludes one half.
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -252,17 +251,16 @@ def asked_split(plan: Plan, name: str = "") -> Split:
 def drawn(recipe: Recipe, plan: Plan, split: Split, seed: int | None) -> Iterator[Example]:
     """Yield the examples of a split in a keyed random order, each once.
 
-    A split that can be drawn without end (`Split.endless`) goes on after its `n` rows with the rows
-    that a larger split would have. The order depends on recipe, seed and split alone, so that every
-    model is asked the same items.
+    After its `n` rows, a split goes on with its further rounds (`Split.rounds`). The order depends
+    on recipe, seed and split alone, so that every model is asked the same items.
     """
     order = recipe.key(seed).permutation(split.n, "probe", split.name)
-    for first in itertools.count(0, split.n):
+    number = 0
+    while number < split.rounds:
         for position in range(split.n):
-            index = first + int(order(position))
+            index = number * split.n + int(order(position))
             yield from rows(plan, split, index, index + 1)
-        if not split.endless:
-            return
+        number += 1
 
 
 def journal_of(folder: Path | None, model: AskedModel) -> Path | None:

@@ -90,7 +90,7 @@ ASKED = (
     Column("split", itemgetter("split")),
     Column("seed", itemgetter("seed"), number=True),
     Column("items asked", lambda row: _of(row["items"], row["of"])),
-    Column("accuracy, at all times", lambda row: f"{row['low']:.3f} to {row['high']:.3f}"),
+    Column("accuracy, at all times", lambda row: _ends(row["low"], row["high"])),
     Column("stopped", itemgetter("stopped")),
     Column("tokens", lambda row: _tokens(row), number=True),
     Column("US dollars", lambda row: f"{row['cost']:.4f}" if "cost" in row else "", number=True),
@@ -101,6 +101,11 @@ ASKED = (
 def _of(items: int, most: int | None) -> str:
     """Number of items that were asked; `most` is None for a split without end."""
     return f"{items:,}" if most is None else f"{items:,} of {most:,}"
+
+
+def _ends(low: float, high: float) -> str:
+    """Interval of an accuracy, or its value if all items that can be drawn were asked."""
+    return f"{low:.3f} exactly" if low == high else f"{low:.3f} to {high:.3f}"
 
 
 def _tokens(row: Row) -> str:

@@ -86,7 +86,7 @@ class SplitPart:
         limit: Maximum rows, spread over the split; 0: all.
         rows: Positions of the rows that are used, among those that the limit allows; empty: all.
             Positions beyond the split's size are rows that a larger split would have.
-        drawn: The split of the plan, if it can be drawn beyond its size and all its rows are used.
+        drawn: The split of the plan, if it has further rounds and all its rows are used.
         traits: The plan's traits.
     """
 
@@ -105,7 +105,7 @@ def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0
     folder = data_folder(store, data.key)
     by = data.plan.tasks.by if cell.task else "task"
     planned = data.plan.split(split)
-    whole = planned.endless and not cell.task and not limit
+    whole = planned.rounds > 1 and not cell.task and not limit
     drawn = planned if whole else None
     return SplitPart(folder, split, by, cell.task, limit, drawn=drawn, traits=data.plan.traits)
 

@@ -6,9 +6,10 @@ stop as soon as the interval is narrow enough, or a paired difference excludes z
 is spent on the most uncertain cell at each step.
 
 Items come in a keyed random order that depends on data and split alone: all learners are asked the
-same items, and the same seeds give the same ones. An endless split continues after its `n` rows
-with those that a larger split would have. Answers are written to a journal. An interrupted
-experiment reads it, makes the same decisions and asks only the open questions.
+same items, and the same seeds give the same ones. After its `n` rows, a split continues with
+further rounds of rows (`Split.rounds`). Most can be drawn without end. If a split has no more items,
+its accuracy on them is known exactly. Answers are written to a journal. An interrupted experiment
+reads it, makes the same decisions and asks only the open questions.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ class AskedSplit:
         scores: Scores so far, in the order of asking.
         stopped: Reason why asking stopped; empty while it continues.
         order: Positions of its examples, in the order in which they are asked.
+        sequence: Interval for its accuracy.
     """
 
     cell: Cell
@@ -108,12 +110,13 @@ class AskedSplit:
     journal: Path
     scores: list[float] = field(default_factory=list)
     stopped: str = ""
-    sequence: ConfidenceSequence = field(default_factory=lambda: ConfidenceSequence(level=LEVEL))
     known: dict[int, tuple[str, dict[str, Any] | None]] = field(default_factory=dict)
     order: list[int] = field(init=False)
+    sequence: ConfidenceSequence = field(init=False)
 
     def __post_init__(self) -> None:
         self.order = list(self._shuffled)
+        self.sequence = ConfidenceSequence(level=LEVEL, population=self.available)
         if not self.journal.is_file():
             return
         for line in self.journal.read_text(encoding="utf-8").splitlines():
@@ -126,7 +129,7 @@ class AskedSplit:
 
     @cached_property
     def _shuffled(self) -> list[int]:
-        """Order of the rows of the split, and of each further block of the same size."""
+        """Order of the rows of each round."""
         test, n = self.test, len(self.examples)
         key = Key(json_digest([test.data.key, test.split, test.limit, self.cell.task]))
         order = key.permutation(n, "until")
@@ -138,12 +141,13 @@ class AskedSplit:
         return chance_of([self.examples[i].targets for i in self._shuffled])
 
     @property
-    def bounded(self) -> bool:
-        """True if it has no rows beyond its size."""
-        return self.part.drawn is None
+    def available(self) -> float:
+        """Number of items that can be drawn."""
+        rounds = 1 if self.part.drawn is None else self.part.drawn.rounds
+        return rounds * len(self._shuffled)
 
     def _draw_more(self) -> None:
-        """Draw another block of rows, as many as the split has."""
+        """Draw another round of rows."""
         first, n = len(self.examples), len(self._shuffled)
         self.examples += shards.to_examples(drawn_table(self.part, first, first + n))
         self.order += [first + place for place in self._shuffled]
@@ -197,7 +201,7 @@ class AskedSplit:
             most: Maximum number of items.
         """
         begin = len(self.scores)
-        if begin + BATCH > len(self.order) and not self.bounded:
+        if begin + BATCH > len(self.order) and len(self.order) < self.available:
             self._draw_more()
         batch = self.order[begin : begin + int(min(BATCH, most))]
         new = [i for i in batch if i not in self.known]
@@ -275,7 +279,7 @@ class Asking:
         ]
         level = 1.0 - (1.0 - LEVEL) / max(1, len(pairs))
         self.differences = [
-            Difference(a, b, ConfidenceSequence(-1.0, 1.0, level)) for a, b in pairs
+            Difference(a, b, ConfidenceSequence(-1.0, 1.0, level, a.available)) for a, b in pairs
         ]
 
     @property
@@ -312,9 +316,8 @@ class Asking:
         for one in self.splits:
             if one.stopped or not one.scores:
                 continue
-            one.stopped = self._verdict(one)
-            if not one.stopped and one.bounded and len(one.scores) == len(one.order):
-                one.stopped = "all items asked"
+            exhausted = len(one.scores) == one.available
+            one.stopped = "all items asked" if exhausted else self._verdict(one)
         for one in self.splits:
             if spent and not one.stopped:
                 one.stopped = "budget spent"
@@ -337,7 +340,7 @@ class Asking:
         summary: dict[str, Any] = {
             "stopped": one.stopped,
             "items": len(one.scores),
-            "of": len(one.order) if one.bounded else None,
+            "of": None if math.isinf(one.available) else int(one.available),
             "low": low,
             "high": high,
         }

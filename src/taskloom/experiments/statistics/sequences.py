@@ -67,11 +67,14 @@ class ConfidenceSequence:
         low: Smallest possible observation: 0 for scores, -1 for differences of two scores.
         high: Largest possible observation.
         level: Probability that the interval contains the mean at all times.
+        population: Number of different observations, if none is repeated. After the last of them
+            the interval is the mean itself.
     """
 
     low: float = 0.0
     high: float = 1.0
     level: float = 0.95
+    population: float = math.inf
     n: int = field(default=0, init=False)
     _total: float = field(default=0.0, init=False)
     _candidates: Floats = field(init=False)
@@ -93,6 +96,8 @@ class ConfidenceSequence:
     @property
     def interval(self) -> tuple[float, float]:
         """Smallest and largest mean that the observations leave possible."""
+        if self.n == self.population:
+            return self.mean, self.mean
         left = np.flatnonzero(~self._refuted)
         # Refuting every candidate has probability below 1 - level. The observed mean is then the
         # best estimate.

@@ -9,6 +9,7 @@ made without drawing the examples before it.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,16 @@ from pathlib import Path
 
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
-from taskloom.core.plan import Plan, Source, Split, Tasks, Withheld, proved, role_of
+from taskloom.core.plan import (
+    Plan,
+    Source,
+    Split,
+    Tasks,
+    Withheld,
+    in_rounds,
+    proved,
+    role_of,
+)
 from taskloom.core.scoring import any_of, set_of
 from taskloom.core.seeding import Key
 from taskloom.recipe import Size, read
@@ -363,6 +373,7 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
                 sum(b.n for b in of_split),
                 partial(trial.rows, partial(_rows, of_split)),
                 role_of(name),
+                rounds=1 if fields.source else math.inf,
             )
             for name, of_split in blocks.items()
         ),
@@ -408,12 +419,15 @@ def _generated_blocks(
 
 
 def _rows(blocks: list[Block], start: int, stop: int) -> Iterator[Example]:
-    first = 0
-    for block in blocks:
-        low, high = max(start, first), min(stop, first + block.n)
-        if low < high:
-            yield from block.rows(low - first, high - first)
-        first += block.n
+    total = sum(block.n for block in blocks)
+    for number, begin, end in in_rounds(total, start, stop):
+        first = 0
+        for block in blocks:
+            low, high = max(begin, first), min(end, first + block.n)
+            if low < high:
+                place = number * block.n - first
+                yield from block.rows(place + low, place + high)
+            first += block.n
 
 
 def _generated(

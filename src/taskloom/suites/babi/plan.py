@@ -12,6 +12,7 @@ put bAbI's story tasks one after the other in `concat`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -68,7 +69,7 @@ def story_plan(fields: BabiFields, key: Key) -> Plan:
             partial(trial.rows, of_split.rows),
             role_of(name),
             tasks=kinds_of(part.group for part in of_split.parts),
-            endless=of_split.endless,
+            rounds=math.inf,
         )
         for name, of_split in examples.items()
     ]
@@ -192,18 +193,11 @@ class SplitExamples:
         self._slots: list[int] | None = None
         self._groups: dict[int, _GroupOfExamples] = {}
 
-    @property
-    def endless(self) -> bool:
-        """True if a larger split would only append rows: its groups are mixed, or it has a single
-        group.
-        """
-        return self._order is not None or len(self.parts) == 1
-
     def rows(self, start: int, stop: int) -> Iterator[Example]:
         """Yield examples start..stop."""
         for row in range(start, stop):
-            # Mixed groups come in rounds, each with the same number of rows per group.
-            rounds, slot = divmod(row, self._total) if self._order is not None else (0, row)
+            # Groups come in rounds, each with the same number of rows per group.
+            rounds, slot = divmod(row, self._total)
             slot = self._slot(slot)
             at = min(bisect_right(self._ends, slot), len(self.parts) - 1)
             part = self.parts[at]

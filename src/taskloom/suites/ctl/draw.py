@@ -432,10 +432,6 @@ class TrainingDraw:
         parts += [(draw.train, draw.train_expressions) for draw in self.lengths.values()]
         return parts
 
-    def iid_parts(self) -> Parts:
-        """The parts of iid, each with its size."""
-        return [(draw.iid_size, draw.iid_expressions) for draw in self.lengths.values()]
-
     def in_train(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
         """True for expressions of one length that are in training."""
         return self._member(length, expressions, LengthDraw.in_train)
@@ -449,6 +445,14 @@ class TrainingDraw:
         most = sum(pool.size for pool in self._whole_pools() if pool.length == length)
         if length in self.lengths:
             most += self.lengths[length].reserve
+        return most
+
+    def most_excluded(self, length: int) -> int:
+        """Maximum number of expressions of one length that are reserved, in training or in iid."""
+        most = self.most_reserved(length)
+        if length in self.lengths:
+            draw = self.lengths[length]
+            most += max(0, draw.train + draw.iid_size - draw.reserve)
         return most
 
     def _member(

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from taskloom.core.arrow import numbers, repeated, strings
 from taskloom.core.errors import CapacityError, RecipeError
 from taskloom.core.example import Example
-from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Variant, Withheld
+from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Variant, Withheld, in_rounds
 from taskloom.core.seeding import Key, Permutation
 from taskloom.core.shards import STEP, schema
-from taskloom.suites.ctl.draw import Parts, Pools, TrainingDraw, equalise, refuse
+from taskloom.suites.ctl.draw import LengthDraw, Parts, Pools, TrainingDraw, equalise, refuse
 from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import Expressions, Ints, Pool
 from taskloom.suites.ctl.world import SymbolWorld
@@ -60,6 +60,11 @@ left, which takes a second to find. For larger spaces it gives the size of the s
 MOST_TESTED = 20_000_000
 """Maximum examples of a test split, because their ranks are searched for at once: a million takes
 0.5 s and 8 MB.
+"""
+
+COUNTED = 1 << 13
+"""Maximum size of a space whose free expressions are counted while planning, in a millisecond. Of
+larger ones only a lower bound is known.
 """
 
 LARGEST_BATCH = 1 << 20
@@ -139,7 +144,9 @@ class Splits:
         for name in SPLITS[self._fields.variant]:
             if name in self._fields.splits:
                 n, rows, role = self.split(name)
-                splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
+                rounds = self._rounds(name, n)
+                table = _tables(rows, render)
+                splits.append(Split(name, n, table, role, DESCRIBE[name], rounds=rounds))
         return tuple(splits)
 
     def in_train(self, expressions: Expressions) -> NDArray[np.bool_]:
@@ -164,8 +171,36 @@ class Splits:
         if name == "train":
             rows = self._rows(name, self._training.train_parts(), seen=True)
             return self._training.size, rows, "train"
-        parts = self._training.iid_parts() if name == "iid" else self._chosen(name)
+        parts = [(size, kept.expressions) for size, kept in self._chosen(name)]
         return self._size(name), self._rows(name, parts, seen=False), "test"
+
+    def _rounds(self, name: str, n: int) -> int:
+        """Number of rounds of a split in which no length runs out of expressions.
+
+        Every round has other expressions, as many of each length as the split. Tight splits have
+        none to spare. Iid goes on only if every expression is drawn on its own.
+        """
+        bound = name in ("train", *PROBES) or (name == "iid" and self._fields.draw != "independent")
+        if self._tight or not n or bound:
+            return 1
+        rounds = [MOST_TESTED // n]
+        rounds += [self._available(name, kept) // size for size, kept in self._chosen(name) if size]
+        return max(1, min(rounds))
+
+    def _available(self, name: str, kept: Kept) -> int:
+        """Number of expressions of one length that a split has in all rounds, or fewer if counting
+        them takes long.
+        """
+        pool = kept.pool
+        if pool.size <= COUNTED:
+            return kept.size + len(self._further(name, pool, pool.size))
+        taken = self._training.most_excluded(pool.length) + self._kept_of(pool.length)
+        return kept.size + pool.size - taken
+
+    def _kept_of(self, length: int) -> int:
+        """Number of expressions of a length that are kept for test splits."""
+        kept = (part for name in self._test_names for part in self._kept(name))
+        return sum(part.size for part in kept if part.pool.length == length)
 
     def _size(self, split: str) -> int:
         n = self._fields.splits[split].n if split in self._fields.splits else 0
@@ -178,13 +213,17 @@ class Splits:
         order: Permutation = self._key.permutation(int(ends[-1]), "shuffle", name)
 
         def rows(start: int, stop: int) -> ExpressionRows:
-            places = order(np.arange(start, stop))
-            part_of = np.searchsorted(ends, places, side="right") - 1
             pieces = []
-            for i, (_, expressions) in enumerate(parts):
-                at = np.flatnonzero(part_of == i)
-                if len(at):
-                    pieces.append((at, expressions(places[at] - ends[i])))
+            done = 0
+            for number, first, end in in_rounds(int(ends[-1]), start, stop):
+                places = order(np.arange(first, end))
+                part_of = np.searchsorted(ends, places, side="right") - 1
+                for i, (size, expressions) in enumerate(parts):
+                    at = np.flatnonzero(part_of == i)
+                    if len(at):
+                        members = places[at] - ends[i] + number * size
+                        pieces.append((at + done, expressions(members)))
+                done += end - first
             return ExpressionRows(pieces, np.full(stop - start, seen))
 
         return rows
@@ -211,18 +250,21 @@ class Splits:
             return range(longest + min(2, self._fields.deeper), longest + self._fields.deeper + 1)
         return range(max(2, self._fields.min_length), longest + 1)
 
-    def _chosen(self, name: str) -> Parts:
-        """Choose the parts of a test split: the first expressions reserved for it of each length,
-        as evenly as possible.
+    def _chosen(self, name: str) -> list[tuple[int, Kept]]:
+        """Choose the parts of a test split or of iid, each with its size: the first expressions
+        reserved for it of each length, as evenly as possible.
         """
+        if name == "iid":
+            parts = map(self._iid, self._training.lengths.values())
+            return [(part.size, part) for part in parts]
         wanted = left = self._size(name)
         kept = self._kept(name)
-        chosen: Parts = []
+        chosen: list[tuple[int, Kept]] = []
         for i, part in enumerate(kept):
             size = part.size
             if not self._tight:
                 size = min(size, _even_share(left, len(kept) - i))
-            chosen.append((size, part.expressions))
+            chosen.append((size, part))
             left -= size
         if left > 0:
             possible = {part.pool.length: part.size for part in kept}
@@ -256,7 +298,8 @@ class Splits:
         kept: list[Kept] = []
         for i, (length, pool) in enumerate(pools.items()):
             quota = _even_share(left, len(pools) - i)
-            part = Kept(pool, partial(self._fresh, name, length, pool, quota))
+            search = partial(self._fresh, name, length, pool, quota)
+            part = Kept(pool, search, partial(self._further, name, pool))
             if pool.size - self._at_most_taken(name, length) >= quota:
                 # Certainly enough, so the search can wait until a row is requested.
                 part.size = quota
@@ -282,16 +325,57 @@ class Splits:
         available = {length: len(ranks) for length, ranks in fresh.items()}
         quotas = equalise(wanted, available, fully=True)
         return [
-            Kept(pool, partial(_first, fresh[length], quotas[length]))
+            Kept(
+                pool, partial(_first, fresh[length], quotas[length]), partial(_first, fresh[length])
+            )
             for length, pool in pools.items()
         ]
+
+    def _iid(self, draw: LengthDraw) -> Kept:
+        """The part of iid that has the length of a draw."""
+        pool = self._pools.train(draw.length)
+
+        def search() -> Ints:
+            iid = draw.iid_expressions(np.arange(draw.iid_size))
+            return pool.rank(iid.symbols, iid.functions)
+
+        part = Kept(pool, search, partial(self._further, "iid", pool))
+        part.size = draw.iid_size
+        return part
+
+    def _further(self, name: str, pool: Pool, quota: int) -> Ints:
+        """Find the ranks of `quota` expressions that are in no split, or fewer if there are not
+        enough.
+        """
+        return self._search(name, pool.length, pool, quota, self._test_names, further=True)
 
     def _fresh(self, name: str, length: int, pool: Pool, quota: int) -> Ints:
         """Find the ranks of `quota` expressions that are neither in training nor in an earlier test
         split, or fewer if there are not enough.
         """
+        return self._search(name, length, pool, quota, self._earlier(name))
+
+    def _search(
+        self,
+        name: str,
+        length: int,
+        pool: Pool,
+        quota: int,
+        excluded: Sequence[str],
+        further: bool = False,
+    ) -> Ints:
+        """Find the ranks of `quota` expressions in a keyed order, without those that are reserved
+        for training or kept for some test splits.
+
+        Args:
+            name: Name of the split.
+            length: Length of the expressions.
+            pool: The space to draw from.
+            quota: Number of expressions.
+            excluded: The test splits.
+            further: Also exclude the training rows beyond those reserved for it.
+        """
         order = self._key.permutation(pool.size, "test", name, length)
-        earlier = self._earlier(name)
         # Beyond int64, positions are Python integers.
         kind: Any = object if pool.size > 1 << 62 else np.int64
         kept: list[Ints] = []
@@ -303,7 +387,9 @@ class Splits:
             ranks = order(np.array(range(low, high), dtype=kind))
             e = pool.unrank(ranks)
             fresh: NDArray[np.bool_] = ~self._training.reserved(length, e)
-            for other, taken in self._of_length(length, earlier):
+            if further:
+                fresh &= ~self._training.in_train(length, e)
+            for other, taken in self._of_length(length, excluded):
                 fresh &= ~np.isin(other.rank(e.symbols, e.functions), taken)
             kept.append(ranks[fresh][: quota - count])
             count += len(kept[-1])
@@ -322,7 +408,7 @@ class Splits:
 
 
 class Kept:
-    """Expressions of one length that are reserved for a test split.
+    """Expressions of one length that are reserved for a test split, and further ones.
 
     Attributes:
         pool: The space that they are taken from.
@@ -330,9 +416,20 @@ class Kept:
         size: Number of expressions.
     """
 
-    def __init__(self, pool: Pool, search: Callable[[], Ints]) -> None:
+    def __init__(
+        self, pool: Pool, search: Callable[[], Ints], further: Callable[[int], Ints]
+    ) -> None:
+        """Take the searches for ranks.
+
+        Args:
+            pool: The space.
+            search: Finds the ranks.
+            further: Finds as many further ranks as requested.
+        """
         self.pool = pool
         self._search = search
+        self._further = further
+        self._found: Ints = np.zeros(0, dtype=np.int64)
 
     @cached_property
     def ranks(self) -> Ints:
@@ -345,8 +442,14 @@ class Kept:
         return len(self.ranks)
 
     def expressions(self, members: Ints) -> Expressions:
-        """Return some of the expressions."""
-        return self.pool.unrank(self.ranks[members])
+        """Return some of the expressions; members from `size` on are further ones."""
+        most = int(members.max(initial=0)) + 1 - self.size
+        if most <= 0:
+            return self.pool.unrank(self.ranks[members])
+        if len(self._found) < most:
+            # Twice as many as needed, so that round after round repeats few searches.
+            self._found = self._further(2 * most)
+        return self.pool.unrank(np.concatenate([self.ranks, self._found])[members])
 
 
 def _first(ranks: Ints, count: int) -> Ints:

@@ -13,7 +13,17 @@ import numpy as np
 
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Answer, Example, Step
-from taskloom.core.plan import Level, Plan, Propose, Split, Tasks, Withheld, proved, role_of
+from taskloom.core.plan import (
+    Level,
+    Plan,
+    Propose,
+    Split,
+    Tasks,
+    Withheld,
+    in_rounds,
+    proved,
+    role_of,
+)
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
 from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, Profile, profile
@@ -372,17 +382,20 @@ class _Planner:
             import pyarrow as pa
 
             parts = []
-            # Tasks without rows have equal starts; the last of these is the one that has rows.
-            at = max(0, bisect_right(starts, start) - 1)
-            while at < len(tasks) and starts[at] < stop:
-                low, high = max(start, starts[at]), min(stop, starts[at + 1])
-                if low < high:
-                    parts.append(tasks[at].rows(name, low - starts[at], high - starts[at]))
-                at += 1
+            for number, first, end in in_rounds(starts[-1], start, stop):
+                # Tasks without rows have equal starts; the last of these is the one that has rows.
+                at = max(0, bisect_right(starts, first) - 1)
+                while at < len(tasks) and starts[at] < end:
+                    low, high = max(first, starts[at]), min(end, starts[at + 1])
+                    place = number * counts[at] - starts[at]
+                    if low < high:
+                        parts.append(tasks[at].rows(name, place + low, place + high))
+                    at += 1
             table = pa.concat_tables(parts)
             return table.set_column(0, "index", index_column(start, stop))
 
-        return Split(name, sum(counts), rows, role_of(name))
+        rounds = min((task.rounds(name) for task in tasks if task.count(name)), default=1)
+        return Split(name, sum(counts), rows, role_of(name), rounds=rounds)
 
     def _small(self, tasks: list[WordRows | SequenceRows]) -> list[Split]:
         """Plan few-shot and memorisation sets: subsets of the training split."""

@@ -138,6 +138,10 @@ class WordRows:
         """Count the rows of a split."""
         return len(self._members.get(split, ()))
 
+    def rounds(self, split: str) -> float:
+        """Number of rounds of a split: it has all its words."""
+        return 1
+
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
         """Draw a subset of the training rows. For a balanced union, both sides get the same number
         of rows.
@@ -222,6 +226,10 @@ class SequenceRows:
     def count(self, split: str) -> int:
         """Count the rows of a split."""
         return self.counts.get(split, 0)
+
+    def rounds(self, split: str) -> float:
+        """Number of rounds of a split that can be drawn."""
+        return self.sampler.rounds(split, self.count(split))
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
         """Draw a subset of the training rows, in their order.

@@ -4,6 +4,7 @@ must not show reversed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -192,6 +193,10 @@ class Sequences:
             )
         # Whole numbers, because a space of 9,143 words at 1,000 positions exceeds any float.
         return space * round(share * 10**6) // 10**6
+
+    def rounds(self, split: str, n: int) -> float:
+        """Number of times that `draw` can give n sequences: infinite unless they are listed."""
+        return len(self._listed(split).words) // n if self.space(split) <= LISTED else math.inf
 
     def _listed(self, split: str) -> Drawn:
         """List every sequence of a small split once, in a keyed order."""

@@ -10,6 +10,7 @@ by enumerating possible worlds (`check`). Task 4 is so small that it has functio
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -197,7 +198,7 @@ def plan_number(
     trial = Trial(partial(draw, name, 0, TRIES) for name, n in sizes.items() if n)
     return Plan(
         splits=tuple(
-            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name), endless=True)
+            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name), rounds=math.inf)
             for name, n in sizes.items()
         ),
         traits=NUMBERED_TRAITS,

@@ -6,6 +6,7 @@ viewer draws the same family.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -83,10 +84,14 @@ def _split(world: TaskWorld, name: str) -> Split:
 
     def rows(start: int, stop: int) -> Iterator[Example]:
         for index in range(start, stop):
-            yield world.example(tasks[index // world.passages], index % world.passages)
+            task, passage = divmod(index, world.passages)
+            # Each round has further passages of the same tasks.
+            number, task = divmod(task, len(tasks))
+            yield world.example(tasks[task], number * world.passages + passage)
 
     ids = tuple(task.id for task in tasks)
-    return Split(name, len(tasks) * world.passages, rows, role_of(name), tasks=ids)
+    n = len(tasks) * world.passages
+    return Split(name, n, rows, role_of(name), tasks=ids, rounds=math.inf)
 
 
 def check(example: Example) -> tuple[str, ...]:

@@ -82,9 +82,13 @@ class TaskWorld:
         program.
         """
         rng = self.key.random("passage", task.source, number)
-        wanted = answer_kinds(
-            self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source]
-        )[number]
+        # Passages beyond those of the recipe come in rounds with the same mix of answers.
+        again, at = divmod(number, self.passages)
+        key = self.key.child("round", again) if again else self.key
+        kinds = answer_kinds(
+            key, task.source, task.program.yes_no, self.passages, self.mixes[task.source]
+        )
+        wanted = kinds[at]
         rival = self.rivals.get(task.id)
         place = self.places[task.source], number
         for amounts in self._attempts():
