@@ -14,6 +14,7 @@ import pytest
 
 from taskloom.core.errors import DataError, RecipeError
 from taskloom.core.files import (
+    append_journal,
     atomic,
     atomic_files,
     atomic_folder,
@@ -23,6 +24,7 @@ from taskloom.core.files import (
     json_digest,
     locked,
     read_bytes,
+    read_journal,
     read_utf8,
     sweep,
 )
@@ -305,3 +307,13 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache_folder("a", "b") == Path("/x/a/b")
     monkeypatch.delenv("TASKLOOM_CACHE")
     assert cache_folder() == Path.home() / ".cache" / "taskloom"
+
+
+def test_a_journal_survives_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    journal = tmp_path / "answers" / "journal.jsonl"
+    append_journal(journal, [["a", 1], ["ü", 2]])
+    with journal.open("a", encoding="utf-8") as file:
+        file.write('["b", ')
+    append_journal(journal, [["c", 3]])
+    assert list(read_journal(journal, 2)) == [["a", 1], ["ü", 2], ["c", 3]]
+    assert list(read_journal(tmp_path / "none", 2)) == []

@@ -98,7 +98,6 @@ def falsify(
         raise TaskloomError("name a recipe too: taskloom falsify MODEL RECIPE")
     from taskloom.analysis.probing import failures_page
     from taskloom.analysis.probing import falsify as search
-    from taskloom.core.tables import console
 
     folder = out or Path(f"falsify-{_file_name(model)}")
     result = search.falsify(
@@ -120,12 +119,12 @@ def falsify(
         _emit(result, page)
         return
     print(failures_page.headline(result))
-    if result.groups:
-        console().print(failures_page.group_table(result))
-    for group in result.groups:
+    for number, group in enumerate(result.groups, 1):
         members = [result.failures[i] for i in group.failures]
         smallest = min(members, key=lambda failure: len(failure.minimal.input))
-        print(f"\n{failures_page.group_title(group)}\n\n{smallest.minimal.input}\n")
+        print(f"\n{number}. {failures_page.group_title(group)}")
+        print(f"{failures_page.group_text(group)} The smallest one:")
+        print(f"\n{smallest.minimal.input}\n")
         print("\n".join(failures_page.answer_lines(smallest)))
     print(f"\n{result.questions:,} questions were asked; the page is {page}")
 

@@ -18,7 +18,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from os import PathLike, fspath
@@ -245,6 +245,33 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
         ) from problem
     finally:
         beside.unlink(missing_ok=True)
+
+
+def read_journal(path: Path, width: int) -> Iterator[list[Any]]:
+    """Yield the rows of a journal: JSON lists of `width` values, one per line. A line that was cut
+    off by a kill is skipped.
+    """
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, list) and len(row) == width:
+            yield row
+
+
+def append_journal(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Append rows to a journal. A line that was cut off by a kill is ended first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        for row in rows:
+            file.write(f"{json.dumps(row)}\n".encode())
 
 
 @contextmanager

@@ -8,7 +8,6 @@ share of right answers excludes one half.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 from taskloom.analysis.profile.profile import read_model
 from taskloom.core.errors import ParameterError, TaskloomError, nearest
 from taskloom.core.example import Example
-from taskloom.core.files import json_digest, path_of
+from taskloom.core.files import append_journal, json_digest, path_of, read_journal
 from taskloom.core.plan import Plan, Split
 from taskloom.core.progress import Progress, shown
 from taskloom.core.registry import is_python, load_module
@@ -78,7 +77,6 @@ def open_model(
     *,
     endpoint: str = "",
     sampling: bool | None = None,
-    describe: bool = True,
 ) -> AskedModel:
     """Open a model for the questions of a plan.
 
@@ -91,7 +89,6 @@ def open_model(
         endpoint: Address of an OpenAI-compatible endpoint, up to and including `/v1`.
         sampling: True if the same question may get different answers. Default: endpoints sample
             unless they are sent `temperature: 0`, everything else does not.
-        describe: Start the prompt with the plan's description, unless the settings have one.
     """
     function = _function(model)
     if function is not None:
@@ -105,7 +102,7 @@ def open_model(
             f"the learner '{block['learner']}' has to be trained first; train it by 'taskloom run'"
             " with 'keep: {model: true}' and name the folder of the saved model"
         )
-    if describe and hasattr(learner, "describe") and not learner.describe:
+    if hasattr(learner, "describe") and not learner.describe:
         learner = replace(learner, describe=plan.describe)
     if sampling is None:
         request = getattr(learner, "request", None) or {}
@@ -146,19 +143,12 @@ def _settings(model: Any, endpoint: str) -> tuple[str, dict[str, Any]]:
 
         try:
             model = yaml.safe_load(model)
-        except yaml.YAMLError:
-            model = None
-        if not isinstance(model, dict):
-            raise ParameterError(
-                "model", "is not YAML in braces; write e.g. '{learner: endpoint, model: NAME}'"
-            )
+        except yaml.YAMLError as error:
+            example = "'{learner: endpoint, model: NAME}'"
+            raise ParameterError("model", f"is not YAML in braces; write e.g. {example}") from error
     if isinstance(model, Mapping):
-        block = dict(model)
-        if "learner" not in block:
-            raise ParameterError("model", "has no 'learner'; write e.g. {learner: endpoint, …}")
-        if endpoint:
-            block["url"] = endpoint
-        return str(block.get("model") or block["learner"]), block
+        block = {**model, "url": endpoint} if endpoint else dict(model)
+        return str(block.get("model") or block.get("learner")), block
     if endpoint:  # asked with the prompt of `taskloom run`, not with the fixed prompt of profiles
         return model, {"learner": "endpoint", "url": endpoint, "model": model}
     if is_python(model.partition("::")[0]):
@@ -174,7 +164,7 @@ def _function(model: Any) -> Callable[[str], str] | None:
         return function
     if not isinstance(model, str | Mapping):
         raise ParameterError("model", f"is {type(model).__name__}; give a function or a name")
-    if not isinstance(model, str) or not is_python(model.partition("::")[0]):
+    if isinstance(model, Mapping) or not is_python(model.partition("::")[0]):
         return None
     path, _, wanted = model.partition("::")
     import sys
@@ -189,7 +179,7 @@ def _function(model: Any) -> Callable[[str], str] | None:
         if callable(thing) and getattr(thing, "__module__", "") == module and name[0] != "_"
     }
     if not wanted and len(own) == 1:
-        (wanted,) = own
+        return next(iter(own.values()))
     if wanted not in own:
         known = nearest(wanted, own) if own else "it defines none"
         raise TaskloomError(f"{path}: name a function of the file as {path}::NAME; {known}")
@@ -263,11 +253,6 @@ def drawn(recipe: Recipe, plan: Plan, split: Split, seed: int | None) -> Iterato
         number += 1
 
 
-def journal_of(folder: Path | None, model: AskedModel) -> Path | None:
-    """File of a model's answers in the folder of a result."""
-    return None if folder is None else folder / "answers" / f"{model.identity}.jsonl"
-
-
 @dataclass
 class Questions:
     """A model's answers to items, each question asked once.
@@ -275,26 +260,25 @@ class Questions:
     Attributes:
         model: The model.
         scorer: Judges its answers. An answer is right if its score is 1.
-        journal: File of all answers so far; None: in memory only.
+        folder: Folder of the result, in which answers are kept. None: in memory only.
         asked: Number of questions put to the model, including those in the journal.
+        journal: File of all answers so far.
     """
 
     model: AskedModel
     scorer: Scorer
-    journal: Path | None = None
+    folder: Path | None = None
     asked: int = 0
+    journal: Path | None = field(default=None, init=False)
     _answers: dict[tuple[str, int], str] = field(default_factory=dict)
     _used: set[tuple[str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        if self.journal is None or not self.journal.is_file():
+        if self.folder is None:
             return
-        for line in self.journal.read_text(encoding="utf-8").splitlines():
-            try:
-                text, repetition, answer = json.loads(line)
-                self._answers[str(text), int(repetition)] = str(answer)
-            except (ValueError, TypeError):  # a line that was cut off by a kill
-                continue
+        self.journal = self.folder / "answers" / f"{self.model.identity}.jsonl"
+        for text, repetition, answer in read_journal(self.journal, 3):
+            self._answers[text, repetition] = answer
 
     def answers(self, examples: Sequence[Example], repetition: int = 0) -> list[str]:
         """One answer per example."""
@@ -303,18 +287,11 @@ class Questions:
         if new:
             given = self.model.answer([text for text, _ in new], repetition)
             self._answers.update(zip(new, given, strict=True))
-            self._write(new)
+            if self.journal is not None:
+                append_journal(self.journal, [(*key, self._answers[key]) for key in new])
         self.asked += len(set(keys) - self._used)
         self._used.update(keys)
         return [self._answers[key] for key in keys]
-
-    def _write(self, keys: Sequence[tuple[str, int]]) -> None:
-        if self.journal is None:
-            return
-        self.journal.parent.mkdir(parents=True, exist_ok=True)
-        with self.journal.open("a", encoding="utf-8") as file:
-            for text, repetition in keys:
-                file.write(json.dumps([text, repetition, self._answers[text, repetition]]) + "\n")
 
     def right(self, examples: Sequence[Example], repetition: int = 0) -> list[bool]:
         """True for each example that is answered right in one repetition."""
@@ -333,13 +310,10 @@ class Questions:
 
     def wrong(self, examples: Sequence[Example]) -> list[bool]:
         """True for each example whose first answer is wrong, if it is certainly answered wrong."""
-        suspects = [
-            example
-            for example, right in zip(examples, self.right(examples), strict=True)
-            if not right
-        ]
-        certain = dict(zip(map(id, suspects), self.certainly_wrong(suspects), strict=True))
-        return [certain.get(id(example), False) for example in examples]
+        answered_right = self.right(examples)
+        suspects = [e for e, right in zip(examples, answered_right, strict=True) if not right]
+        certain = iter(self.certainly_wrong(suspects))
+        return [not right and next(certain) for right in answered_right]
 
     def certainly_wrong(self, examples: Sequence[Example]) -> list[bool]:
         """True for each example that is answered wrong in more than half of all cases.

@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from taskloom.core.example import Example, Trait
+from taskloom.core.plan import Variant
 
 FORMAT, SCHEMA = "taskloom falsify", 1
 
@@ -30,23 +31,6 @@ Traits = Mapping[str, Trait]
 
 Asked = tuple[Traits, bool]
 """The traits of an item, and whether it was answered wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A variant of a minimal item that the model gets right.
-
-    Attributes:
-        kind: `simpler`, `flip` or `keep`.
-        edit: Name of the edit.
-        before: Text that the edit replaced.
-        after: Text that replaced it.
-    """
-
-    kind: str
-    edit: str
-    before: str = ""
-    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +52,42 @@ class Failure:
     answer: str
     edits: tuple[str, ...] = ()
     proved: bool = False
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbours: tuple[Variant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition on a trait.
+class TraitRule:
+    """A condition on a trait, and how many fresh items with and without it were answered wrong.
+
+    The evidence at any moment is the probability of the answers if both are answered wrong at rates
+    of their own (unknown, with Jeffreys' prior), divided by their greatest probability at a common
+    rate. If the rate is common, the evidence ever exceeds 1 / α with probability at most α (Ville's
+    inequality), so one may look after every batch. The difference of two conditions' evidence is a
+    Bayes factor: which of them explains the answers better.
 
     Attributes:
         trait: Name of the trait.
         relation: `=`, `≥`, `≤` or `has` (for traits that list parts, `GRAB+MOVE` or `b C n`).
         value: The value.
+        wrong: Number of wrong items that meet the condition, of `of_wrong`.
+        of_wrong: Number of fresh items that were answered wrong.
+        right: Number of right items that meet the condition, of `of_right`.
+        of_right: Number of fresh items that were answered right.
     """
 
     trait: str
     relation: str
     value: Trait
+    wrong: int = 0
+    of_wrong: int = 0
+    right: int = 0
+    of_right: int = 0
 
     def __str__(self) -> str:
         return f"{self.trait} {self.relation} {self.value}"
 
     def holds(self, traits: Traits) -> bool:
-        """True if an item with these traits meets it."""
+        """True if an item with these traits meets the condition."""
         own = traits.get(self.trait)
         if own is None:
             return False
@@ -101,22 +99,26 @@ class Condition:
             return False
         return own >= self.value if self.relation == "≥" else own <= self.value
 
+    def counting(self, batch: Iterable[Asked]) -> TraitRule:
+        """The condition after further items."""
+        counts = Counter((self.holds(traits), wrong) for traits, wrong in batch)
+        wrong, right = counts[True, True], counts[True, False]
+        return replace(
+            self,
+            wrong=self.wrong + wrong,
+            of_wrong=self.of_wrong + wrong + counts[False, True],
+            right=self.right + right,
+            of_right=self.of_right + right + counts[False, False],
+        )
 
-@dataclass(frozen=True, slots=True)
-class TraitRule(Condition):
-    """A condition that fresh items confirm.
-
-    Attributes:
-        wrong: Number of wrong items that meet it, of `of_wrong`.
-        of_wrong: Number of fresh items that were answered wrong.
-        right: Number of right items that meet it, of `of_right`.
-        of_right: Number of fresh items that were answered right.
-    """
-
-    wrong: int
-    of_wrong: int
-    right: int
-    of_right: int
+    @property
+    def evidence(self) -> float:
+        """Logarithm of the evidence; 0 if items with the condition are not wrong more often."""
+        with_it = (self.wrong, self.right)
+        without = (self.of_wrong - self.wrong, self.of_right - self.right)
+        if self.wrong * sum(without) <= without[0] * sum(with_it):
+            return 0.0
+        return _mixture(with_it) + _mixture(without) - _greatest((self.of_wrong, self.of_right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,53 +195,6 @@ def _most_common_edit(failures: Iterable[Failure]) -> str:
     return max(sorted(telling), key=lambda edit: (telling[edit], edit.startswith("keep")))
 
 
-@dataclass(slots=True)
-class ConditionTest:
-    """Compares how often items with a condition and items without it are answered wrong.
-
-    The evidence at any moment is the probability of the answers if both are answered wrong at rates
-    of their own (unknown, with Jeffreys' prior), divided by their greatest probability at a common
-    rate. If the rate is common, the evidence ever exceeds 1 / α with probability at most α (Ville's
-    inequality), so one may look after every batch. The difference of two conditions' evidence is a
-    Bayes factor: which of them explains the answers better.
-
-    Attributes:
-        condition: The condition.
-        counts: Number of items, by whether they meet it and whether they were answered wrong.
-    """
-
-    condition: Condition
-    counts: Counter[tuple[bool, bool]] = field(default_factory=Counter)
-
-    def add(self, batch: Iterable[Asked]) -> None:
-        """Take further items."""
-        self.counts.update((self.condition.holds(traits), wrong) for traits, wrong in batch)
-
-    @property
-    def evidence(self) -> float:
-        """Logarithm of the evidence; 0 if items with the condition are not wrong more often."""
-        rule = self.rule
-        with_it = (rule.wrong, rule.right)
-        without = (rule.of_wrong - rule.wrong, rule.of_right - rule.right)
-        if rule.wrong * sum(without) <= without[0] * sum(with_it):
-            return 0.0
-        return _mixture(with_it) + _mixture(without) - _greatest((rule.of_wrong, rule.of_right))
-
-    @property
-    def rule(self) -> TraitRule:
-        """The condition with what was counted."""
-        wrong, right = self.counts[True, True], self.counts[True, False]
-        return TraitRule(
-            self.condition.trait,
-            self.condition.relation,
-            self.condition.value,
-            wrong,
-            wrong + self.counts[False, True],
-            right,
-            right + self.counts[False, False],
-        )
-
-
 def _mixture(counts: Sequence[int]) -> float:
     """Log probability of a sequence with these counts under Jeffreys' prior, a Beta(1/2, 1/2)."""
     parts = sum(math.lgamma(count + 0.5) for count in counts)
@@ -266,33 +221,31 @@ def common_trait(
     >>> print(common_trait([{"n": 9}, {"n": 9}], fresh))
     n ≥ 9
     """
-    conditions = _shared_conditions(minimal)
-    if not conditions:
+    rules = _shared_conditions(minimal)
+    if not rules:
         return None
-    needed = -math.log(SIGNIFICANCE / (groups * len(conditions)))
-    tests = [ConditionTest(condition) for condition in conditions]
-    best = tests[0]
+    needed = -math.log(SIGNIFICANCE / (groups * len(rules)))
+    best = rules[0]
     for batch in fresh:
-        for test in tests:
-            test.add(batch)
-        best = max(tests, key=lambda test: test.evidence)
-        # Conditions that hold for the same items have the same evidence; the first one is named.
-        next_best = max((t.evidence for t in tests if t.evidence < best.evidence), default=0.0)
-        if best.evidence >= needed + next_best:
+        rules = [rule.counting(batch) for rule in rules]
+        # Rules that hold for the same items have the same evidence; the first one is named.
+        best = max(rules, key=lambda rule: rule.evidence)
+        worse = [rule.evidence for rule in rules if rule.evidence < best.evidence]
+        if best.evidence >= needed + max(worse, default=0.0):
             break
-    return best.rule if best.evidence >= needed else None
+    return best if best.evidence >= needed else None
 
 
-def _shared_conditions(items: Sequence[Traits]) -> list[Condition]:
-    """Conditions that hold for all of some items."""
-    conditions: dict[Condition, None] = {}
+def _shared_conditions(items: Sequence[Traits]) -> list[TraitRule]:
+    """Conditions that hold for all of some items, in a fixed order."""
+    rules: dict[TraitRule, None] = {}
     for traits in items:
         for name, value in traits.items():
             relations = ("=",) if isinstance(value, bool | str) else ("≥", "≤")
-            conditions.update({Condition(name, relation, value): None for relation in relations})
+            rules.update({TraitRule(name, relation, value): None for relation in relations})
             if isinstance(value, str):
-                conditions.update({Condition(name, "has", part): None for part in _parts(value)})
-    return [condition for condition in conditions if all(map(condition.holds, items))]
+                rules.update({TraitRule(name, "has", part): None for part in _parts(value)})
+    return [rule for rule in rules if all(map(rule.holds, items))]
 
 
 def _parts(value: str) -> list[str]:

@@ -9,27 +9,36 @@ from pathlib import Path
 from taskloom.analysis.probing.failures import Failure, FailureGroup, Falsification
 from taskloom.analysis.report import page
 from taskloom.core.pictures import StoryPicture
-from taskloom.core.tables import Table, counted, table
+from taskloom.core.plan import Variant
+from taskloom.core.tables import counted
 from taskloom.recipe import Recipe
 
 SHOWN = 3
-"""Failures of a group that the page shows; the dataset has all."""
+"""Failures of a group that the page shows. The dataset has all."""
 
-SHOWN_NEIGHBOURS = 8
-"""Variants of a failure that the page lists."""
+SHOWN_EDITS = 6
+"""Edits that repair a failure of which the page lists an example."""
+
+ABOUT = (
+    "Every wrong item was simplified for as long as the model still got a simpler one wrong. What"
+    " remains is minimal: if anything else is removed, the model is right. To see what such items"
+    " have in common, the model was asked fresh items, half of them shortened at random. Sentences"
+    " that prove the right answer are in bold."
+)
 
 
-class StoryBlock(str):
+EFFECTS = {
+    "flip": "changes the right answer",
+    "keep": "does not change the right answer",
+    "simpler": "makes the item simpler",
+}
+"""Effect of an edit, by kind."""
+
+
+class StoryBlock(page.Marked):
     """A wrong answer as a block of the page. Lines that the proof of the answer uses are bold."""
 
-    kind = "wrong"
     lit: frozenset[int]
-
-    def __new__(cls, lines: list[str], lit: frozenset[int]) -> StoryBlock:
-        """Attach the positions of the lit lines."""
-        block = super().__new__(cls, "\n".join(lines))
-        block.lit = lit
-        return block
 
     def __html__(self) -> str:
         """The block with lit lines in bold."""
@@ -42,17 +51,15 @@ class StoryBlock(str):
 
 def write_page(path: Path, result: Falsification, recipe: Recipe, seed: int | None) -> Path:
     """Write the page of a result."""
-    sections = [
-        page.Section(
-            f"{number}. {group_title(group)}",
-            group_text(group),
-            blocks=tuple(_block(result.failures[i], recipe, seed) for i in group.failures[:SHOWN]),
-        )
-        for number, group in enumerate(result.groups, 1)
-    ]
-    if result.groups:
-        overview = page.Section("What was found", table=group_table(result))
-        sections.insert(0, overview)
+    sections = []
+    for number, group in enumerate(result.groups, 1):
+        blocks = [_block(result.failures[i], recipe, seed) for i in group.failures[:SHOWN]]
+        title = f"{number}. {group_title(group)}"
+        sections.append(page.Section(title, group_text(group), blocks=tuple(blocks)))
+    if sections and result.varied:
+        again = f"taskloom falsify OTHER-MODEL --replay {path.parent}"
+        sections.append(page.Section("How to read this page", ABOUT))
+        sections.append(page.Section("Replay with another model", blocks=(again,)))
     return page.write(
         path,
         f"The smallest items that {result.model} gets wrong",
@@ -64,75 +71,64 @@ def write_page(path: Path, result: Falsification, recipe: Recipe, seed: int | No
 
 
 def headline(result: Falsification) -> str:
-    """The finding in one sentence."""
+    """The finding in one or two sentences."""
     if not result.wrong:
         return f"{result.model} answered all {result.items:,} items right."
     drawn = f"{result.model} got {result.wrong:,} of {result.items:,} items wrong."
     if not result.varied:
         return f"{drawn} The suite has no variants, so they are shown as they were drawn."
+    found = [group_title(group) for group in result.groups if group.trait is not None]
+    if found:
+        return f"{drawn} What wrong items have in common: {'; '.join(found)}."
     failures = counted(len(result.failures), "minimal item")
-    groups = counted(len(result.groups), "group")
-    return f"{drawn} Shrunk, they give {failures} in {groups}."
+    return f"{drawn} Those that were shrunk give {failures} without a common trait."
 
 
 def group_title(group: FailureGroup) -> str:
     """Name of a group: its trait, or else its edit."""
     if group.trait is not None:
         return str(group.trait)
-    return group.edit or "No common trait"
+    return f"Right after “{group.edit.partition(': ')[2]}”" if group.edit else "No common trait"
 
 
 def group_text(group: FailureGroup) -> str:
-    """Sentence on what the failures of a group have in common."""
-    sentences = [f"{counted(len(group.failures), 'minimal failure')}."]
+    """What the failures of a group have in common."""
+    sentences = [f"{counted(len(group.failures), 'minimal item')}."]
     if group.trait is not None:
         rule = group.trait
         sentences.append(
-            f"Among fresh items, “{rule}” holds for {rule.wrong:,} of {rule.of_wrong:,} that were"
-            f" answered wrong and for {rule.right:,} of {rule.of_right:,} that were answered right."
+            f"Of the fresh items, {rule.wrong:,} of {rule.of_wrong:,} wrong ones have “{rule}”, and"
+            f" {rule.right:,} of {rule.of_right:,} right ones."
         )
     if group.edit:
-        sentences.append(f"The model is right after this edit: {group.edit}.")
+        kind, _, name = group.edit.partition(": ")
+        sentences.append(f"The model is right after “{name}”, which {EFFECTS[kind]}.")
     return " ".join(sentences)
-
-
-def group_table(result: Falsification) -> Table:
-    """One row for each group."""
-    heads = ("failures", "trait", "of wrong items", "of right items", "right after")
-    rows = []
-    for group in result.groups:
-        rule = group.trait
-        counts = ("", "", "")
-        if rule is not None:
-            counts = (
-                str(rule),
-                f"{rule.wrong} of {rule.of_wrong}",
-                f"{rule.right} of {rule.of_right}",
-            )
-        rows.append((len(group.failures), *counts, group.edit))
-    return table(heads, rows)
 
 
 def _block(failure: Failure, recipe: Recipe, seed: int | None) -> StoryBlock:
     lines, lit = _story(failure, recipe, seed)
-    return StoryBlock([*lines, "", *answer_lines(failure)], lit)
+    block = StoryBlock("\n".join([*lines, "", *answer_lines(failure)]), "wrong")
+    block.lit = lit
+    return block
 
 
 def answer_lines(failure: Failure) -> Iterator[str]:
-    """Yield the right answer, the model's, and the variants that it gets right."""
-    yield f"right:    {' or '.join(failure.minimal.targets)}"
-    yield f"answered: {failure.answer or '(nothing)'}"
+    """Yield the right answer, the model's, and edits after which the model is right."""
+    yield f"right answer:   {' or '.join(failure.minimal.targets)}"
+    yield f"model's answer: {failure.answer or '(nothing)'}"
+    if failure.edits:
+        yield f"simplified in {counted(len(failure.edits), 'step')}"
     if not failure.proved:
-        yield "It may not be minimal: it could not be shrunk further with the questions granted."
-    for one in failure.neighbours[:SHOWN_NEIGHBOURS]:
-        change = _change(one.before, one.after)
-        yield f"right after {one.edit} ({one.kind}){change}"
-    more = len(failure.neighbours) - SHOWN_NEIGHBOURS
-    if more > 0:
-        yield f"and after {more} other edits"
+        yield "possibly not minimal: it could not be shrunk further with the questions granted"
+    # The model is right on all simpler variants of a minimal item, so they tell nothing.
+    repairs = {v.edit: v for v in reversed(failure.neighbours) if v.kind != "simpler"}
+    for variant in list(reversed(repairs.values()))[:SHOWN_EDITS]:
+        yield f"right after {variant.edit} ({variant.kind}){_change(variant)}"
 
 
-def _change(before: str, after: str) -> str:
+def _change(variant: Variant) -> str:
+    before, after = variant.before, variant.after
     if before and after:
         return f": “{before}” → “{after}”"
     if before:

@@ -10,7 +10,7 @@ fresh items show which trait does (`failures.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -25,7 +25,6 @@ from taskloom.analysis.probing.asking import (
     asked_split,
     count_display,
     drawn,
-    journal_of,
     open_model,
 )
 from taskloom.analysis.probing.failures import (
@@ -35,7 +34,6 @@ from taskloom.analysis.probing.failures import (
     Failure,
     FailureGroup,
     Falsification,
-    Neighbour,
     common_trait,
     grouped,
 )
@@ -134,8 +132,7 @@ def falsify(
     folder = path_of(out) if out is not None else None
     chosen = asked_split(plan, split)
     stream = drawn(checked, plan, chosen, seed)
-    questions_asked = Questions(asked, plan.scorer, journal_of(folder, asked))
-    search = Search(plan, questions_asked, stream)
+    search = Search(plan, Questions(asked, plan.scorer, folder), stream)
     with count_display(progress, "items") as show:
         search.draw(items, failures, show)
         found = search.shrink_all(failures, questions, show)
@@ -245,22 +242,18 @@ class Search:
                         return variant
         return None
 
-    def _variants(self, example: Example) -> Iterator[Variant]:
-        return iter(self.plan.variants(example)) if self.plan.variants is not None else iter(())
+    def _variants(self, example: Example) -> Iterable[Variant]:
+        return self.plan.variants(example) if self.plan.variants is not None else ()
 
     def _simpler(self, example: Example) -> list[Variant]:
         # The others are neither made nor asked unless they are needed.
         return list(takewhile(lambda variant: variant.kind == "simpler", self._variants(example)))
 
-    def _neighbours(self, example: Example) -> tuple[Neighbour, ...]:
+    def _neighbours(self, example: Example) -> tuple[Variant, ...]:
         """The variants of a minimal item that are answered right."""
         variants = list(self._variants(example))
         wrong = self.questions.wrong([v.example for v in variants])
-        return tuple(
-            Neighbour(v.kind, v.edit, v.before, v.after)
-            for v, is_wrong in zip(variants, wrong, strict=True)
-            if not is_wrong
-        )
+        return tuple(v for v, is_wrong in zip(variants, wrong, strict=True) if not is_wrong)
 
     def name_groups(
         self, failures: Sequence[Failure], most: int, show: ShowCount

@@ -27,7 +27,6 @@ from taskloom.analysis.probing.asking import (
     asked_split,
     count_display,
     drawn,
-    journal_of,
     open_model,
 )
 from taskloom.analysis.report import page
@@ -196,7 +195,7 @@ def frontier(
             asked = open_model(model, plan, endpoint=endpoint)
             if asked.name in counts:  # two functions of the same name
                 asked = replace(asked, name=f"{asked.name} ({len(counts) + 1})")
-            answers = Questions(asked, plan.scorer, journal_of(folder, asked))
+            answers = Questions(asked, plan.scorer, folder)
             for name, values in dimensions.items():
                 if values:
                     items = _of_values(recipe, changes, name, values, split, seed)
@@ -256,16 +255,9 @@ def _of_values(
         both = {**changed_fields(changes), **changed_fields([f"{name}={value}"])}
         recipe = read_recipe(source, both)
         plan = recipe.plan(seed)
-        levels[_level(value)] = drawn(recipe, plan, asked_split(plan, split), seed)
+        level = int(value) if value.removeprefix("-").isdecimal() else value
+        levels[level] = drawn(recipe, plan, asked_split(plan, split), seed)
     return levels
-
-
-def _level(value: str) -> Trait:
-    """A value of a field as a level: a number if it is one."""
-    try:
-        return int(value)
-    except ValueError:
-        return value
 
 
 def _of_trait(stream: Iterator[Example], name: str, most: int) -> Levels:

@@ -15,11 +15,10 @@ reads it, makes the same decisions and asks only the open questions.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +29,7 @@ import numpy as np
 from taskloom.core import shards
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
-from taskloom.core.files import json_digest
+from taskloom.core.files import append_journal, json_digest, read_journal
 from taskloom.core.scoring import chance_of
 from taskloom.core.seeding import Key
 from taskloom.experiments.execute.driver import (
@@ -117,13 +116,7 @@ class AskedSplit:
     def __post_init__(self) -> None:
         self.order = list(self._shuffled)
         self.sequence = ConfidenceSequence(level=LEVEL, population=self.available)
-        if not self.journal.is_file():
-            return
-        for line in self.journal.read_text(encoding="utf-8").splitlines():
-            try:
-                split, position, answer, reply = json.loads(line)
-            except (ValueError, TypeError):  # a line that was cut off by a kill
-                continue
+        for split, position, answer, reply in read_journal(self.journal, 4):
             if split == self.test.name:
                 self.known[position] = (answer, reply)
 
@@ -209,20 +202,13 @@ class AskedSplit:
             asked = asked_as(model, self.test.data, [self.examples[i] for i in new])
             answers = model.answer([example.input for example in asked])
             replies = list(getattr(model, "replies", ())) or [None] * len(new)
-            self._write(zip(new, answers, replies, strict=True))
+            self.known |= dict(zip(new, zip(answers, replies, strict=True), strict=True))
+            append_journal(self.journal, ((self.test.name, i, *self.known[i]) for i in new))
         scorer = self.test.data.plan.scorer
         answers = to_score(model, [self.known[i][0] for i in batch])
         scores = [scorer.score(a, self.examples[i]) for a, i in zip(answers, batch, strict=True)]
         self.scores += scores
         self.sequence.add(scores)
-
-    def _write(self, answers: Iterator[tuple[int, str, dict[str, Any] | None]]) -> None:
-        self.journal.parent.mkdir(parents=True, exist_ok=True)
-        with self.journal.open("a", encoding="utf-8") as file:
-            for position, answer, reply in answers:
-                self.known[position] = (answer, reply)
-                # Each line begins with its line break, because a kill may have cut off the last one.
-                file.write("\n" + json.dumps([self.test.name, position, answer, reply]))
 
 
 @dataclass

@@ -50,6 +50,16 @@ class Expressions:
     values: NDArray[np.int64]
 
 
+def applied(world: SymbolWorld, symbols: Ints, functions: Ints) -> Expressions:
+    """Expressions of these functions on these symbols, with the values that the tables give."""
+    values = np.empty_like(functions)
+    value = symbols
+    for i in range(functions.shape[1]):
+        value = world.images[functions[:, i], value]
+        values[:, i] = value
+    return Expressions(symbols, functions, values)
+
+
 def _empty(world: SymbolWorld, nodes: int) -> NDArray[np.int64]:
     return np.full((nodes, world.symbols, world.functions), -1, dtype=np.int64)
 
@@ -271,14 +281,10 @@ class ChainPool(Pool):
         symbols = (ranks % self._symbols).astype(np.int64)
         chain = self._order(ranks // self._symbols + self._low)
         functions = np.empty((len(ranks), self.length), dtype=np.int64)
-        values = np.empty_like(functions)
-        state = symbols
         for i in range(self.length):
             functions[:, i] = self._members[(chain % len(self._members)).astype(np.int64)]
             chain = chain // len(self._members)
-            state = self.world.images[functions[:, i], state]
-            values[:, i] = state
-        return Expressions(symbols, functions, values)
+        return applied(self.world, symbols, functions)
 
     def rank(self, symbols: NDArray[np.int64], functions: NDArray[np.int64]) -> Ints:
         """Ranks of expressions; -1 for those outside the range."""
@@ -402,12 +408,7 @@ class DrawnOrder:
         """Expressions at these positions."""
         self._at_least(int(positions.max()) + 1 if len(positions) else 0)
         chosen = self._functions[positions].astype(np.int64)
-        start = value = self._symbols[positions]
-        values = np.empty_like(chosen)
-        for i in range(chosen.shape[1]):
-            value = self._world.images[chosen[:, i], value]
-            values[:, i] = value
-        return Expressions(start, chosen, values)
+        return applied(self._world, self._symbols[positions], chosen)
 
     def positions(self, expressions: Expressions) -> Ints:
         """Positions of these expressions; -1 for those that were not drawn."""

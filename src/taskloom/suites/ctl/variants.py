@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from taskloom.core.example import Example
-from taskloom.core.plan import Variant, VariantKind
+from taskloom.core.plan import KINDS, Variant, VariantKind
 from taskloom.core.seeding import Key, Random
 from taskloom.core.shards import to_examples
-from taskloom.suites.ctl.graphs import Expressions
+from taskloom.suites.ctl.graphs import applied
 from taskloom.suites.ctl.second_solver import SecondSolver
 from taskloom.suites.ctl.splits import ExpressionRows, InTrain, Renderer
 from taskloom.suites.ctl.world import SymbolWorld
@@ -51,12 +51,13 @@ class ChainVariants:
         names, values = self._solver.follow(example.input)
         chain = tuple(self._position[name] for name in names)
         symbols = [int(value) for value in values]
-        edits = list(self._shorter(chain, symbols[0]))
-        edits += self._other_functions(chain, symbols)
-        edits += self._other_symbols(chain, symbols[0])
-        edits += self._detours(chain, symbols, Key("ctl/variants", example.input).random())
-        order = ("simpler", "flip", "keep")
-        edits.sort(key=lambda edit: order.index(edit.kind))
+        edits = [
+            *self._shorter(chain, symbols[0]),
+            *self._other_functions(chain, symbols),
+            *self._other_symbols(chain, symbols[0]),
+            *self._detours(chain, symbols, Key("ctl/variants", example.input).random()),
+        ]
+        edits.sort(key=lambda edit: KINDS.index(edit.kind))
         for edit, varied in zip(edits, self._rows(edits), strict=True):
             yield Variant(edit.kind, edit.edit, varied, edit.before, edit.after)
 
@@ -115,23 +116,16 @@ class ChainVariants:
     def _rows(self, edits: list[ChainEdit]) -> Iterable[Example]:
         """The edited chains as rows of a dataset, in their order."""
         # Tables of expressions hold chains of one length; the rows' places put them in order again.
-        lengths = sorted({len(edit.chain) for edit in edits})
+        by_length: dict[int, list[int]] = {}
+        for i, edit in enumerate(edits):
+            by_length.setdefault(len(edit.chain), []).append(i)
         seen = np.zeros(len(edits), dtype=bool)
         parts = []
-        for length in lengths:
-            at = np.array([i for i, edit in enumerate(edits) if len(edit.chain) == length])
-            expressions = self._expressions([edits[i] for i in at])
+        for _, members in sorted(by_length.items()):
+            at = np.array(members)
+            symbols = np.array([edits[i].symbol for i in members])
+            chains = np.array([edits[i].chain for i in members])
+            expressions = applied(self._world, symbols, chains)
             seen[at] = self._in_train(expressions)
             parts.append((at, expressions))
         return to_examples(self._render.table(0, ExpressionRows(parts, seen)))
-
-    def _expressions(self, edits: list[ChainEdit]) -> Expressions:
-        """Edited chains of one length, with the values that the tables give."""
-        symbols = np.array([edit.symbol for edit in edits], dtype=np.int64)
-        functions = np.array([edit.chain for edit in edits], dtype=np.int64)
-        values = np.empty_like(functions)
-        value = symbols
-        for i in range(functions.shape[1]):
-            value = self._world.images[functions[:, i], value]
-            values[:, i] = value
-        return Expressions(symbols, functions, values)
