@@ -58,7 +58,7 @@ def write_page(path: Path, result: Falsification, recipe: Recipe, seed: int | No
         sections.append(page.Section(title, group_text(group), blocks=tuple(blocks)))
     if sections and result.varied:
         again = f"taskloom falsify OTHER-MODEL --replay {path.parent}"
-        sections.append(page.Section("How to read this page", ABOUT))
+        sections.insert(0, page.Section("How to read this page", ABOUT))
         sections.append(page.Section("Replay with another model", blocks=(again,)))
     return page.write(
         path,
@@ -124,13 +124,14 @@ def answer_lines(failure: Failure) -> Iterator[str]:
     # The model is right on all simpler variants of a minimal item, so they tell nothing.
     repairs = {v.edit: v for v in reversed(failure.neighbours) if v.kind != "simpler"}
     for variant in list(reversed(repairs.values()))[:SHOWN_EDITS]:
-        yield f"right after {variant.edit} ({variant.kind}){_change(variant)}"
+        yield f"right after {variant.edit}{_change(variant)}"
 
 
 def _change(variant: Variant) -> str:
     before, after = variant.before, variant.after
     if before and after:
-        return f": “{before}” → “{after}”"
+        now = f" (right answer: {variant.example.target})" if variant.kind == "flip" else ""
+        return f": “{before}” → “{after}”{now}"
     if before:
         return f": without “{before}”"
     return f": with “{after}”" if after else ""
