@@ -288,6 +288,15 @@ def test_the_report_states_items_cost_and_why_asking_stopped(tmp_path: Path) -> 
     assert f"{0.0002 * asked['items']:.4f}" in section  # dollars
 
 
+def test_the_report_states_the_difference_that_was_decided(tmp_path: Path) -> None:
+    learners = [learner(0.9, salt="a"), learner(0.6, salt="b")]
+    asked = ask(tmp_path / "runs", learners, "decided")
+    page = tl.report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
+    section = page.partition("Asked until certain")[2]
+    best = max(one["differences"][0]["mean"] for one in asked)
+    assert f" is {best:.3f} (" in section
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
@@ -298,7 +298,24 @@ class RunSections:
                     rows.append({**row, "split": split, **scores.asked})
         if not rows:
             return None
-        return Section("Asked until certain", say("asked"), table_of(ASKED, rows))
+        differences = tuple(sorted(self._differences(rows)))
+        text = say("asked")
+        return Section("Asked until certain", text, table_of(ASKED, rows), sentences=differences)
+
+    def _differences(self, rows: Iterable[Row]) -> Iterator[str]:
+        """Yield a sentence for each pair of runs that were compared, from the side of the better
+        one.
+        """
+        labels = {row["run"]: row["learner"] for row in rows}
+        for row in rows:
+            for one in row.get("differences", ()):
+                ahead = one["mean"] > 0 or (one["mean"] == 0 and row["run"] < one["other"])
+                if ahead and one["other"] in labels:
+                    yield (
+                        f"{row['recipe']}, {row['split']}: {row['learner']} minus"
+                        f" {labels[one['other']]} is {one['mean']:.3f}"
+                        f" ({one['low']:.3f} to {one['high']:.3f}) on {one['items']:,} items."
+                    )
 
     def overview(self) -> Section:
         """Recipes, learners, seeds and data."""
