@@ -178,7 +178,7 @@ def test_a_space_with_an_end_is_asked_to_it_and_known_exactly(tmp_path: Path) ->
     assert f"{mean:.3f} exactly" in page
 
 
-FURTHER = {
+FURTHER: dict[str, tuple[str, dict[str, Any], str]] = {
     "ctl": ("ctl/A", {"splits": {"train": {"n": 5_000}, "ood": {"n": 40}}}, "ood"),
     "taskbench": ("taskbench/map{antonyms[eng]}", {"sequences": {"n": 400}}, "test"),
     "zest": ("zest/synthetic", {"tasks": {"test": 10}, "passages": 3}, "test"),

@@ -9,7 +9,8 @@ another antecedent), if it does not contradict itself, and if its question can s
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from taskloom.core.errors import InputError
@@ -188,24 +189,15 @@ class StoryVariants:
 
     def _flips(self, story: OriginalStory, rng: Random) -> Iterator[StoryEdit]:
         """Change one word of a supporting sentence, or deny it."""
-        words = {
-            "another place": self._vocabulary.places,
-            "another object": self._vocabulary.objects,
-            "another person": self._vocabulary.persons,
-        }
+        words = self._vocabulary
         for i in sorted(story.support):
             event = story.events[i]
-            said = () if event.pronoun else event.who
-            for edit, own in (
-                ("another place", event.places),
-                ("another object", () if event.them else event.things),
-                ("another person", (*said, event.to)),
-            ):
-                for word in filter(None, own):
-                    for other in words[edit]:
-                        if other not in own:
-                            text = re.sub(rf"\b{re.escape(word)}\b", other, event.text)
-                            yield StoryEdit("flip", edit, story.replaced(i, text), word, other)
+            # A pronoun is not in the text by name.
+            persons = (event.to,) if event.pronoun else (*event.who, event.to)
+            things = () if event.them else event.things
+            yield from _replaced(story, i, "another place", event.places, words.places)
+            yield from _replaced(story, i, "another object", things, words.objects)
+            yield from _replaced(story, i, "another person", persons, words.persons)
             opposite = _opposite(event)
             if opposite is not None:
                 text = rng.choice(self._writer.wordings(opposite, event.text))
@@ -264,6 +256,17 @@ class StoryVariants:
             sentences[i], sentences[i + 1] = sentences[i + 1], sentences[i]
             before, after = f"{one.text} {two.text}", f"{two.text} {one.text}"
             yield StoryEdit("keep", "another order", sentences, before, after)
+
+
+def _replaced(
+    story: OriginalStory, i: int, edit: str, own: Collection[str], others: Iterable[str]
+) -> Iterator[StoryEdit]:
+    """Replace each name of a kind in sentence i by every other name of the kind."""
+    text = story.events[i].text
+    for word, other in product(filter(None, own), others):
+        if other not in own:
+            changed = re.sub(rf"\b{re.escape(word)}\b", other, text)
+            yield StoryEdit("flip", edit, story.replaced(i, changed), word, other)
 
 
 def _asks_about_known(knowledge: Knowledge, question: Question) -> bool:

@@ -171,7 +171,7 @@ class Splits:
         if name == "train":
             rows = self._rows(name, self._training.train_parts(), seen=True)
             return self._training.size, rows, "train"
-        parts = [(size, kept.expressions) for size, kept in self._chosen(name)]
+        parts: Parts = [(size, kept.expressions) for size, kept in self._chosen(name)]
         return self._size(name), self._rows(name, parts, seen=False), "test"
 
     def _rounds(self, name: str, n: int) -> int:
