@@ -14,6 +14,7 @@ import taskloom as tl
 from taskloom.cli import run as run_command
 from taskloom.core.seeding import Key
 from taskloom.experiments.store import Store
+from taskloom.recipe import read
 from tests.experiments.sweeps import contents
 
 LEFT = {"answers": 10**9}
@@ -192,7 +193,7 @@ def test_every_suite_draws_items_beyond_the_size_of_a_split(suite: str, tmp_path
     recipe = {"recipe": name, "set": changes}
     asked = asked_of(recipe, tmp_path, split, {"budget": "300items"})
     assert (asked["stopped"], asked["items"]) == ("budget spent", 300)
-    n = tl.Recipe({"extends": name, **changes}).plan().split(split).n
+    n = read({"extends": name, **changes}).plan().split(split).n
     assert n < 300 < (asked["of"] or 301)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import taskloom as tl
+from taskloom.recipe import read
 
 SMALL = {"train": {"n": 5_000}, "iid": {"n": 200}, "ood": {"n": 100}, "all": {"n": 40}}
 LARGE = {"train": {"n": 400_000}, "iid": {"n": 300}, "ood": {"n": 100}, "all": {"n": 1_500}}
@@ -29,7 +29,7 @@ def lengths(inputs: list[str]) -> Counter[int]:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_further_rounds_are_new_held_out_and_composed_alike(name: str) -> None:
-    plan = tl.Recipe(RECIPES[name]).plan()
+    plan = read(RECIPES[name]).plan()
     of_split: dict[str, list[str]] = {}
     for split in plan.splits:
         if split.role != "probe":
@@ -45,7 +45,7 @@ def test_further_rounds_are_new_held_out_and_composed_alike(name: str) -> None:
         for start in range(0, len(inputs) - n + 1, n):
             assert lengths(inputs[start : start + n]) == lengths(inputs[:n])
         # A range across a border does not depend on what was drawn before.
-        again: Any = tl.Recipe(RECIPES[name]).plan().split(split_name)
+        again: Any = read(RECIPES[name]).plan().split(split_name)
         first, end = n - 5, min(n + 5, len(inputs))
         assert again.rows(first, end)["input"].to_pylist() == inputs[first:end]
         for other, others in of_split.items():
@@ -54,6 +54,6 @@ def test_further_rounds_are_new_held_out_and_composed_alike(name: str) -> None:
 
 
 def test_a_split_with_all_expressions_of_a_length_has_one_round() -> None:
-    plan = tl.Recipe("ctl/S").plan()
+    plan = read("ctl/S").plan()
     assert (plan.split("ood").rounds, plan.split("unseen-pairs").rounds) == (1, 1)
     assert plan.split("all").rounds > 10
