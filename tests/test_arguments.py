@@ -18,7 +18,7 @@ NOT_PATHS: list[Any] = [0, 3.5, b"data", ["data"], {"a": 1}, None, "\0"]
 
 @pytest.mark.parametrize("value", NOT_PATHS, ids=repr)
 def test_what_is_no_path_gets_a_sentence(value: Any) -> None:
-    with pytest.raises(tl.TaskloomError, match="a path is text"):
+    with pytest.raises(tl.TaskloomError, match="a path must be text"):
         path_of(value)
 
 
@@ -31,7 +31,7 @@ def test_functions_of_folders_refuse_a_number(call: Any) -> None:
 
 
 def test_a_seed_in_the_place_of_the_folder_gets_a_sentence() -> None:
-    with pytest.raises(tl.TaskloomError, match=r"a path is text.*not 0"):
+    with pytest.raises(tl.TaskloomError, match=r"a path must be text.*not 0"):
         tl.make("ctl/length", 0)  # type: ignore[arg-type]
 
 

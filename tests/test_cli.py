@@ -138,7 +138,7 @@ def test_apply_from_python_and_command_agree(capsys: pytest.CaptureFixture[str])
         ("apply ctl/A 'zz 1'", "no function 'zz'"),
         ("apply ctl/A ''", "empty"),
         ("apply ctl/A 'a 1' --tables nowhere.json", "no file nowhere.json"),
-        ("apply ctl/A 'a 1' --set tables={}", "no function is given"),
+        ("apply ctl/A 'a 1' --set tables={}", "no functions are given"),
         ("make ctl/A --set nonsense=1", "unknown key 'nonsense'"),
         ("make ctl/A --workers 0", "--workers"),
         ("make ctl/A --seed x", "--seed"),

@@ -343,13 +343,13 @@ def test_a_changed_row_in_memory_does_not_verify() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: tl.make(3), "a recipe is a name, a file, a mapping"),  # type: ignore[arg-type]
+        (lambda: tl.make(3), "a recipe must be a name, a file, a mapping"),  # type: ignore[arg-type]
         (
             lambda: tl.make("ctl/A", set={"splits": {"train": 20}}),
             "splits.train: should be a mapping, e.g. {n: …}, not 20",
         ),
-        (lambda: tl.make({"suit": "babi"}), "a recipe names one 'suite:' or one 'task:'"),
-        (lambda: tl.make({3: 4}), "a recipe's keys are names"),  # type: ignore[dict-item]
+        (lambda: tl.make({"suit": "babi"}), "a recipe must name one 'suite:' or one 'task:'"),
+        (lambda: tl.make({3: 4}), "a recipe's keys must be names"),  # type: ignore[dict-item]
         (lambda: tl.apply(double, ["a", 3]), "input 1 is 3; an input is a text"),  # type: ignore[list-item]
         (lambda: tl.apply(double, 3), "input 0 is 3; an input is a text"),  # type: ignore[call-overload]
         (lambda: tl.show("babi/1", split="no"), "no"),

@@ -202,7 +202,11 @@ def test_a_suite_that_forgets_to_withhold_is_found_out() -> None:
     ("name", "change", "says"),
     [
         ("ctl/A", "described=maybe", "write true"),
-        ("ctl/A", "described.unseen=1", "share from 0 to below 1, or a list of task names, not 1"),
+        (
+            "ctl/A",
+            "described.unseen=1",
+            "share of at least 0 and below 1, or a list of task names, not 1",
+        ),
         ("ctl/A", "described.unseen=-0.1", "not -0.1"),
         ("ctl/A", "described.unseen=.nan", "not nan"),
         ("ctl/A", "described.unseen=true", "not True"),
@@ -211,7 +215,7 @@ def test_a_suite_that_forgets_to_withhold_is_found_out() -> None:
         ("ctl/A", "described.unseen=[a zz]", "no task is called 'a zz'"),
         ("ctl/A", "described.level=loud", "instruction"),
         ("ctl/A", "described.lvl=explicit", "did you mean 'level'"),
-        ("ctl/A", "described.unseen=[a]", "training always has 'a'"),
+        ("ctl/A", "described.unseen=[a]", "training always contains 'a'"),
         ("babi/1", "described.unseen=0.5", "one task"),
         ("babi/mix-T7", "described.unseen=0.5", "no training split"),
         ("babi/diverse-T7", "described.unseen=[where-X]", "did you mean 'where-P'"),

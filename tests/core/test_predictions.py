@@ -91,10 +91,10 @@ def test_records_are_matched_by_their_ids(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("ids", "says"),
     [
-        ([0, 1, 1], "has the id '1' again"),
-        ([0, 1, 3], "has the id '3', which no example has; ids are '0' to '2'"),
-        ([0, 2], "no prediction for 1 of 3 examples; the first has the id '1'"),
-        (["a", "b", "c"], "has the id 'a', which no example has"),
+        ([0, 1, 1], "repeats the id '1'"),
+        ([0, 1, 3], "has the id '3', which does not belong to any example; ids are '0' to '2'"),
+        ([0, 2], "no predictions for 1 of 3 examples; the first of these has the id '1'"),
+        (["a", "b", "c"], "has the id 'a', which does not belong to any example"),
     ],
 )
 def test_wrong_ids_are_one_sentence(tmp_path: Path, name: str, ids: list[Any], says: str) -> None:
@@ -145,7 +145,7 @@ def test_numbers_that_contradict_the_order_of_the_records_are_refused(
     tmp_path: Path, name: str, column: str
 ) -> None:
     rows: Records = [{column: i, "prediction": f"p{i}"} for i in (2, 0, 1)]
-    with pytest.raises(InputError, match="another order than the numbers in the column"):
+    with pytest.raises(InputError, match="a different order than the numbers in the column"):
         read(written(tmp_path, name, rows), 3)
     rows.sort(key=lambda row: int(row[column]))
     assert read(written(tmp_path, name, rows), 3) == ["p0", "p1", "p2"]
@@ -278,7 +278,7 @@ def test_a_suites_own_evaluation_matches_ids(
         assert json.loads(capsys.readouterr().out)["instance_mean"] == 1.0
     (tmp_path / "p").write_bytes(write(rows[1:]))
     assert run(words) == 2
-    assert "no prediction for 1 of 3 examples" in capsys.readouterr().err
+    assert "no predictions for 1 of 3 examples" in capsys.readouterr().err
 
 
 def test_a_dataset_is_scored_from_standard_input(

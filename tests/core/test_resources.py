@@ -69,7 +69,7 @@ def test_a_broken_download_goes_on(server: str, tmp_path: Path) -> None:
 def test_what_is_not_there(server: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="404"):
         resources.download(server + "/gone", tmp_path / "file")
-    with pytest.raises(DataError, match="cannot be fetched"):
+    with pytest.raises(DataError, match="cannot be downloaded"):
         resources.download("http://127.0.0.1:9/none", tmp_path / "file")
     with pytest.raises(TaskloomError, match="did you mean 'nltk'"):
         resources.get("nltkk")

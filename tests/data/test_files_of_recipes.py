@@ -68,7 +68,7 @@ def test_what_a_person_types_is_seen_from_the_working_folder(project: Path) -> N
     typed = read(project / "mine.yaml", {"domains": ["domains/castles.yaml"]}).plan(0)
     assert {e.traits["domain"] for e in typed.splits[0].rows(0, 4)} == {"forts"}
     with pytest.raises(
-        RecipeError, match=r"there is no domain file nowhere/castles\.yaml \(seen from the folder"
+        RecipeError, match=r"there is no domain file nowhere/castles\.yaml \(relative to the folder"
     ):
         read(project / "mine.yaml", ["domains=[nowhere/castles.yaml]"]).plan(0)
 

@@ -127,7 +127,7 @@ def test_a_recipe_declares_its_levels(tmp_path: Path) -> None:
     [
         ("length", "curriculum: write {trait: length"),
         ("{bounds: [2]}", "trait"),
-        ("{trait: length, bounds: [3, 2]}", "must rise from level to level"),
+        ("{trait: length, bounds: [3, 2]}", "must increase from level to level"),
         ("{trait: length, threshold: 2}", "threshold"),
     ],
 )

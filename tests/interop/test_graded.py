@@ -93,7 +93,7 @@ def test_a_recipe_makes_more_examples_than_it_says_where_it_can() -> None:
         ({"n": True}, "n must be a whole number of at least 1, not True"),
         ({"split": "test"}, "there is no split 'test'; "),
         ({"extract": "last"}, "extract is 'last'; did you mean 'last-line'"),
-        ({"n": 10**9}, "1,000,000,000 expressions are wanted"),
+        ({"n": 10**9}, "1,000,000,000 expressions are requested"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: dict[str, object], sentence: str) -> None:

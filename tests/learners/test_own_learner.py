@@ -126,7 +126,8 @@ def test_names_that_are_not_there_are_one_sentence(own: Path) -> None:
         cells(str(own.parent / "nowhere.py"))
     (own.parent / "empty.py").write_text("")
     with pytest.raises(
-        TaskloomError, match=r"must define one learner.*it defines: none \(use @tl.learner\)"
+        TaskloomError,
+        match=r"must define exactly one learner.*it defines: none \(use @tl.learner\)",
     ):
         cells(str(own.parent / "empty.py"))
 

@@ -1,4 +1,4 @@
-"""Ablation: the question or the context alone, of the very same examples, in every suite whose
+"""Ablation: the question or the only the question or the context, of the very same examples, in every suite whose
 inputs have two parts.
 """
 
@@ -37,7 +37,7 @@ def bare(rng: tl.Random) -> tl.Example:
 
 def parts(recipe: str, changes: dict[str, object]) -> list[list[Example]]:
     """Return the examples of all splits with both parts, with the question alone and with the
-    context alone.
+    only the question or the context.
     """
     made = []
     for part in ("both", "question", "context"):
@@ -84,7 +84,7 @@ def test_a_task_whose_examples_have_a_question_has_parts(tmp_path: Path) -> None
     assert same_items(whole, facts)
     assert [f"{e.input} What is a?" for e in facts] == [e.input for e in whole]
     with pytest.raises(
-        RecipeError, match=r"parts: the input '.*' has one part only; write parts: both"
+        RecipeError, match=r"parts: the input '.*' has only one part; write parts: both"
     ):
         tl.make(f"{file}::sums/bare", set={**sizes, "parts": "question"})
 

@@ -136,7 +136,7 @@ def test_a_presentation_knob_that_changes_traits_is_refused(tmp_path: Path) -> N
 def test_an_unknown_kind_of_knob_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.py"
     path.write_text(KNOBS.replace('kind="draw"', 'kind="drawn"'))
-    with pytest.raises(TaskloomError, match=r"no kind of knob is called 'drawn'.*draw"):
+    with pytest.raises(TaskloomError, match=r"there is no kind 'drawn'.*draw"):
         lines(path, "train", SMALL)
 
 
@@ -254,16 +254,16 @@ def test_misplaced_examples_fail_the_audit(
         ),
         (
             "lambda length: random.random() < 0.5",
-            "held_out gave both True and False for one example",
+            "held_out returned both True and False",
         ),
         ("lambda traits: traits['size'] == 5", "held_out raised KeyError: 'size'"),
         ("lambda length: None", "held_out gave None; it must give True or False"),
         (
             "lambda size: size > 3",
-            "held_out asks for 'size'; it may ask for: example, traits, derivation, length",
+            "held_out has the parameter 'size'; it may have: example, traits, derivation, length",
         ),
-        ("lambda: True", "held_out asks for nothing"),
-        ("'length > 3'", "held_out is 'length > 3'; give a function"),
+        ("lambda: True", "held_out has no parameters"),
+        ("'length > 3'", "held_out is 'length > 3'; use a function"),
     ],
 )
 def test_bad_predicates_are_refused_before_the_first_row(
@@ -287,5 +287,5 @@ def test_a_rarely_held_out_example_is_refused_with_its_number(tmp_path: Path) ->
 def test_a_trait_of_the_name_that_held_out_adds_is_refused(tmp_path: Path) -> None:
     file = held_file(tmp_path, "lambda length: length == 5")
     file.write_text(file.read_text().replace('{"length": length}', '{"held_out": 1}'))
-    with pytest.raises(TaskloomError, match="'held_out' is a trait that held_out adds"):
+    with pytest.raises(TaskloomError, match="held_out adds the trait 'held_out'"):
         read(str(file), ["length=2..6"]).plan(0)

@@ -1,3 +1,3 @@
-"""Foundations: examples, seeds, scorers, plans, files and the registry. Independent of any suite,
-learner or run.
+"""Foundations: examples, seeds, scorers, plans, files and the registry. They do not depend on any
+suite, learner or run.
 """

@@ -1,10 +1,10 @@
-"""Arrow arrays from buffers, for the per-row work of `make`, `show` and `verify`.
+"""Builds Arrow arrays from buffers, for the per-row work of `make`, `show` and `verify`.
 
 `pa.array`, `pa.scalar` and `to_numpy` import pandas if it is installed, even for values unrelated
-to it. That import takes 0.25 s of CPU, half as long as all of `taskloom show`. `Array.from_buffers`
-is public and avoids it. Only start-up gets faster, not conversion: for 100,000 strings `column`
+to it. This import takes 0.25 s of CPU, half as long as all of `taskloom show`. `Array.from_buffers`
+is public and avoids it. Only start-up gets faster, not conversion: for 100,000 strings, `column`
 takes 8 ms and `pa.array` 3 ms; for 100,000 derivation steps, 58 ms and 13 ms. Suites that generate
-whole arrays (`numbers`, `repeated`) convert no Python values at all.
+whole arrays (`numbers`, `repeated`) do not convert any Python values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Build an array from buffers by its Arrow type.
 
     Raises:
-        _OddValueError: If the values are not of the Python type that the builder handles.
+        _OddValueError: If the values do not have the Python type that the builder expects.
     """
     types = set(map(type, values))
     missing = type(None) in types
@@ -56,7 +56,7 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return _structs(values, kind)
     if _is_plain(types, kind):
         return _plain(values, kind, missing)
-    raise _OddValueError(f"not all values are of the type {kind}")
+    raise _OddValueError(f"not all values have the type {kind}")
 
 
 def _lists(values: Sequence[Any], kind: pa.DataType, missing: bool) -> pa.Array:
@@ -90,13 +90,13 @@ def _plain(values: Sequence[Any], kind: pa.DataType, missing: bool) -> pa.Array:
     validity = None
     if missing:
         validity = _validity(values)
-        # Any number will do for a missing value: the validity bits hide it.
+        # Missing values may have any number, because the validity bits hide them.
         values = [0 if value is None else value for value in values]
     return pa.Array.from_buffers(kind, len(values), [validity, _buffer(_array(values, kind))])
 
 
 PLAIN = ((int, pa.types.is_integer), (float, pa.types.is_floating), (bool, pa.types.is_boolean))
-"""Python's number and boolean types, each with the test for the Arrow types that can hold it."""
+"""Python's number and boolean types, each with a test for Arrow types that can hold its values."""
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> NDArray[Any]:
@@ -107,8 +107,8 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> NDArray[Any]:
 
 
 def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
-    """NumPy's type for a number or boolean type. Arrow's own `to_pandas_dtype` fails without pandas
-    in pyarrow 22 and older.
+    """Return NumPy's type for a number or boolean type. Arrow's own `to_pandas_dtype` fails without
+    pandas in pyarrow 22 and older.
     """
     if pa.types.is_boolean(kind):
         return np.dtype(np.bool_)
@@ -119,7 +119,7 @@ def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _validity(values: Sequence[Any]) -> pa.Buffer:
-    """Validity bitmap: a bit is 1 unless its value is None."""
+    """Build the validity bitmap: a bit is 1 unless its value is None."""
     present = np.fromiter(
         (value is not None for value in values), dtype=np.bool_, count=len(values)
     )
@@ -127,11 +127,11 @@ def _validity(values: Sequence[Any]) -> pa.Buffer:
 
 
 def _ends(values: Sequence[Any]) -> NDArray[np.int32]:
-    """Offsets of the concatenated values: 0, followed by the end of each value."""
+    """Return the offsets of the concatenated values: 0, followed by the end of each value."""
     ends = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, values), dtype=np.int64, count=len(values)), out=ends[1:])
     if ends[-1] > MOST_BYTES:
-        raise _OddValueError("the texts of one array may have 2 GB")
+        raise _OddValueError("the texts of one array must not exceed 2 GB")
     return ends.astype(np.int32)
 
 
@@ -149,7 +149,7 @@ def numbers(values: NDArray[Any]) -> pa.Array:
 
 
 def array_of(values: pa.Array) -> NDArray[Any]:
-    """Numbers or booleans of an Arrow array without missing values."""
+    """Return the numbers or booleans of an Arrow array without missing values."""
     raw, start, stop = values.buffers()[1] or b"", values.offset, values.offset + len(values)
     if pa.types.is_boolean(values.type):
         # Copy only the bytes of these values, not the whole buffer of the array that they are
@@ -163,7 +163,7 @@ def array_of(values: pa.Array) -> NDArray[Any]:
 
 
 def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Numbers of a column as one NumPy array, with NaN for missing values."""
+    """Return the numbers of a column as one NumPy array, with NaN for missing values."""
     parts = [np.zeros(0, dtype=_numpy_type(column.type))] if not column.num_chunks else []
     for chunk in column.chunks:
         values = array_of(chunk)
@@ -176,7 +176,7 @@ def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
 def strings(texts: Sequence[str]) -> pa.Array:
     """Convert strings to an Arrow array."""
     joined = "".join(texts)
-    if joined.isascii():  # as many bytes as characters: nothing has to be encoded text by text
+    if joined.isascii():  # only ASCII, so texts need not be encoded one by one
         return pa.StringArray.from_buffers(
             len(texts), pa.py_buffer(_ends(texts)), pa.py_buffer(joined.encode())
         )
@@ -207,17 +207,17 @@ def held(texts: Sequence[str]) -> pa.Array:
 
 
 def even(values: pa.Array, size: int, rows: int) -> pa.Array:
-    """Lists of equal length."""
+    """Build lists of equal length."""
     return pa.ListArray.from_arrays(numbers(np.arange(rows + 1, dtype=np.int32) * size), values)
 
 
 def repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
-    """Array of n equal strings, or of n missing values."""
+    """Build an array of n equal strings, or of n missing values."""
     return pa.nulls(n, kind) if value is None else pa.repeat(strings([value])[0], n)
 
 
 def firsts(lists: pa.ChunkedArray) -> pa.ChunkedArray:
-    """First item of each list."""
+    """Return the first item of each list."""
     import pyarrow.compute as pc
 
     return pc.list_element(lists, numbers(np.zeros(1, np.int64))[0])

@@ -1,5 +1,5 @@
-"""Run a Taskloom module in a separate interpreter: experiment workers, the driver of a Ray cluster,
-and the processes that the viewer starts.
+"""Runs a Taskloom module in a separate interpreter: experiment workers, the driver of a Ray
+cluster, and the processes started by the viewer.
 
 The child is a fresh interpreter, because multiprocessing's spawn would run the caller's script
 again. `ForkedProcess` is for callers that have checked that a fork is safe. A child that calls
@@ -32,7 +32,7 @@ ENDING = 10.0
 
 
 LOOK = 0.005
-"""Seconds between checks whether a fork has ended."""
+"""Seconds between checks whether a forked process has ended."""
 
 
 class ChildProcess:
@@ -54,8 +54,8 @@ class ChildProcess:
         return self.process.poll() is None
 
     def communicate(self, seconds: float) -> tuple[bytes, bytes] | None:
-        """Everything that the process writes until it ends, or None if it was killed for taking too
-        long.
+        """Return everything that the process writes until it ends, or None if it was killed for
+        taking too long.
         """
         try:
             return self.process.communicate(timeout=seconds)
@@ -94,7 +94,7 @@ class ChildObject:
 
     Args:
         name: Name of the child in the error that is raised if it ends.
-        remedy: Why it may have ended, and what to do.
+        remedy: Possible reason and remedy, for the same error.
         make: Class of the object, or another function that returns it. The child imports it.
         *arguments: Arguments of `make`.
     """
@@ -120,7 +120,7 @@ class ChildObject:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the object. Its errors are raised here."""
-        with suppress(OSError):  # the child has ended: `_answer` reports it
+        with suppress(OSError):  # the child has ended, which `_answer` reports
             self.connection.send((method, arguments))
         return self._answer()
 
@@ -168,7 +168,7 @@ def _serve_object(connection: Connection) -> None:
 class ForkedProcess:
     """A function running in a fork of this process, which starts without importing anything.
 
-    The child keeps only its output streams and one file: locks and connections that the parent
+    The child keeps only its output streams and one file. Locks and connections that the parent
     has open, or opens to other children, end with the parent. Its standard input is empty.
 
     Args:
@@ -227,7 +227,7 @@ def _be_child(function: Callable[[int], None], kept: int, environment: Mapping[s
         _disconnect(kept)
         os.environ.update(environment)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # The parent's streams may belong to a progress bar, whose lock another thread had.
+        # The parent's streams may belong to a progress bar whose lock was held by another thread.
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until this process ends
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
         function(kept)
@@ -276,14 +276,14 @@ def exit_reason(status: int) -> str:
 
 
 def end_with_parent(stop: Connection | None = None) -> None:
-    """End this process when its parent has ended, which a busy process would not notice by itself.
+    """End this process when its parent ends. A busy process would not notice this by itself.
 
     Args:
-        stop: Also end once this file is readable. Its content is never consumed, so that every
+        stop: Also end when this file becomes readable. Its content is never consumed, so that every
             waiting process sees it.
     """
     known = parent_process()
-    # The parent may have been killed already, in which case this process has a new parent.
+    # If the parent has already been killed, this process has a new parent.
     parent = os.getppid() if known is None else known.pid
     threading.Thread(target=_watch, args=(parent, stop), daemon=True).start()
 

@@ -1,10 +1,10 @@
 """Described inputs for any suite: every input begins with a description of its task, and some tasks
 may be held out of training.
 
-A described input is one line of instructions followed by the original input. The rows are those of
-the recipe without `described`, so that the two can be compared example by example. Content keys and
-questions remain those of the bare input. A keyed hash of the task decides which tasks are withheld
-from training, and every training row is checked.
+A described input is one line of instructions followed by the original input. The rows are the same
+as without `described`, so that descriptions can be evaluated example by example. Content keys and
+questions remain those of the original input. A keyed hash of the task decides which tasks are
+withheld from training, and every training row is checked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from taskloom.core.plan import Level, Plan, Split, Variant, Withheld
 from taskloom.core.seeding import Key
 
 BETWEEN = "\n"
-"""Separator between a description, which is one line, and the input."""
+"""Separator between a description, which has one line, and the input."""
 
 ALONE = (
-    "inputs are descriptions alone, so that all examples of a task read alike: the audit counts"
-    " them as overlaps"
+    "inputs are descriptions alone, so that all examples of a task have the same input: the "
+    "audit counts them as overlaps"
 )
 
 UNSEEN = "unseen_task"
@@ -42,9 +42,9 @@ def describe(
     """Return a plan whose inputs begin with a description of their task.
 
     Args:
-        plan: The plan of the bare recipe.
+        plan: The plan of the recipe without `described`.
         level: How detailed the description is.
-        unseen: Share of the tasks to withhold from training, or their names. 0 or empty: none.
+        unseen: Tasks to withhold from training, as a share or by name. 0 or empty for none.
         key: Key of the recipe and seed.
         alone: Drop the original input, leaving only the description.
 
@@ -66,7 +66,7 @@ def describe(
         ),
         traits={**plan.traits, UNSEEN: bool} if is_withheld else plan.traits,
         answer=(lambda text: answer(undescribed(text))) if answer else None,
-        # Without the input the second solver cannot run, so `verify` regenerates the rows instead.
+        # Without the input, the second solver cannot run, so `verify` regenerates the rows instead.
         check=teller.check if plan.check and not alone else None,
         show=teller.show if plan.show and not alone else None,
         variants=teller.variants if plan.variants and not alone else None,
@@ -79,8 +79,8 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
     tasks = plan.tasks
     if tasks.without is None or (tasks.names is not None and len(tasks.names) < 2):
         raise RecipeError(
-            "described.unseen: this recipe has one task, or its tests hold other tasks than its"
-            " training anyway, so none can be withheld; leave 'unseen' out"
+            "described.unseen: this recipe has one task, or its tests have other tasks than "
+            "training anyway, so none can be withheld; leave 'unseen' out"
         )
     if not any(split.role == "train" for split in plan.splits):
         raise RecipeError(
@@ -95,17 +95,17 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
                 )
             if not tasks.possible(name):
                 raise RecipeError(
-                    f"described.unseen: no task is called '{name}'; the trait '{tasks.by}' of an"
-                    " example shows how they are written"
+                    f"described.unseen: no task is called '{name}'; the trait '{tasks.by}' of an "
+                    "example shows how tasks are written"
                 )
             if tasks.always(name):
                 raise RecipeError(
-                    f"described.unseen: training always has '{name}'; name another task"
+                    f"described.unseen: training always contains '{name}'; name another task"
                 )
         if tasks.names is not None and set(tasks.names) <= set(unseen):
             raise RecipeError(
-                "described.unseen: these are all tasks, so training would be empty; leave one of"
-                " them out"
+                "described.unseen: this withholds all tasks, so training would be empty; leave "
+                "one of them out"
             )
         return frozenset(unseen).__contains__
     place = key.child("unseen")
@@ -127,7 +127,7 @@ def undescribed(text: str) -> str:
 def undescribed_table(table: pa.Table) -> pa.Table:
     """Return the rows of a described dataset without their descriptions.
 
-    If the content key equals the input, the input already states its task.
+    If the content key equals the input, the input itself states the task.
     """
     input, key = table.column("input"), table.column("key")
     bare = pc.replace_substring_regex(input, r"\A[^\n]*\n", "", max_replacements=1)
@@ -198,7 +198,8 @@ class Describer:
         if split.role == "train" and pc.any(marks).as_py():
             where = next(name for name in different if self.withheld(name))
             raise DataError(
-                f"split '{split.name}' has the withheld task '{where}': a bug in the suite"
+                f"split '{split.name}' contains the withheld task '{where}', which is a bug in "
+                "the suite"
             )
         return with_trait(table, UNSEEN, marks)
 
@@ -209,8 +210,8 @@ class Describer:
         return replace(example, input=text)
 
     def bare(self, example: Example) -> Example:
-        """Return the example without its description. Raises if the description is not that of its
-        task.
+        """Return the example without its description. Raises an error if the description does not
+        belong to its task.
         """
         description = self.tell(self._task(example))
         if not description:
@@ -234,8 +235,8 @@ class Describer:
         return example.task if by == "task" else str(example.traits.get(by, ""))
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """Run the second solver on the bare input, and check the description and the `unseen_task`
-        trait.
+        """Run the second solver on the original input, and check the description and the
+        `unseen_task` trait.
         """
         if self.withheld is not None and bool(example.traits.get(UNSEEN)) != self.withheld(
             self._task(example)
@@ -245,13 +246,13 @@ class Describer:
         return self.plan.check(self.bare(example))
 
     def variants(self, example: Example) -> Iterator[Variant]:
-        """Yield the variants of the bare example, with descriptions."""
+        """Yield the variants of the original example, with descriptions."""
         assert self.plan.variants is not None
         for variant in self.plan.variants(self.bare(example)):
             yield replace(variant, example=self._described(variant.example))
 
     def _described(self, bare: Example) -> Example:
-        """Return an example with the description of its task, identical to what `rows` gives."""
+        """Return an example with the description of its task, identical to what `rows` returns."""
         task = self._task(bare)
         description = self.tell(task)
         traits = dict(bare.traits)
@@ -266,7 +267,7 @@ class Describer:
         )
 
     def show(self, example: Example) -> Any:
-        """Show the description, followed by the example as its suite shows it."""
+        """Show the description, followed by the example as shown by its suite."""
         assert self.plan.show is not None
         shown = self.plan.show(self.bare(example))
         description = self.tell(self._task(example))
@@ -302,7 +303,7 @@ def with_trait(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
     """Return a split without the rows of withheld tasks. All rows are generated in order to count
-    them, so this is for fast suites.
+    them, so this is only suitable for fast suites.
     """
     table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
     names = task_column(table, plan.tasks.by).fill_null("").dictionary_encode()

@@ -1,7 +1,7 @@
 """Taskloom's exceptions. Every message states what is wrong, where, and what would be right.
 
-The command line prints the message of a `TaskloomError` as one sentence and exits with status 2;
-anything else that escapes is a bug in Taskloom and keeps its traceback.
+The command line prints the message of a `TaskloomError` as one sentence and exits with status 2.
+Any other exception is a bug in Taskloom and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_NAMES = 12
 """Maximum number of names in an error. List commands show all of them."""
 
 LONGEST = 4_000
-"""Maximum characters of a message. User input is echoed, but a megabyte of it would hide the
+"""Maximum characters of a message. User input is quoted, but a megabyte of it would hide the
 sentence.
 """
 
@@ -38,14 +38,15 @@ class TaskloomError(Exception):
         return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Python would call the class with the message, but some classes take other arguments.
+        # By default, unpickling calls the class with the message, but some classes take other
+        # arguments.
         return _rebuilt, (type(self), self.args, self.__dict__)
 
 
 def _rebuilt(
     kind: type[TaskloomError], arguments: tuple[Any, ...], attributes: dict[str, Any]
 ) -> TaskloomError:
-    """Return an error that another process has raised."""
+    """Rebuild an error raised by another process."""
     error = kind.__new__(kind)
     error.args = arguments
     error.__dict__.update(attributes)
@@ -57,7 +58,7 @@ class RecipeError(TaskloomError):
 
 
 class CapacityError(RecipeError):
-    """A split that asks for more examples than exist. Raised before any example is generated.
+    """A split that requests more examples than exist. Raised before any example is generated.
 
     Attributes:
         split: The name of the split.
@@ -68,8 +69,8 @@ class CapacityError(RecipeError):
     def __init__(self, split: str, wanted: int, capacity: int, message: str = "") -> None:
         super().__init__(
             message
-            or f"splits.{split}: {wanted:,} examples are wanted, but only {capacity:,} can be made;"
-            " lower n"
+            or f"splits.{split}: {wanted:,} examples are requested, but only {capacity:,} can be "
+            "made; lower n"
         )
         self.split = split
         self.wanted = wanted
@@ -87,7 +88,7 @@ class InputError(TaskloomError):
 class ParameterError(TaskloomError):
     """An invalid parameter value.
 
-    The message names the parameter. The command line replaces that name with the corresponding
+    The message names the parameter. The command line replaces this name with the corresponding
     option.
 
     Attributes:
@@ -114,7 +115,7 @@ _echo.maxlevel, _echo.maxdict, _echo.maxlist, _echo.maxtuple = 3, 6, 8, 8
 
 
 def echo(value: object) -> str:
-    """Return a value as error messages quote it: shortened if it is large.
+    """Format a value for an error message, shortened if it is long.
 
     >>> echo([1, 2]), len(echo("x" * 10**6)), echo([[[[[1]]]]])
     ('[1, 2]', 120, '[[[[...]]]]')
@@ -166,7 +167,7 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     'known: a, b'
     """
     names = sorted(known)
-    name = name[:200]  # comparison time is quadratic in the length
+    name = name[:200]  # comparing takes quadratic time
     originals = {n.casefold(): n for n in names}
     wanted = name.casefold()
     is_part = len(name) >= SHORTEST_PART
@@ -190,8 +191,8 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
 
 
 def raised_at(error: BaseException, file: str = "") -> str:
-    """Location where user code raised an error, as ` (FILE, line N)`: the last frame in `file`, or
-    the last frame overall.
+    """Return the location where user code raised an error, as ` (FILE, line N)`: the last frame in
+    `file`, or otherwise the last frame.
     """
     place, trace = "", error.__traceback__
     while trace is not None:

@@ -19,8 +19,8 @@ sentences.
 class Step:
     """One step of a derivation: a rule and the value that it produced.
 
-    A derivation is an ordered list of steps that forms a graph: `of` lists the positions of the
-    steps whose values this step uses. `of=None` means the previous step, so a chain needs no `of`.
+    A derivation is an ordered list of steps that forms a graph: `of` lists the indices of the steps
+    whose values this step uses. `of=None` means the previous step, so a chain does not need `of`.
     """
 
     rule: str
@@ -36,8 +36,8 @@ class Example:
         input: Text shown to the model.
         targets: Every acceptable output; the first is the official one.
         traits: Named scalars that analyses group by.
-        key: The content that decides the split (a word, a story signature, a function sequence).
-            Empty means the input.
+        key: The content that decides the split, such as a word, a story signature or a function
+            sequence. Empty means the input.
         question: The question, if the rest of the input is context. Empty means the whole input.
         derivation: Steps that lead to the answer.
         task: The name of the task, filled in by the task itself.
@@ -62,12 +62,12 @@ class Example:
         derivation: Sequence[Step] = (),
         task: str = "",
     ) -> None:
-        # Task authors may write `Example("a b", "b a")`. All other code can rely on one form.
+        # Task authors may write `Example("a b", "b a")`. All other code can rely on tuples.
         put = object.__setattr__
         put(self, "input", input)
         put(self, "targets", (targets,) if isinstance(targets, str) else tuple(targets))
-        # A plain dict rather than a read-only view, which could be neither pickled (for workers)
-        # nor written as JSON.
+        # Use a plain dict, because a read-only view could neither be pickled for workers nor
+        # written as JSON.
         put(self, "traits", {} if traits is None else traits)
         put(self, "key", key)
         put(self, "question", question)
@@ -111,7 +111,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer of a function task to one input: the acceptable outputs and their derivation."""
+    """The answer to a single input of a function task: the acceptable outputs and their
+    derivation.
+    """
 
     targets: tuple[str, ...]
     derivation: tuple[Step, ...] = ()

@@ -1,16 +1,16 @@
-"""Extraction: how an answer is cut out of a model's reply before it is scored.
+"""Extraction: finding the answer in a model's reply before it is scored.
 
-A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box,
-quotes. The extraction is part of how a model is prompted, so learners have it as a setting, which
-is recorded with each run, and adapters for other tools take it as an argument.
+A scorer compares answers, but models reply with reasoning before the answer, a label, a box or
+quotes. Extraction is part of how a model is prompted, so learners have it as a setting, which is
+recorded with each run, and adapters for other tools take it as an argument.
 
 Thinking is never the answer: `without_thinking` removes it before extraction. A reply that ends
 inside a thought has no answer.
 
-The defaults of prompts are here too, because a prompt asks for the form that an extraction expects.
-They are shared by the learners `endpoint` and `model` and every bridge to another tool, and
-documented in docs/reference/prompts.md. A prompt is the description of the task, the input, and the
-form of the answer:
+The defaults of prompts are also defined here, because a prompt asks for the form that an extraction
+expects. They are shared by the learners `endpoint` and `model` and by all adapters for other tools,
+and documented in docs/reference/prompts.md. A prompt consists of the description of the task, the
+input, and the form of the answer:
 
     Read the story and answer the question from it.
     Fred went to the bedroom. Where is Fred?
@@ -48,7 +48,7 @@ WITH_ARGUMENT = ("tag", "regex", "json")
 
 LONGEST_REPLY = 100_000
 """Maximum characters of a reply that are searched, counted from its end. Answers come last, and a
-model stuck in a loop may write without end.
+model stuck in a loop may never stop writing.
 """
 
 MOST_OBJECTS = 100
@@ -70,7 +70,7 @@ _CHANNEL = "<|channel|>"
 _FINAL_CHANNEL = re.compile(
     r"<\|channel\|>\s{0,9}final\b(?:[^<]|<\|constrain\|>){0,99}<\|message\|>"
 )
-# The same format decoded without special tokens, as local models do: `analysis…assistantfinal…`.
+# The same format decoded without special tokens, as by local models: `analysis…assistantfinal…`.
 _UNMARKED_CHANNELS = re.compile(r"(?:analysis|commentary)(?=\S).*assistantfinal", re.DOTALL)
 _END_OF_MESSAGE = re.compile(r"<\|(?:end|return|start|call)\|>")
 
@@ -104,7 +104,7 @@ _WRAPPERS = (
 
 def thought_marks(text: str) -> tuple[tuple[str, str], ...]:
     """Parse a setting with additional thought tags: `<plan> </plan>`, or several pairs in a row.
-    Raises `ParameterError` if a tag has no partner.
+    Raises `ParameterError` if a tag is not paired.
     """
     words = text.split()
     if len(words) % 2:
@@ -236,7 +236,7 @@ class Extraction:
                 re.compile(argument)
             except (re.error, RecursionError, OverflowError) as error:
                 raise ParameterError(
-                    "extract", f"is {echo(text)}, which is not a regular expression: {error}"
+                    "extract", f"is {echo(text)}, which is not a valid regular expression: {error}"
                 ) from error
         return cls(kind, argument, thought_marks(thinking))
 
@@ -269,8 +269,8 @@ class Extraction:
             if not matches:
                 return ""
             last = matches[-1]
-            # Use the first group if the pattern has one. A group that did not take part in the
-            # match is None.
+            # Use the first group if the pattern has one. It is None if it did not take part in the
+            # match.
             return (last[1] or "") if last.re.groups else last[0]
         if self.kind == "tag":
             return tagged(reply, self.argument) or ""
@@ -283,7 +283,9 @@ class Extraction:
 
 
 def boxed(reply: str) -> str | None:
-    r"""Content of the last `\boxed{…}`, which may contain braces. None if no box is complete."""
+    r"""Return the content of the last `\boxed{…}`, which may contain braces. None if no box is
+    complete.
+    """
     start = reply.rfind(_BOX)
     if start < 0:
         return None
@@ -298,7 +300,7 @@ def boxed(reply: str) -> str | None:
 
 
 def tagged(reply: str, name: str) -> str | None:
-    """Content of the last element with this name, or None if none is complete."""
+    """Return the content of the last element with this name, or None if none is complete."""
     folded, begin, end = reply.lower(), f"<{name.lower()}>", f"</{name.lower()}>"
     close = folded.rfind(end)
     start = folded.rfind(begin, 0, close) if close >= 0 else -1
@@ -306,7 +308,8 @@ def tagged(reply: str, name: str) -> str | None:
 
 
 def json_value(reply: str, key: str) -> str:
-    """Value of a key in the last JSON object of a reply, fenced or not. Empty if there is none.
+    """Return the value of a key in the last JSON object of a reply, fenced or not. Empty if there
+    is none.
 
     >>> json_value('It is {"answer": "kitchen"}.', "answer")
     'kitchen'
@@ -372,8 +375,8 @@ def _last_block(text: str) -> str:
 
 
 def _closing_list(lines: list[str]) -> list[str]:
-    """Return the items of the list at the end of some lines. A single item counts, since `-
-    kitchen` is an answer, too.
+    """Return the items of the list at the end of some lines. A single item counts, because
+    `- kitchen` is an answer too.
     """
     items: list[str] = []
     for line in reversed(lines):
@@ -439,5 +442,7 @@ def chat_prompt(text: str, answer_format: str = ANSWER_FORMAT) -> str:
 
 
 def shown_answer(target: str, answer_format: str = ANSWER_FORMAT) -> str:
-    """Reply shown with an example, in the default answer format if that format is requested."""
+    """Return the reply shown with an example, in the default answer format if that format is
+    requested.
+    """
     return SHOWN_ANSWER.format(target) if answer_format == ANSWER_FORMAT else target

@@ -1,10 +1,10 @@
 """Atomic writes, bounded reads, locks, digests and caches, and the canonical form of values for
 digests.
 
-A file or folder is written next to its destination and then renamed, so that neither readers nor a
-process that resumes after a kill ever see half of it. Files named by users or by external data are
-read with `read_bytes` or `read_utf8`, or checked with `refuse_special` before a library opens them:
-a device would fill the memory, and a pipe without a writer would block forever.
+A file or folder is written next to its destination and then renamed, so that readers, or a process
+that resumes after a kill, never see an incomplete one. Files named by users or by external data are
+read with `read_bytes` or `read_utf8`, or checked with `refuse_special` before a library opens them.
+Otherwise a device could fill the memory, and a pipe without a writer would block forever.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ from typing import Any
 from taskloom.core.errors import DataError, TaskloomError, echo
 
 RETRY = 0.1
-"""Seconds between attempts to take a lock: short compared with the work that a lock protects, long
-compared with a system call.
+"""Seconds between attempts to take a lock. This is short compared to the work that a lock protects,
+and long compared to a system call.
 """
 
 DEVICES = Path("/dev")
-"""Folder where no files are created: it holds devices, and links to open files (`/dev/stdout`)."""
+"""Folder in which no files are created, because it contains devices and links to open files
+(`/dev/stdout`).
+"""
 
 
 def cache_folder(*parts: str) -> Path:
     """Return the cache folder for derived and downloaded files, `TASKLOOM_CACHE` or
-    `~/.cache/taskloom`, or a folder in it.
+    `~/.cache/taskloom`, or a subfolder of it.
     """
     base = Path(os.environ.get("TASKLOOM_CACHE") or Path.home() / ".cache" / "taskloom")
     return base.joinpath(*parts)
@@ -53,15 +55,15 @@ LONGEST_PATH = 4_096
 
 
 def path_of(value: str | PathLike[str]) -> Path:
-    """Path with `~` expanded, as in a shell."""
+    """Return the path with `~` expanded, as in a shell."""
     if not isinstance(value, str | PathLike) or "\0" in fspath(value):
-        raise TaskloomError(f"a path is text or a pathlib.Path, not {echo(value)}")
+        raise TaskloomError(f"a path must be text or a pathlib.Path, not {echo(value)}")
     path = Path(value)
     parts = [len(part.encode("utf-8", "replace")) for part in path.parts]
     if max(parts, default=0) > LONGEST_NAME or sum(parts) + len(parts) > LONGEST_PATH:
         raise TaskloomError(
-            f"{echo(str(path))} is too long for a path: at most {LONGEST_PATH:,} bytes, and"
-            f" {LONGEST_NAME} between two slashes"
+            f"{echo(str(path))} is too long for a path, which has at most {LONGEST_PATH:,} bytes, "
+            f"and {LONGEST_NAME} between two slashes"
         )
     try:
         return path.expanduser()
@@ -72,12 +74,12 @@ def path_of(value: str | PathLike[str]) -> Path:
 
 
 def digest(data: bytes | str, size: int = 16) -> str:
-    """BLAKE2b digest of `size` bytes, in hexadecimal."""
+    """Return a BLAKE2b digest of `size` bytes, in hexadecimal."""
     return blake2b(data.encode() if isinstance(data, str) else data, digest_size=size).hexdigest()
 
 
 def json_digest(value: Any, size: int = 16) -> str:
-    """Digest of a value's JSON text, independent of key order.
+    """Return the digest of a value's JSON text, which does not depend on key order.
 
     >>> json_digest({"a": 1, "b": 2}) == json_digest({"b": 2, "a": 1})
     True
@@ -90,7 +92,7 @@ MOST_NESTED = 100
 
 
 def plain(value: Any, levels: int = MOST_NESTED) -> Any:
-    """Copy a value using only YAML's types, so that equivalent Python values give the same recipe.
+    """Copy a value using only YAML's types, so that equivalent Python values give equal recipes.
 
     Args:
         value: A value of any type.
@@ -112,14 +114,17 @@ def plain(value: Any, levels: int = MOST_NESTED) -> Any:
 
 LATER = "later"
 """Marker for a field that was added later: `Annotated[bool, LATER]`, or `later_setting` for a
-setting of a learner. While it has its default it is excluded from digests, so that the digests of
-older recipes and runs don't change.
+setting of a learner. If it has its default it is excluded from digests, so that the digests of
+older recipes and runs do not change.
 """
 
 
 def later_defaults(values: Any) -> set[str]:
-    """Names of the `LATER` fields of a pydantic model or dataclass that have their default."""
-    # Recognise a model by its attribute, not its class, so that training does not need pydantic.
+    """Return the names of `LATER` fields of a pydantic model or dataclass that have their default
+    value.
+    """
+    # Recognise models by an attribute instead of the class, so that training does not need
+    # pydantic.
     declared: dict[str, Any] | None = getattr(type(values), "model_fields", None)
     if declared is None:
         declared = {field.name: field for field in dataclasses.fields(values)}
@@ -146,7 +151,7 @@ _SPECIAL = (
 """Tests for paths that are not regular files, each with the name of that kind."""
 
 _OPEN_FILES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""Paths of the file descriptors that the process was started with."""
+"""Paths of file descriptors with which the process was started."""
 
 
 def refuse_special(
@@ -179,7 +184,8 @@ def read_bytes(
     most: int = MOST_BYTES,
     pipes: bool = False,
 ) -> bytes:
-    """Read a whole file. Raises an `error` with its name if it is special, too large or unreadable.
+    """Read a whole file. Raises an `error` that names the file if it is special, too large or
+    unreadable.
 
     Args:
         path: The file.
@@ -194,7 +200,7 @@ def read_bytes(
             while block := file.read(BLOCK):
                 content += block
                 if len(content) > most:
-                    raise error(f"{path} has more than {most:,} bytes, which is the limit")
+                    raise error(f"{path} has more than {most:,} bytes, the maximum")
     except OSError as problem:
         raise error(f"cannot read {path}: {problem.strerror or problem}") from problem
     return bytes(content)
@@ -224,7 +230,8 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
     if path.is_dir():
         raise error(f"{path} is a folder; name a file")
     if (path.exists() and not path.is_file()) or path.absolute().parent == DEVICES:
-        # The rename would replace it: with the rights of root, /dev/null for the whole machine.
+        # The rename would replace it. With root's rights, this could replace /dev/null for the
+        # whole machine.
         raise error(f"{path} is a device or pipe; name a file")
     beside = _beside(path)
     try:
@@ -279,12 +286,12 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder next to `path` to fill. Rename it to `path` at the end, or remove it after
     an exception.
 
-    If another process has created `path` in the meantime, its folder is kept, since both have the
-    same content. An `OSError` is left to the caller: a cache that cannot be written is harmless if
+    If another process has created `path` in the meantime, its folder is kept, because the content
+    is the same. An `OSError` is left to the caller: a cache that cannot be written is harmless if
     its content can be recomputed.
     """
     beside = _beside(path)
-    shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
+    shutil.rmtree(beside, ignore_errors=True)  # left by an earlier process with the same id
     beside.mkdir(parents=True)
     try:
         yield beside
@@ -310,7 +317,7 @@ def atomic_files(folder: Path, last: str) -> Iterator[Path]:
             describes files from another write.
     """
     beside = _beside(folder / last)
-    shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
+    shutil.rmtree(beside, ignore_errors=True)  # left by an earlier process with the same id
     beside.mkdir(parents=True)
     try:
         yield beside
@@ -342,7 +349,7 @@ def rename(source: Path, target: Path) -> None:
 
 
 def listing(folder: Path | str) -> list[str]:
-    """Names in a folder. On a network file system they may be a few seconds old."""
+    """Return the names in a folder. On a network file system they may be a few seconds old."""
     return os.listdir(folder)
 
 
@@ -403,8 +410,8 @@ def _alive(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """True for a killed process whose parent has not collected it, which a container without an
-    init process never does.
+    """True for a killed process that its parent has not collected. In a container without an init
+    process, it never will be.
     """
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -419,8 +426,8 @@ def locked(path: Path, patience: float | None = None) -> Iterator[bool]:
     """Hold the lock on a folder or lock file during the block. A process that dies releases its
     locks.
 
-    Yields True if the lock is held. Where locks are unavailable (Windows, some network file
-    systems) the block runs without one.
+    Yields True if the lock is held. If locks are unavailable (Windows, some network file systems),
+    the block runs without one.
 
     Args:
         path: An existing folder, or a lock file, which is created with its folder.

@@ -1,9 +1,9 @@
 """HTTP requests on httpx: paced, with a deadline, a size limit and one sentence for every failure.
 
-A failed request raises `TryLater` if the same request may succeed later and `Refused` if it will
+A failed request raises `TryLater` if the same request may succeed later, and `Refused` if it will
 fail again. Both messages continue a sentence that begins with the server's name ("answers with
-status 503"), so that callers can raise them as errors of their own. `retried` repeats a request
-that raised `TryLater`. `AnswerCache` keeps answers on disk.
+status 503"), so that callers can use them in their own errors. `retried` repeats a request that
+raised `TryLater`. `AnswerCache` stores answers on disk.
 
 httpx takes 90 ms to import and is not needed to generate data, so it is imported with the first
 request.
@@ -47,8 +47,8 @@ TOO_MANY = 429
 """Status of a rate-limited request."""
 
 PASSING = {408, 409, 425, TOO_MANY}
-"""Statuses below 500 after which the same request may succeed later. All statuses from 500 count as
-temporary, too.
+"""Statuses below 500 after which the same request may succeed later. All statuses from 500 on count
+as temporary too.
 """
 
 LONGEST_EXPLANATION = 1 << 16
@@ -60,7 +60,7 @@ LONGEST_MESSAGE = 200
 
 SHORTEST_PIECE = 8
 """Minimum length of a piece of a secret that is hidden. Shorter secrets are placeholders such as
-`EMPTY`, which ordinary texts contain.
+`EMPTY`, which occur in ordinary texts.
 """
 
 HIDDEN = "…"
@@ -70,7 +70,7 @@ _ESCAPED = re.compile(
     r"|\\(?P<plain>[/\\\"'])|&#(?P<decimal>\d{1,7});|&#[xX](?P<hex>[0-9a-fA-F]{1,6});"
     r"|&(?P<name>[a-zA-Z]{2,8});"
 )
-"""A single character as it may be escaped in URLs, JSON, Python and HTML."""
+"""A single character, possibly escaped as in URLs, JSON, Python or HTML."""
 
 
 class TryLater(Exception):  # noqa: N818 - what the caller should do
@@ -78,11 +78,10 @@ class TryLater(Exception):  # noqa: N818 - what the caller should do
 
     Attributes:
         wait: Seconds that the server asks to wait.
-        overloaded: True if a smaller request may do better.
+        overloaded: True if a smaller request is more likely to succeed.
         status: The server's status; 0 if there was no reply.
-        is_unreachable: True if there was no connection, so that every other request would fail,
-            too.
-        tries: Number of tries so far.
+        is_unreachable: True if there was no connection, so that any other request would fail too.
+        tries: Number of attempts so far.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Refused(Exception):  # noqa: N818 - what the server did
 
     Attributes:
         status: The server's status; 0 if there was no reply.
-        parameter: The parameter of the request that the server names as the reason; may be empty.
+        parameter: The request's parameter that the server names as the reason; may be empty.
         code: The server's code for the reason, such as `content_filter`; may be empty.
     """
 
@@ -118,12 +117,12 @@ class Refused(Exception):  # noqa: N818 - what the server did
 
 
 class Secrets:
-    """Texts that must not be shown or written, such as keys, and how to hide them.
+    """Hides texts that must not be shown or written, such as API keys.
 
-    Every piece of a secret with at least `SHORTEST_PIECE` characters is hidden, in any case, so
-    that neither a server that abbreviates it nor a later cut leaves most of it. Covers the secret
-    itself, any mix of percent-encoding, JSON, Python and HTML escapes (even applied twice), base64
-    and hex.
+    Every piece of a secret with at least `SHORTEST_PIECE` characters is hidden, regardless of case,
+    so that most of it stays hidden even if a server abbreviates it or the text is cut later. This
+    covers the secret itself, any mix of percent-encoding, JSON, Python and HTML escapes (even
+    applied twice), base64 and hex.
     """
 
     def __init__(self, *secrets: str) -> None:
@@ -161,7 +160,7 @@ class Secrets:
 
 
 def _written_forms(secret: str) -> Iterator[str]:
-    """The secret as it is, in hex, and in base64 after 0, 1 or 2 other bytes (`Bearer KEY`)."""
+    """Yield the secret itself, in hex, and in base64 after 0, 1 or 2 other bytes (`Bearer KEY`)."""
     if len(secret) < SHORTEST_PIECE:
         return
     raw = secret.encode("utf-8", "surrogatepass")
@@ -177,15 +176,15 @@ def _written_forms(secret: str) -> Iterator[str]:
 
 
 def _readings(text: str) -> Iterator[tuple[str, Sequence[int], Sequence[int]]]:
-    """The text in lower case, then with its escapes undone once and twice, each with the start and
-    end of every character in the original text.
+    """Yield the text in lower case, then with its escapes undone once and twice, each with the
+    start and end of every character in the original text.
     """
     letters = text
     begins: Sequence[int] = range(len(text))
     ends: Sequence[int] = range(1, len(text) + 1)
     for _ in range(3):
-        # Lower only ASCII: İ becomes two characters in lower case, which would shift the ones after
-        # it.
+        # Lower only ASCII, because İ becomes two characters in lower case, which would shift the
+        # following ones.
         yield "".join(c.lower() if c.isascii() else c for c in letters), begins, ends
         if not _ESCAPED.search(letters):
             return
@@ -206,8 +205,8 @@ def _readings(text: str) -> Iterator[tuple[str, Sequence[int], Sequence[int]]]:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """The character that an escape stands for. Unknown escapes become a different escape of the
-    same character.
+    """Return the character that an escape stands for. Unknown escapes become a different escape of
+    the same character.
     """
     kind = found.lastgroup
     value = found[kind or 0]
@@ -251,11 +250,11 @@ class Backoff:
     longest: float = float("inf")
 
     def pause(self, tries: int, requested: float = 0.0) -> float | None:
-        """Seconds to wait after this many attempts, or None if the server asks for more than
-        `longest`.
+        """Return the seconds to wait after this many attempts, or None if the server asks for more
+        than `longest`.
 
-        Up to half as long again is added as jitter, so that clients that failed together do not
-        retry together.
+        Jitter of up to half the time is added, so that clients that failed together do not retry
+        together.
         """
         wanted = max(requested, min(self.first * 2 ** (tries - 1), self.longest))
         return None if wanted > self.longest else wanted * (1 + random.random() / 2)  # noqa: S311 - no secret
@@ -274,7 +273,7 @@ def retried(
     Args:
         request: Sends the request once.
         tries: Maximum number of attempts.
-        backoff: Waits between them.
+        backoff: Waiting times between attempts.
         overloaded_tries: Maximum number of attempts if a smaller request may succeed. Default:
             `tries`.
         sleep: Function that waits this many seconds.
@@ -291,11 +290,13 @@ def retried(
             if tried >= most or pause is None:
                 raise
             sleep(pause)
-    raise AssertionError("unreachable: counting does not end")
+    raise AssertionError("unreachable: the counter is infinite")
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that the server asks to wait, given as a number or a date. 0 if none is given."""
+    """Return the seconds that the server asks to wait, given as a number or a date. 0 if none is
+    given.
+    """
     text = (headers.get("Retry-After") or headers.get("retry-after") or "").strip()
     try:
         seconds = float(text)
@@ -319,11 +320,11 @@ def check_url(url: str, example: str) -> str:
     except ValueError:
         fine = False
     if not fine or not all(0x20 < ord(c) < 0x7F for c in url):
-        raise InputError(f"{url[:100]!r} is not the address of an endpoint: write '{example}'")
+        raise InputError(f"{url[:100]!r} is not the address of an endpoint; write '{example}'")
     if parts.username or parts.password:
         raise InputError(
-            "the address of an endpoint must not contain a password: addresses are written to"
-            " manifests"
+            "the address of an endpoint must not contain a password, because addresses are "
+            "written to manifests"
         )
     return url
 
@@ -345,7 +346,7 @@ class Reply:
 class HttpClient:
     """Sends requests over persistent connections. Safe to share between threads.
 
-    Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY`, …).
+    Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`, …).
 
     Args:
         timeout: Seconds for a whole reply.
@@ -437,7 +438,7 @@ class HttpClient:
             httpx.InvalidURL,
             UnicodeError,
         ) as error:
-            raise Refused(f"cannot be sent this request ({self._one_line(error)})") from error
+            raise Refused(f"cannot receive this request ({self._one_line(error)})") from error
         except httpx.HTTPError as error:
             raise TryLater(_broken_off(response, error), overloaded=True) from error
 
@@ -459,7 +460,7 @@ class HttpClient:
                 timeout=self.timeout,
                 follow_redirects=self._redirects,
                 verify=_certificates(),
-                # No connection limit here: callers limit their own concurrency.
+                # No connection limit here, because callers limit their own concurrency.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )
         except (
@@ -493,8 +494,8 @@ class HttpClient:
         return Refused(f"refuses the request with {reason}", status, parameter, code)
 
     def _explanation(self, response: httpx.Response) -> tuple[str, str, str]:
-        """The server's explanation in one line (the message of an OpenAI-compatible error, or the
-        beginning of the body), followed by the parameter and the error code if given.
+        """Return the server's explanation in one line (the message of an OpenAI-compatible error,
+        or the beginning of the body), followed by the parameter and the error code if given.
         """
         import httpx
 
@@ -506,7 +507,7 @@ class HttpClient:
                 if len(body) > LONGEST_EXPLANATION or time.monotonic() > deadline:
                     break
         except httpx.HTTPError:
-            pass  # the status is known, and matters more
+            pass  # the status is known and more important
         parameter = code = ""
         try:
             error = json.loads(body)["error"]
@@ -525,8 +526,8 @@ class HttpClient:
         return self._words(str(error)) or type(error).__name__
 
     def _words(self, text: str) -> str:
-        """First line of the server's message. Secrets are hidden before it is cut, because half a
-        secret is still a secret.
+        """Return the first line of the server's message. Secrets are hidden before it is cut,
+        because half a secret is still a secret.
         """
         hidden = self._secrets.hide_in_message(" ".join(text.split()))
         return hidden[:LONGEST_MESSAGE]
@@ -534,8 +535,8 @@ class HttpClient:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The system's certificates, to which institutions add their own. httpx alone would use those
-    of certifi.
+    """Return the system's certificates, to which institutions add their own. httpx alone would use
+    those of certifi.
     """
     return ssl.create_default_context()
 
@@ -561,10 +562,10 @@ def _broken_off(response: httpx.Response | None, error: Exception) -> str:
 
 
 class AnswerCache:
-    """Cache of answers in one SQLite file, keyed by the digest of the question. Without a path, in
-    memory.
+    """Cache of answers in an SQLite file, keyed by the digest of the question. Without a path, it
+    is in memory.
 
-    A resumed run asks only the questions that are not in the cache.
+    A resumed run sends only the questions that are not in the cache.
     """
 
     def __init__(self, path: Path | None, error: type[TaskloomError]) -> None:
@@ -636,7 +637,8 @@ class AnswerCache:
         self._waiting.append((question, answer))
         with self._starting:
             if self._writer is None or not self._writer.is_alive():
-                # Not a daemon: the thread ends by itself, and the process waits for it on exit.
+                # Not a daemon, because the process must wait for the thread on exit. It ends by
+                # itself.
                 self._writer = threading.Thread(target=self._write)
                 self._writer.start()
         return None
@@ -659,5 +661,5 @@ class AnswerCache:
                 with self._base:
                     self._base.executemany("insert or replace into answers values (?, ?)", rows)
             except BaseException:
-                self._waiting.extend(rows)  # kept for the next write, so none is lost
+                self._waiting.extend(rows)  # kept for the next write, so that none is lost
                 raise

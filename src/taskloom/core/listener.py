@@ -52,8 +52,8 @@ def caused_elsewhere(headers: Mapping[str, str]) -> bool:
 
 
 def of_another_origin(headers: Mapping[str, str]) -> bool:
-    """True if a page of another origin sent this request. Programs other than browsers send no
-    origin.
+    """True if a page of another origin sent this request. Programs other than browsers do not send
+    an origin.
     """
     origin = headers.get("origin")
     return origin is not None and origin.partition("://")[2] != headers.get("host", "")
@@ -75,7 +75,7 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
     """Return a socket that listens on the first free port of those given.
 
     Args:
-        host: The interface.
+        host: Name or address of the interface.
         ports: Ports to try in order. 0 means any free port.
 
     Raises:
@@ -84,9 +84,9 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
     reason = ""
     for port in ports:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # With the default protocol 0, accepted sockets have it too, and asyncio sets TCP_NODELAY
-        # only on IPPROTO_TCP: Nagle's algorithm and delayed acknowledgements then cost a kept
-        # connection about 40 ms per answer.
+        # With the default protocol 0, accepted sockets have protocol 0 too, and asyncio sets
+        # TCP_NODELAY only on IPPROTO_TCP. Nagle's algorithm and delayed acknowledgements would then
+        # add about 40 ms per answer on a persistent connection.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -106,8 +106,8 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
 
 
 def address(host: str, listener: socket.socket) -> str:
-    """Address to open in a browser, without a trailing slash. If the server listens on all
-    interfaces, it has this machine's name.
+    """Return the address to open in a browser, without a trailing slash. If the server listens on
+    all interfaces, it contains this machine's name.
     """
     name = host.strip("[]")
     if name in ("0.0.0.0", "::"):  # noqa: S104 - the user asked for all interfaces

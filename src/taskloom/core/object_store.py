@@ -1,11 +1,11 @@
-"""Datasets in object stores: `s3://BUCKET/FOLDER` and other addresses of a file system.
+"""Datasets in object stores, with addresses such as `s3://BUCKET/FOLDER`.
 
-pyarrow's own file systems are used for S3, Google Cloud Storage and Azure, so these need nothing
-else installed. fsspec opens other schemes, if it is installed. Credentials come from the
-environment, as for the provider's own tools.
+pyarrow's own file systems are used for S3, Google Cloud Storage and Azure, so these need no other
+packages. fsspec opens other schemes, if it is installed. Credentials come from the environment, as
+for the provider's own tools.
 
-An object appears whole or not at all, so that writing one is atomic without a temporary name.
-There are no locks.
+An object appears whole or not at all, so writing one is atomic without a temporary name. There are
+no locks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ObjectPath:
         return f"ObjectPath('{self}')"  # an address may hold a password
 
     def __str__(self) -> str:
-        """The address without a password or options, which may be secret."""
+        """Return the address without a password or options, which may be secret."""
         parts = urlsplit(self.url)
         base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         return f"{base}/{self.inside}" if self.inside else base
@@ -73,11 +73,11 @@ class ObjectPath:
         return ObjectPath(self.url, self.inside.rpartition("/")[0])
 
     def resolve(self) -> ObjectPath:
-        """This path: addresses are absolute."""
+        """Return this path, because addresses are absolute."""
         return self
 
     def is_file(self) -> bool:
-        """True if there is an object of this name."""
+        """True if there is an object with this name."""
         from pyarrow.fs import FileType
 
         with self.errors("find"):
@@ -86,7 +86,7 @@ class ObjectPath:
         return bool(kind == FileType.File)
 
     def read_bytes(self) -> bytes:
-        """Content of an object."""
+        """Read the content of an object."""
         with self.errors("read"):
             system, base = _opened(self.url)
             with system.open_input_file(self._key(base)) as file:
@@ -114,7 +114,7 @@ class ObjectPath:
             system.delete_file(self._key(base))
 
     def glob(self, pattern: str) -> list[ObjectPath]:
-        """Objects whose path below this one matches a pattern part by part."""
+        """Return objects whose path below this one matches a pattern part by part."""
         depth = pattern.count("/")
         return [
             found
@@ -123,11 +123,11 @@ class ObjectPath:
         ]
 
     def rglob(self, pattern: str) -> list[ObjectPath]:
-        """Objects at any depth below this one whose name matches a pattern."""
+        """Return objects at any depth below this one whose name matches a pattern."""
         return [found for found, _ in self._below() if fnmatch(found.name, pattern)]
 
     def _below(self) -> list[tuple[ObjectPath, str]]:
-        """Objects at any depth, each with its path below this one, from one listing."""
+        """Return objects at any depth with their path below this one, using a single listing."""
         from pyarrow.fs import FileSelector, FileType
 
         with self.errors("list"):
@@ -142,7 +142,7 @@ class ObjectPath:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """Turn errors of the store into one sentence without secrets."""
+        """Convert errors of the store to one sentence without secrets."""
         try:
             yield
         except (OSError, pa.ArrowException, ValueError) as error:

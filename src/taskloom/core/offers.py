@@ -1,8 +1,8 @@
-"""Optional parts of a suite besides examples: other file formats, a solver, its own evaluation,
-command options.
+"""Optional parts of a suite besides examples: file formats, a solver, its own evaluation, command
+options.
 
 They are attributes and methods of the suite. The commands `export`, `solve`, `score`, `make` and
-`apply` find them through the registry, so suites of other packages can have them too.
+`apply` find them through the registry, so suites in other packages can have them too.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Option:
         command: Command that gets the option. For `make` and `apply` it sets the recipe's field of
             the same name. For `solve` and `score` it is passed to the suite's function as a keyword
             argument, as text.
-        name: `tables` is `--tables` on the command line.
+        name: Name of the option: `tables` is `--tables` on the command line.
         help: One line, which is shown after the suite's name.
-        file: True if the option's value is the path of a JSON or YAML file that holds the field's
-            value.
+        file: True if the option's value is the path of a JSON or YAML file that contains the
+            field's value.
     """
 
     command: Literal["make", "apply", "solve", "score"]
@@ -69,12 +69,12 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Another form in which `taskloom show` prints the tasks of a recipe. The view `sparql` adds
+    """Another format in which `taskloom show` prints the tasks of a recipe. The view `sparql` adds
     the option `--sparql`.
 
     Attributes:
         help: One line, which is shown after the suite's name.
-        texts: Function from the checked fields of a recipe to the text of each task, by task name.
+        texts: Returns the text of each task, by task name, given the checked fields of a recipe.
     """
 
     help: str
@@ -83,7 +83,7 @@ class View:
 
 Exporter = Callable[[Sequence["Example"], Any], Export]
 """Function from the examples of a split and the checked fields of their recipe (None for files from
-elsewhere) to the exported text.
+other sources) to the exported text.
 """
 
 
@@ -101,7 +101,7 @@ class Evaluation(Protocol):
     """Result of a suite's own evaluation of predictions."""
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
-        """Return the result as JSON data; `details` adds every task."""
+        """Return the result as JSON data. With `details`, include every task."""
 
     def text(self) -> str:
         """Return the result as readable text."""

@@ -1,8 +1,9 @@
-"""Pictures of an example, which a suite returns for a viewer to draw. Data only, no markup.
+"""Pictures of an example, which a suite returns for a viewer to draw. They contain only data, no
+markup.
 
 A suite may have a method `picture`, which takes an example, the checked fields of its recipe and
-the recipe's key, and returns one of these. If it returns None, or the suite has no such method, the
-derivation is drawn instead.
+the recipe's key, and returns one of these classes. If it returns None, or the suite has no such
+method, the derivation is drawn instead.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ class ProofStep:
 
 @dataclass(frozen=True, slots=True)
 class StoryPicture:
-    """A story whose sentences are highlighted one after the other, as the proof of the answer uses
-    them.
+    """A story whose sentences are highlighted one after the other, in the order in which the proof
+    of the answer uses them.
 
     Attributes:
         sentences: Sentences of the story, in order.
         question: The question.
         answer: The answer.
-        proof: The steps, in order.
+        proof: Steps of the proof, in order.
     """
 
     sentences: tuple[str, ...]
@@ -86,9 +87,7 @@ class ChainPicture:
 
 @dataclass(frozen=True, slots=True)
 class FamilyMember:
-    """A column of a family: its heading, whether it is the example itself, and one cell for each
-    row.
-    """
+    """A column of a family: its heading, whether it is the example itself, and one cell per row."""
 
     title: str
     cells: tuple[str, ...]
@@ -97,11 +96,11 @@ class FamilyMember:
 
 @dataclass(frozen=True, slots=True)
 class FamilyPicture:
-    """Examples that belong together, side by side.
+    """Examples that belong together, shown side by side.
 
     Attributes:
-        rows: What the rows are, such as `question`, `passage`, `answer`.
-        members: One column each.
+        rows: Names of the rows, such as `question`, `passage`, `answer`.
+        members: The columns.
     """
 
     rows: tuple[str, ...]
@@ -111,8 +110,8 @@ class FamilyPicture:
 Picture = StoryPicture | TreePicture | ChainPicture | FamilyPicture
 
 PictureMaker = Callable[["Example", Any, "Key"], Picture | None]
-"""Function from an example, the checked fields of its recipe and the recipe's key to its picture,
-or None if it has none.
+"""Function from an example, the checked fields of its recipe and the recipe's key to the example's
+picture, or None if it has none.
 """
 
 KINDS: dict[type, str] = {
@@ -124,7 +123,7 @@ KINDS: dict[type, str] = {
 
 
 def to_dict(picture: Picture) -> dict[str, Any]:
-    """Return a picture for JSON, with its `kind`."""
+    """Convert a picture to JSON data, with its `kind`."""
     return {"kind": KINDS[type(picture)], **asdict(picture)}
 
 
@@ -138,8 +137,8 @@ LIT = "background:rgba(255,204,0,.35);border-radius:3px;padding:0 .15em"
 
 
 def story_html(story: StoryPicture) -> str:
-    """HTML of a story for notebooks: the question, the numbered sentences with those of the proof
-    highlighted, and the answer with its reasons.
+    """Return a story as HTML for notebooks: the question, the numbered sentences with those of the
+    proof highlighted, and the answer with its proof.
 
     >>> story = StoryPicture(("Ann sat.", "Bob ran."), "Who ran?", "Bob", (ProofStep("", "", (1,)),))
     >>> story_html(story).count("<mark"), "proved by sentence 2" in story_html(story)
@@ -180,7 +179,7 @@ def derivation_tree(steps: Sequence[Step], input: str) -> TreePicture | None:
         left[0] -= 1
         step = steps[place]
         used = step.of
-        if used is None:  # a chain: every step uses the one before it, and the first one the input
+        if used is None:  # a chain: every step uses the previous one, and the first uses the input
             used = (place - 1,) if place else ()
         below = [i for i in used if 0 <= i < place]
         if not below or depth >= DEEPEST or left[0] <= 0:

@@ -1,19 +1,19 @@
 """The plan: the splits that follow from a recipe and a seed, before anything is written.
 
 A suite turns a recipe into a `Plan`: named splits of known size, each of which can generate any
-range of its rows on its own. That is the purity contract: `Split.rows(start, stop)` may depend on
-nothing but the recipe digest, the seed, the split and the index.
+range of its rows independently. This is the purity contract: `Split.rows(start, stop)` must not
+depend on anything but the recipe digest, the seed, the split and the index.
 
-Suites derive the answer of any item, so they can also derive the answer of its variants: items that
-differ from it in exactly one thing. A *simpler* variant lacks something (a distractor, a person, a
-step). A *flip* is an edit that changes the answer, and a *keep* is an edit that must not change it.
-`Plan.variants` lists the variants of an item; the second solver (`Plan.check`) verifies their
+Suites can derive the answer of any item, and so also the answers of its variants: items that differ
+from it in exactly one thing. A *simpler* variant lacks something (a distractor, a person, a step).
+A *flip* is an edit that changes the answer, and a *keep* is an edit that must not change it.
+`Plan.variants` lists the variants of an item. The second solver (`Plan.check`) verifies their
 answers like those of any other item.
 
-Plans that take long to make are shared while several recipes are read together (`sharing`): the
-experiments of one paper's table name the same recipe up to five times, and a plan of 265 functions
-over Wikidata takes seconds. Nothing is shared outside such a block, because files and environment
-may change between two calls.
+Plans that take long to build are shared while several recipes are read together (`sharing`). The
+experiments for one table of a paper use the same recipe up to five times, and a plan of 265
+functions over Wikidata takes seconds. Nothing is shared outside such a block, because files and the
+environment may change between two calls.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Role = Literal["train", "test", "probe"]
 
 
 def role_of(split: str) -> Role:
-    """Role of a split if only its name is known: `train` and `train-…` are training splits, all
-    others are tests.
+    """Return the role of a split if only its name is known: `train` and `train-…` are training
+    splits, all others are tests.
 
     >>> role_of("train"), role_of("train-short"), role_of("training"), role_of("ood")
     ('train', 'train', 'test', 'test')
@@ -53,8 +53,8 @@ def role_of(split: str) -> Role:
 
 
 def apportion(total: int, weights: Sequence[float]) -> list[int]:
-    """Divide a total into integers in proportion to weights. The largest remainders are rounded up,
-    and of equal ones the first.
+    """Divide a total into integers in proportion to weights. The largest remainders are rounded up;
+    among equal remainders, the first.
 
     >>> apportion(10, [1, 1, 1])
     [4, 3, 3]
@@ -87,14 +87,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split: its size and a function that generates rows start..stop.
+    """A split: its size and a function that generates rows start..stop.
 
     `rows` yields examples or, in vectorised suites, returns an Arrow table with the columns of
-    `core.shards.schema`. `tasks` names the tasks of its rows if they differ from those of the plan
-    (`Tasks.names`) and are known in advance. `twin_of` names the split whose items its rows vary
-    (`core/twins.py`). `rounds` is the number of rounds of `n` rows that `rows` can generate, every
-    round a further draw of the same composition, so that a model can be asked more items than the
-    split has. It is infinite if rows are drawn without end.
+    `core.shards.schema`. `tasks` names the tasks of its rows if they differ from the plan's
+    (`Tasks.names`) and are known in advance. `twin_of` names the split whose items are varied
+    (`core/twins.py`). `endless` is True if `rows` can continue beyond `n` with the rows that a
+    larger split would have.
     """
 
     name: str
@@ -137,16 +136,15 @@ class Tasks:
     Attributes:
         by: `task`, or the trait whose value names a row's task more finely (a question type, a
             chain of functions).
-        tell: Function that returns the description of a task. None: the plan's own description
-            applies to every row. An empty description means that the input already states the task.
+        tell: Returns the description of a task. If None, the plan's own description applies to
+            every row. An empty description means that the input already states the task.
         names: All tasks, if they can be listed.
-        facts: Known properties of each listed task, such as its size and chance scores. Every task
-            has the same ones.
-        possible: Predicate that is true for names of tasks, if tasks cannot be listed.
-        always: Predicate that is true for tasks that are always in training and so are never
+        facts: Known properties of each listed task, such as its size and chance scores. All tasks
+            have the same properties.
+        possible: Returns True for names of tasks. Used if tasks cannot be listed.
+        always: Returns True for tasks that are always in training and so are never withheld.
+        without: Returns the plan with some tasks removed from training. None if nothing can be
             withheld.
-        without: Function that returns the plan with some tasks removed from training. None if
-            nothing can be withheld.
     """
 
     by: str = "task"
@@ -168,21 +166,21 @@ class Plan:
             some of them.
         describe: Instruction for a person or a model.
         scorer: Scorer of predictions.
-        answer: For tasks that are functions: returns the answer to one input (`taskloom apply`).
+        answer: For tasks that are functions: returns the answer to a single input
+            (`taskloom apply`).
         check: The independent second solver: acceptable outputs recomputed from the input text
             alone (`taskloom verify`).
         sources: External data, by digest.
-        shard_rows: Default number of rows per file. Slow suites choose fewer, so that work is
-            divided and resumed in small pieces.
+        shard_rows: Default number of rows per file. Slow suites choose a smaller number, so that
+            work is divided and resumed in smaller pieces.
         left_out: Tasks of the recipe that were left out for having too few examples, with their
             number of examples.
         warnings: Warnings to show to users of the data.
         facts: Measured properties of the generated world, for the manifest.
-        show: Function that formats an example for `taskloom show` (text or anything that rich
-            prints). None for the default format.
+        show: Formats an example for `taskloom show` (as text or anything that rich prints). None
+            for the default format.
         tasks: Task of each row, with its description.
-        variants: Function that lists the variants of an item, simpler ones first. None if the suite
-            has none.
+        variants: Lists the variants of an item, simpler ones first. None if the suite has none.
     """
 
     splits: tuple[Split, ...]
@@ -201,7 +199,7 @@ class Plan:
     variants: Callable[[Example], Iterable[Variant]] | None = None
 
     def split(self, name: str) -> Split:
-        """Return the split of that name."""
+        """Return the split with that name."""
         for split in self.splits:
             if split.name == name:
                 return split
@@ -220,10 +218,10 @@ class Variant:
     """An item that differs from another one in exactly one thing.
 
     Attributes:
-        kind: `simpler`, `flip` (the answer changes) or `keep` (it stays).
+        kind: `simpler`, `flip` (the answer changes) or `keep` (the answer stays the same).
         edit: Name of the edit, such as `another room`. It is the same for all items, so that
             failures can be grouped by it.
-        example: The varied item, with its derived answer.
+        example: The edited item, with its derived answer.
         before: Text of the original that the edit replaced; empty for an insertion.
         after: Text that replaced it; empty for a removal.
     """
@@ -249,8 +247,8 @@ def proved(propose: Propose, check: Callable[[Example], tuple[str, ...]] | None)
     solver cannot read it.
 
     Args:
-        propose: Lists the candidates of an item, in order.
-        check: The second solver; None if a task has none.
+        propose: Lists the candidate variants of an item, in order.
+        check: The second solver, or None if a task has none.
     """
 
     def variants(example: Example) -> Iterator[Variant]:
@@ -285,8 +283,8 @@ def _confirmed(variant: Variant, check: Callable[[Example], tuple[str, ...]]) ->
         return False
     if set(answers) != set(varied.targets):
         raise DataError(
-            f"the solvers disagree about the variant {varied.input!r} ({variant.edit}):"
-            f" {', '.join(varied.targets)} or {', '.join(answers)}: a bug in the suite"
+            f"the solvers disagree about the variant {varied.input!r} ({variant.edit}): "
+            f"{', '.join(varied.targets)} or {', '.join(answers)}; this is a bug in the suite"
         )
     return True
 

@@ -2,14 +2,14 @@
 Parquet) with example ids.
 
 A record has the text in `prediction` and the example's index in its split, counted from 0, in `id`,
-`index` or `idx` (case-insensitive). Sample files of lm-evaluation-harness have `doc_id` and `resps`
-instead. From an Inspect log (`.eval`) of one of Taskloom's tasks, the whole replies of the first
-epoch are read. Other columns are ignored, except that rows with a `split` are used only if it is
-the one being scored. Records without ids, like lines, are in the order of the examples.
+`index` or `idx` (in any case). Sample files of lm-evaluation-harness have `doc_id` and `resps`
+instead. From an Inspect log (`.eval`) of one of Taskloom's tasks, the complete replies of the first
+epoch are read. Other columns are ignored, except that if rows have a `split`, only those of the
+split being scored are used. Lines, and records without ids, must be in the order of the examples.
 
-An `.eval` file is a zip archive, read without Inspect. Its `summaries.json` has the metadata, the
-answer and the score of every sample; `samples/` has a larger file for each of them, with all
-messages and the whole reply.
+An `.eval` file is a zip archive, which is read without Inspect. Its `summaries.json` has the
+metadata, the answer and the score of every sample. `samples/` has a larger file for each sample,
+with all messages and the complete reply.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ HARNESS = frozenset(("doc_id", "resps"))
 """Keys of a row in a sample file of lm-evaluation-harness."""
 
 LOG = ".eval"
-"""Ending of the logs of Inspect."""
+"""File extension of Inspect's logs."""
 
 LOGGED_ID = re.compile(r"(.+)-(\d+)")
-"""Ids of samples in the tasks that Taskloom gives to Inspect: split and index."""
+"""Ids of samples in the tasks that Taskloom passes to Inspect: split and index."""
 
 LIKE_AN_ID = re.compile(r"(.*[\s_.-])?(id|index|idx|number|row)|unnamed: 0|")
-"""Other names, in lower case, of columns that may hold ids. pandas writes row numbers to a column
-without a name.
+"""Other names, in lower case, of columns that may contain ids. pandas writes row numbers to a
+column without a name.
 """
 
 SPLIT = "split"
 LONGEST_HEADER = 10_000
-"""Maximum length of a first line that may be the header of a CSV file. A longer one is taken as a
+"""Maximum length of a first line that may be the header of a CSV file. A longer one is treated as a
 prediction.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One prediction: its text, its line number, and the problem with that line, if any."""
+    """A prediction: its text, its line number, and the problem with that line, if any."""
 
     text: str
     line: int
@@ -73,7 +73,7 @@ class PredictionSource:
     Attributes:
         name: The path, or `standard input`.
         data: The content.
-        suffix: The ending of the path, in lower case.
+        suffix: File extension in lower case.
     """
 
     name: str
@@ -81,7 +81,7 @@ class PredictionSource:
     suffix: str = ""
 
     def text(self) -> str:
-        """The content as text. Raise an `InputError` if it is not UTF-8."""
+        """Return the content as text. Raises an `InputError` if it is not UTF-8."""
         try:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -114,11 +114,11 @@ def predictions_for(
         source: A file, or `-` for standard input.
         examples: Number of examples. Without ids, the caller must check that the number of
             predictions agrees.
-        names: Ids of examples besides their indices.
-        split: Split whose rows are wanted, if the file names splits.
-        objects: True if an answer may itself be a JSON object, so that such a line need not be a
-            record.
-        lines: Function that reads a file of plain lines. Default: `read_lines`.
+        names: Ids of examples in addition to their indices.
+        split: Split whose rows are used, if the file names splits.
+        objects: True if an answer may itself be a JSON object, so that a line with one need not be
+            a record.
+        lines: Reads a file of plain lines. Default: `read_lines`.
 
     Raises:
         InputError: If the file cannot be read, a line is malformed, or ids are missing, repeated or
@@ -133,8 +133,8 @@ def predictions_for(
     missing = [id for id, place in places.items() if place not in chosen]
     if missing:
         raise InputError(
-            f"{content.name} has no prediction for {len(missing):,} of {len(places):,} examples;"
-            f" the first has the id {echo(missing[0])}"
+            f"{content.name} has no predictions for {len(missing):,} of {len(places):,} examples; "
+            f"the first of these has the id {echo(missing[0])}"
         )
     return [chosen[place] for place in range(len(places))]
 
@@ -147,18 +147,18 @@ def some_predictions_for(
     objects: bool = False,
     lines: LineReader | None = None,
 ) -> tuple[Sequence[int], list[Prediction]]:
-    """Read the predictions for those examples whose ids are in the file.
+    """Read the predictions for the examples whose ids are in the file.
 
     Args:
         source: A file, or `-` for standard input.
         examples: Number of examples.
-        split: The split whose rows are wanted, if the file names splits.
+        split: Split whose rows are used, if the file names splits.
         objects: True if an answer may itself be a JSON object.
-        lines: Function that reads a file of plain lines. Default: `read_lines`.
+        lines: Reads a file of plain lines. Default: `read_lines`.
 
     Returns:
-        The indices of the examples, ascending, and their predictions. A file without ids is taken
-        to cover all examples, and may have too few or too many predictions.
+        The indices of the examples in ascending order, and their predictions. A file without ids is
+        assumed to cover all examples, and may have too few or too many predictions.
     """
     content = open_source(source)
     predictions, ids = _read(content, split, objects, lines)
@@ -173,7 +173,9 @@ def some_predictions_for(
 def _read(
     content: PredictionSource, split: str, objects: bool, lines: LineReader | None
 ) -> tuple[list[Prediction], list[_NumberedId] | None]:
-    """Predictions of a file with their ids, or None if they are in the order of the examples."""
+    """Read the predictions of a file with their ids, or with None if they are in the order of the
+    examples.
+    """
     rows = _records(content, objects)
     if rows is None:
         return (lines or read_lines)(content), None
@@ -186,7 +188,7 @@ def _read(
 
 
 def size_and_splits(source: str | Path) -> tuple[int, frozenset[str]]:
-    """Number of predictions in a file, and the splits that its rows name."""
+    """Return the number of predictions in a file, and the splits named in its rows."""
     content = open_source(source)
     rows = _records(content, objects=True)
     if rows is None:
@@ -204,10 +206,10 @@ def open_source(source: str | Path) -> PredictionSource:
             "standard input", stream.read() if stream else sys.stdin.read().encode()
         )
     path = path_of(source)
-    if path.is_dir() or not path.exists():  # a pipe is not a file, and can be read
+    if path.is_dir() or not path.exists():  # a pipe is not a regular file, but can be read
         raise InputError(
-            f"there is no file {path}; it should hold predictions: lines, JSON lines, CSV or"
-            " Parquet"
+            f"there is no file {path}; it should contain predictions: lines, JSON lines, CSV or "
+            "Parquet"
         )
     content = files.read_bytes(path, InputError, pipes=True)
     return PredictionSource(str(path), content, path.suffix.lower())
@@ -246,7 +248,7 @@ def read_lines(source: PredictionSource) -> list[Prediction]:
 
 
 def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
-    """Records of the file, or None if it has plain lines."""
+    """Return the records of the file, or None if it has plain lines."""
     if source.suffix == ".parquet" or source.data[:4] == b"PAR1":
         return _parquet_rows(source)
     if source.suffix == LOG:
@@ -278,13 +280,13 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
 
 
 def _log_rows(source: PredictionSource) -> Iterator[_Row]:
-    """Whole replies in an Inspect log of one of Taskloom's tasks."""
+    """Yield the complete replies in an Inspect log of one of Taskloom's tasks."""
     archive = EvalArchive(Path(source.name))
     first = [one for one in archive.summaries() if one.get("epoch", 1) == 1]
     for number, sample in enumerate(first, start=1):
         own = LOGGED_ID.fullmatch(str(sample.get("id")))
         if own is None:
-            # Samples without ids are numbered from 1 by Inspect, so such ids would be off by one.
+            # Inspect numbers samples without ids from 1, so such ids would be off by one.
             raise InputError(
                 f"{source.name} has the sample {echo(sample.get('id'))}, whose id does not name a"
                 " split and a number, such as 'test-0'; score logs of other tasks with 'taskloom"
@@ -294,7 +296,9 @@ def _log_rows(source: PredictionSource) -> Iterator[_Row]:
 
 
 def _harness_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a row of lm-evaluation-harness to a record with the whole, unfiltered reply."""
+    """Convert a row of lm-evaluation-harness to a record with the complete reply, before its
+    filters.
+    """
     reply: Any = row.get("resps", "")
     while isinstance(reply, list) and reply:
         reply = reply[0]
@@ -336,15 +340,15 @@ def _json_rows(source: PredictionSource) -> Iterator[_Row]:
         row = _object(line.strip())
         if row is None:
             raise InputError(
-                f"{source.name}:{number} is not a JSON object, though the first line is; write one"
-                " a line"
+                f"{source.name}:{number} is not a JSON object, although the first line is; write "
+                "one per line"
             )
         yield number, row
 
 
 def _csv_rows(source: PredictionSource, delimiter: str) -> Iterator[_Row]:
     text = source.text()
-    limit = csv.field_size_limit(max(len(text), 1))  # by default 128 kB, less than a long answer
+    limit = csv.field_size_limit(max(len(text), 1))  # 128 kB by default, less than a long answer
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         if TEXT not in (reader.fieldnames or ()):
@@ -379,7 +383,7 @@ def _parquet_rows(source: PredictionSource) -> list[_Row]:
 
 
 def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
-    """Rows of the split being scored, or all rows if none of them names a split."""
+    """Return the rows of the split being scored, or all rows if none of them names a split."""
     splits = {str(row[SPLIT]) for _, row in rows if row.get(SPLIT) is not None}
     if not splits:
         return rows
@@ -389,14 +393,15 @@ def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
         )
     if not split and len(splits) > 1:
         raise InputError(
-            f"{name} has predictions for several splits ({echo(sorted(splits))}); keep those of one"
+            f"{name} has predictions for several splits ({echo(sorted(splits))}); keep those of "
+            "one split"
         )
     return [(line, row) for line, row in rows if not split or str(row.get(SPLIT)) == split]
 
 
 def _plain(column: str | None) -> str:
-    """Column name in lower case without surrounding spaces. A CSV file may have a column without a
-    name.
+    """Return a column's name in lower case without surrounding spaces. A CSV file may have a column
+    without a name.
     """
     return str(column or "").strip().lower()
 
@@ -406,7 +411,7 @@ def _may_be_an_id(column: str) -> bool:
 
 
 def _id_column(rows: list[_Row], name: str) -> str | None:
-    """Column with the ids, or None if the records are in the order of the examples.
+    """Return the column with the ids, or None if the records are in the order of the examples.
 
     Raises:
         InputError: If another column numbers the records in another order.
@@ -424,9 +429,9 @@ def _id_column(rows: list[_Row], name: str) -> str | None:
             order = [str(place) for place in range(len(rows))]
             if values != order and sorted(values) == sorted(order):
                 raise InputError(
-                    f"{name} has its records in another order than the numbers in the column"
-                    f" {echo(column)}; call that column 'id' if it numbers the examples, or leave"
-                    " it out"
+                    f"{name} has its records in a different order than the numbers in the column "
+                    f"{echo(column)}; rename that column to 'id' if it numbers the examples, or "
+                    "remove it"
                 )
     return None
 
@@ -436,7 +441,9 @@ def _texts(rows: list[_Row], name: str) -> list[Prediction]:
 
 
 def _text(row: Mapping[str, Any], line: int, name: str) -> str:
-    """Text of a record without thoughts. Values that are not text are given as JSON."""
+    """Return the text of a record without thoughts. Values that are not texts are converted to
+    JSON.
+    """
     value = row.get(TEXT)
     if value is None:
         raise InputError(
@@ -453,7 +460,7 @@ def _text(row: Mapping[str, Any], line: int, name: str) -> str:
 
 
 def _id(value: Any, line: int, name: str) -> str:
-    """Id as text. 3, 3.0 (as tables with gaps store it) and "3" are the same id."""
+    """Return an id as text. 3, 3.0 (as in tables with missing values) and "3" are the same id."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None or value == "" or not isinstance(value, str | int) or isinstance(value, bool):
@@ -480,19 +487,19 @@ def _chosen(
     places: Mapping[str, int],
     name: str,
 ) -> dict[int, Prediction]:
-    """Predictions by the index of their example."""
+    """Return predictions by the index of their example."""
     chosen: dict[int, Prediction] = {}
     lines: dict[str, int] = {}
     for prediction, (line, id) in zip(predictions, ids, strict=True):
         if id not in places:
             raise InputError(
-                f"{name}:{line} has the id {echo(id)}, which no example has; ids are"
-                f" {_range(places)}"
+                f"{name}:{line} has the id {echo(id)}, which does not belong to any example; ids "
+                f"are {_range(places)}"
             )
         if id in lines:
             raise InputError(
-                f"{name}:{line} has the id {echo(id)} again, after line {lines[id]}; give each"
-                " example one"
+                f"{name}:{line} repeats the id {echo(id)} of line {lines[id]}; give each example "
+                "one prediction"
             )
         lines[id] = line
         chosen[places[id]] = prediction
@@ -533,7 +540,7 @@ DAMAGES = (
     *(OSError, ValueError, RecursionError, EOFError, NotImplementedError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, struct.error),
 )
-"""Errors of reading a member that is damaged, encrypted or compressed in an unknown way."""
+"""Errors raised for a member that is damaged, encrypted or compressed in an unknown way."""
 
 
 class EvalArchive:
@@ -551,8 +558,7 @@ class EvalArchive:
                 self._members = {info.filename: info for info in archive.infolist()}
         except (OSError, zipfile.BadZipFile) as error:
             raise DataError(
-                f"{path} cannot be read ({error}); it is not a log that Inspect wrote, or half of"
-                " one"
+                f"{path} cannot be read ({error}); it is not a complete log written by Inspect"
             ) from error
 
     @property
@@ -570,7 +576,7 @@ class EvalArchive:
         return [sample for name in parts for sample in self.json(name) or []]
 
     def reply(self, sample: Mapping[str, Any]) -> str:
-        """Whole reply to a sample, which is stored only in the sample's own file.
+        """Return the complete reply of a sample, which is stored only in the sample's own file.
 
         Args:
             sample: The sample's summary.
@@ -580,7 +586,9 @@ class EvalArchive:
         return reply if isinstance(reply, str) else ""
 
     def sample(self, id: str, epoch: int) -> dict[str, Any]:
-        """The whole sample: messages, output, events; empty if the log does not have it."""
+        """Return the whole sample (messages, output, events), or an empty mapping if the log does
+        not contain it.
+        """
         whole = self.json(f"samples/{id}_epoch_{epoch}.json")
         return whole if isinstance(whole, dict) else {}
 
@@ -590,7 +598,7 @@ class EvalArchive:
         if info is None:
             return None
         if info.file_size > LARGEST_MEMBER:
-            raise DataError(f"{self.path}: {name} has {info.file_size:,} bytes, too many to read")
+            raise DataError(f"{self.path}: {name} has {info.file_size:,} bytes, which is too large")
         try:
             return log_json(self._bytes(info))
         except DAMAGES as error:

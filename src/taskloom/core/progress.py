@@ -1,11 +1,11 @@
-"""Progress of countable work: a bar on a terminal, a line that is rewritten in a notebook, an
+"""Progress of countable work: a bar on a terminal, a line that is updated in a notebook, an
 occasional line in a log.
 
-Bars on terminals are Rich's. In a notebook the line is an HTML element of its own (`display_id`),
-which needs no widgets and stays in the saved notebook.
+Bars on terminals use Rich. In a notebook the line is a separate HTML element (`display_id`), which
+needs no widgets and stays in the saved notebook.
 
-Experiments show a table of running jobs with losses and GPUs. That display is in
-`experiments.execute.progress`, because the core knows nothing about runs, but it reuses `place` and
+Experiments show a table of running jobs with losses and GPUs. This display is in
+`experiments.execute.progress`, because the core does not depend on runs, but it uses `place` and
 `notebook_line`.
 """
 
@@ -31,11 +31,13 @@ NOTEBOOK_EVERY = 0.25
 """Seconds between updates in a notebook, because each update is a message to the browser."""
 
 NOTEBOOK_AFTER = 1.0
-"""Seconds before anything appears in a notebook, because short work needs no progress bar."""
+"""Seconds before anything appears in a notebook, because short work does not need a progress
+bar.
+"""
 
 
 def place() -> Place:
-    """Kind of output that this process writes to."""
+    """Return the kind of output that this process writes to."""
     if in_notebook():
         return "notebook"
     return "terminal" if sys.stderr.isatty() else "log"
@@ -49,8 +51,8 @@ def in_notebook() -> bool:
 
 
 def wanted(choice: bool | None) -> bool:
-    """True if progress should be shown. By default only in notebooks, which give no other sign of
-    running work.
+    """True if progress should be shown. By default it is only shown in notebooks, which have no
+    other indication of running work.
     """
     return in_notebook() if choice is None else choice
 
@@ -98,7 +100,7 @@ class Progress:
         done: Number of units done.
         total: Total number of units.
         seconds: Seconds since the start.
-        unit: Name of a unit.
+        unit: Name of the unit.
     """
 
     part: str
@@ -109,7 +111,7 @@ class Progress:
 
     @property
     def split(self) -> str:
-        """The part. Alias for `make` and `verify`, whose parts are splits."""
+        """The most recent part. Alias for `make` and `verify`, whose parts are splits."""
         return self.part
 
     def __str__(self) -> str:

@@ -1,11 +1,11 @@
-"""Finding suites, tasks, learners and studies by name, in this package and in others.
+"""Finds suites, tasks, learners and studies by name, in this package and in others.
 
-Objects are registered by a decorator where they are defined; no other file needs an edit. Modules
-are found in three ways: in the folders of this package (`taskloom.suites.*`), through the
+Objects are registered by a decorator where they are defined, so no other file needs to be edited.
+Modules are found in three ways: in the folders of this package (`taskloom.suites.*`), through the
 entry-point group `taskloom` of installed packages (each entry point names a module to import), and
 in a Python file given by path. They are imported only when a name is looked up. A package with many
 modules has an index (`index.json`, with the module and description of each name), so that listing
-names imports none of them.
+names does not import any of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ INDEX = "index.json"
 
 
 class Describable(Protocol):
-    """Protocol of registered objects: anything with a one-line description."""
+    """Protocol of registered objects, which have a one-line description."""
 
     @property
     def describe(self) -> str:
@@ -104,7 +104,7 @@ class Registry(Generic[T]):
         Registry.every.append(self)
 
     def add(self, name: str, thing: T, origin: str) -> None:
-        """Register an object. Two modules that register the same name are an error, because either
+        """Register an object. It is an error if two modules register the same name, because either
         choice could be wrong.
         """
         other = self._origin.get(name) or self._indexed_origin(name, origin)
@@ -125,19 +125,19 @@ class Registry(Generic[T]):
         return [n for n, o in self._origin.items() if o == origin or o.startswith(f"{origin}.")]
 
     def origin(self, name: str) -> str:
-        """Module, or class in a module, that registered a name."""
+        """Return the module, or the class in a module, that registered a name."""
         return self._origin[name]
 
     def get(self, name: str) -> T:
-        """Return the object of that name, or raise an error with the nearest names."""
+        """Return the object with that name, or raise an error with the nearest names."""
         thing = self.find(name)
         if thing is None:
             raise TaskloomError(f"no {self.kind} is called '{name}'; {nearest(name, self.names())}")
         return thing
 
     def find(self, name: str) -> T | None:
-        """Return the object of that name, or None. Imports as little as possible, trying the module
-        of the same name first.
+        """Return the object with that name, or None. Imports as little as possible, trying the
+        module with the same name first.
         """
         if name in self._things:
             return self._things[name]
@@ -151,11 +151,11 @@ class Registry(Generic[T]):
         return self._things.get(name)
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         return [name for name, _ in self.descriptions()]
 
     def descriptions(self) -> list[tuple[str, str]]:
-        """All names with their descriptions, sorted. Indexed modules are not imported."""
+        """Return all names with their descriptions, sorted. Indexed modules are not imported."""
         if self.indexed:
             load_entry_points()
         else:
@@ -177,13 +177,13 @@ class Registry(Generic[T]):
         return entries
 
     def folders(self) -> list[tuple[str, Path]]:
-        """Installed packages with their folders."""
+        """Return the installed packages with their folders."""
         installed = [name for name in self.packages if importlib.util.find_spec(name) is not None]
         return [(name, Path(importlib.import_module(name).__path__[0])) for name in installed]
 
     def _indexed_origin(self, name: str, origin: str) -> str:
-        """Module that the index gives for a name, or `origin` if that is the same module or a class
-        in it.
+        """Return the module listed in the index for a name, or `origin` if that is the same module
+        or a class in it.
         """
         if name not in self.index:
             return origin
@@ -216,40 +216,40 @@ class Suite:
     """A family of tasks that share a world. A suite is a subclass decorated with `@tl.suite`.
 
     A suite must have a `name`, a one-line description (`describe`), the `fields` of its recipes,
-    and `weave`. The other attributes and methods are optional; commands use those that a suite
+    and `weave`. The other attributes and methods are optional. Commands use those that a suite
     defines.
 
     Attributes:
         name: The first part of its recipes' names.
-        describe: One line for `taskloom list`.
+        describe: One-line description for `taskloom list`.
         fields: The pydantic model of its recipes' fields; unknown keys are errors.
-        version: Increased whenever the same fields would give different data. Part of every recipe
-            digest.
-        module: The module that defines it; its recipes are in `recipes/` next to that. Set by
-            `@tl.suite`.
-        resolve: For suites whose recipe names are expressions: returns the fields of a name without
-            a file, or None.
+        version: Increase it whenever the same fields would give different data. Part of every
+            recipe digest.
+        module: The module that defines the suite. Its recipes are in `recipes/` next to the module.
+            Set by `@tl.suite`.
+        resolve: For suites whose recipe names are expressions: returns the fields for a name
+            without a file, or None.
         function: For suites whose tasks are functions: returns the function for checked fields, if
             no plan is needed.
         code: For suites that users extend with functions: returns the digests, by name, of the user
-            code that these fields use. They are part of the recipe's digest, like the code of a
+            code that these fields use. They become part of the recipe's digest, like the code of a
             task file.
         exporters: Formats of `taskloom export`, by name.
         solve: Answers every question of a file: `taskloom solve`.
-        evaluate: Scores predictions for `taskloom score`. Suites without it are scored task by
-            task.
+        evaluate: Scores predictions for `taskloom score`. Suites without this attribute are scored
+            task by task.
         run_scores: Scores for a whole split, shown next to the mean score of a run.
         plan_scorers: Additional scorers, by name, each built from a recipe's plan: `taskloom runs
             rescore`.
-        task_form: Returns a task's form, which leaves out its constants. The audit reports test
-            tasks with the same form as a training task.
+        task_form: Returns a task's form, which omits its constants. The audit reports test tasks
+            that have the same form as a training task.
         options: Options that the suite adds to commands.
         resources: External data that it can use: `taskloom data`.
         views: Other formats in which `taskloom show` can print a recipe's tasks, by option name.
         picture: Draws an example for `taskloom view`: a proof, a tree, a chain or a family. Suites
-            without it show the derivation.
-        story: The story picture of an example, if it needs neither fields nor key. Notebooks show
-            it.
+            without this attribute show the derivation.
+        story: The story picture of an example, if it needs neither fields nor key. Shown in
+            notebooks.
         predictions: Reads files of predictions in the suite's own format, for `taskloom study`.
             Default: lines or records.
         trait_names: Labels and explanations of traits for reports, by trait. If two traits group
@@ -286,7 +286,7 @@ class Suite:
         return f"<Suite {self.name}>"
 
     def recipe_files(self) -> dict[str, Path]:
-        """Names of this suite's recipes, with their files."""
+        """Return the names of this suite's recipes, with their files."""
         module = sys.modules[self.module]
         folder = Path(str(module.__file__)).parent / "recipes"
         return {f"{self.name}/{p.stem}": p for p in sorted(folder.glob("*.yaml"))}
@@ -294,8 +294,8 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSuite(Suite):
-    """A suite that consists of one function: a task of `@tl.task`, or user data. It has no optional
-    parts.
+    """A suite that consists of a single function: a task of `@tl.task`, or user data. It has no
+    optional parts.
     """
 
     name: str
@@ -338,13 +338,13 @@ def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
     for offer in offers:
         if offer not in Suite.__annotations__:
             raise TaskloomError(
-                f"the suite '{name}': there is no offer '{offer}';"
-                f" {nearest(offer, Suite.__annotations__)}"
+                f"the suite '{name}': there is no attribute '{offer}'; "
+                f"{nearest(offer, Suite.__annotations__)}"
             )
 
     def record(weave: W) -> W:
         own = {"name": name, "weave": weave, **offers}
-        # Class attributes that are functions would become methods and get the suite as first
+        # Functions that are class attributes would become methods and receive the suite as first
         # argument.
         plain = {
             key: staticmethod(value) if callable(value) and key != "fields" else value
@@ -382,9 +382,10 @@ def find_suite(name: str) -> Suite | None:
 
 
 def trait_name(recipes: Iterable[str], trait: str) -> TraitName:
-    """Label of a trait for reports, as defined by the recipes' suites.
+    """Return the label of a trait for reports, as defined by the suites of the recipes.
 
-    If no suite defines one, or suites disagree, the trait's name with spaces for underscores.
+    If no suite defines one, or suites disagree, return the trait's name with spaces instead of
+    underscores.
 
     Args:
         recipes: Names such as `babi/mix-T7`.
@@ -419,15 +420,15 @@ def suite_that(offer: str, name: str = "") -> Suite:
 
 
 def find_scorer(name: str) -> Scorer:
-    """Return a scorer by name (`any-of`, or one of a suite), by file (`mine.py`), or by a name in a
-    file (`mine.py::half`).
+    """Return a scorer by name (`any-of`, or a suite's scorer), by file (`mine.py`), or by a name in
+    a file (`mine.py::half`).
     """
     from taskloom.core.scoring import SCORERS, scorers_of
 
     if is_python(name):
         return SCORERS[name_in_file(name, scorers_of, "scorer")]
     if name not in SCORERS:
-        SUITES.names()  # suites make their scorers known when they are imported
+        SUITES.names()  # importing suites registers their scorers
         load_entry_points()
     if name not in SCORERS:
         raise TaskloomError(f"no scorer is called '{name}'; {nearest(name, SCORERS)}")
@@ -435,12 +436,12 @@ def find_scorer(name: str) -> Scorer:
 
 
 def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> str:
-    """Load the file of `mine.py` or `mine.py::NAME`, and return the name of the selected object.
+    """Load the file in `mine.py` or `mine.py::NAME`, and return the name of the selected object.
 
     Args:
-        name: The file or folder, followed by `::` and a name unless the file defines a single such
+        name: The file or folder, followed by `::` and a name unless the file defines only one such
             object.
-        names_of: Function from a module's name to the names that it registered.
+        names_of: Returns the names registered by a module, given its name.
         kind: Kind of object, for error messages: `learner`, `scorer`.
     """
     path, _, wanted = name.partition("::")
@@ -450,7 +451,8 @@ def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> 
     if not wanted and len(names) != 1:
         has = ", ".join(names) or f"none (use @tl.{kind})"
         raise TaskloomError(
-            f"{path} must define one {kind}, or say which: {path}::NAME; it defines: {has}"
+            f"{path} must define exactly one {kind}, or specify one: {path}::NAME; it defines: "
+            f"{has}"
         )
     return wanted or names[0]
 
@@ -473,15 +475,15 @@ def load_entry_points() -> tuple[EntryPoint, ...]:
         except Exception as error:
             package = point.dist.name if point.dist else "an installed package"
             raise TaskloomError(
-                f"the entry point '{point.name}' of {package} does not load "
+                f"the entry point '{point.name}' of {package} cannot be loaded "
                 f"({type(error).__name__}: {error}); fix or uninstall {package}"
             ) from error
     return _loaded
 
 
 def paper_folders() -> dict[str, Path]:
-    """Folders that may hold a paper's data, by package name: those inside `taskloom.papers`, and
-    the packages named by entry points.
+    """Return the folders that may contain a paper's data, by package name: those inside
+    `taskloom.papers`, and the packages named by entry points.
 
     Such a folder has any of `published.yaml`, `presets.toml` and `examples/*.yaml`.
     """
@@ -516,8 +518,8 @@ def load_file(path: Path) -> list[str]:
 
 
 def load_module(path: Path) -> str:
-    """Import a Python file or folder, and return its module name, under which registries list what
-    it added.
+    """Import a Python file or folder. Returns its module name, under which registries list what it
+    added.
 
     Anything registered by an earlier import of the file is dropped first, so that edits take
     effect.
@@ -534,7 +536,7 @@ def load_module(path: Path) -> str:
         )
     whole = path.resolve()
     package = path.name == "__init__.py"
-    module_name = (  # two files of one name are two modules
+    module_name = (  # two files with the same name are two modules
         f"{whole.parent.name if package else path.stem} ({whole})"
     )
     for registry in Registry.every:
@@ -549,9 +551,9 @@ def load_module(path: Path) -> str:
             del sys.modules[stale]
     sys.modules[module_name] = module
     try:
-        # Compiled here and not by importlib, whose bytecode cache misses an edit within the same
-        # second. This is the only place that executes code from a file, and only from a file that
-        # the user named, never one named by data.
+        # Compile the file here, because importlib's bytecode cache would miss an edit within the
+        # same second. This is the only place that executes code from a file. The file must be named
+        # by the user, never by data.
         code = compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102
     except TaskloomError:
@@ -564,8 +566,8 @@ def load_module(path: Path) -> str:
 
 
 def source_of(thing: Callable[..., Any]) -> bytes:
-    """Source code of a function or class, for digests: its whole file, or its bytecode if there is
-    no file.
+    """Return the source code of a function or class, for digests: its whole file, or its bytecode
+    if there is no file.
     """
     thing = inspect.unwrap(thing)
     if isinstance(thing, type):

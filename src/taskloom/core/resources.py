@@ -1,9 +1,9 @@
-"""External resources: what is installed, what is missing, and how to get it. Nothing is downloaded
-unless requested by name.
+"""External resources: which are installed, which are missing, and how to get them. Nothing is
+downloaded unless requested by name.
 
-Suites declare what they can use. A resource is looked for in `TASKLOOM_DATA`, then in the cache
-folder (`TASKLOOM_CACHE`, by default `~/.cache/taskloom`), then where its own environment variables
-point.
+Suites declare which resources they can use. A resource is searched for in `TASKLOOM_DATA`, then in
+the cache folder (`TASKLOOM_CACHE`, by default `~/.cache/taskloom`), then where its own environment
+variables point.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Resource:
     Attributes:
         name: Name for `taskloom data get`.
         describe: One line: what it is and which suite uses it.
-        marks: Paths in a data folder (or zip files of the same name) that must all exist.
-        variables: Additional environment variables. Each may name a folder to search for `marks`,
-            without the first part of their paths.
-        fetch: Downloads it to a folder. None if it cannot be downloaded without accepting an
-            agreement.
-        build: Builds it from a user's file in a new folder, and returns a `summary` and a `digest`.
-            Used by `taskloom data build`.
+        marks: Paths in a data folder (or zip files with the same names) that must all exist.
+        variables: Additional environment variables. Each may name a folder in which to search for
+            `marks`, without the first part of their paths.
+        fetch: Downloads the resource to a folder. None if it cannot be downloaded without accepting
+            an agreement.
+        build: Builds the resource from a user's file in a new folder, and returns a `summary` and a
+            `digest`. Used by `taskloom data build`.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Resource:
     build: Callable[[str, Path], Mapping[str, Any]] | None = None
 
     def find(self) -> Path | None:
-        """Folder that holds the resource, or None."""
+        """Return the folder that contains the resource, or None."""
         for base in (os.environ.get("TASKLOOM_DATA"), str(cache_folder() / "data")):
             if base and all(_there(Path(base) / mark) for mark in self.marks):
                 return Path(base) / self.marks[0].split("/")[0]
@@ -62,7 +62,7 @@ def _there(path: Path) -> bool:
 
 
 def download(url: str, path: Path) -> None:
-    """Download a file; an interrupted download resumes where it stopped."""
+    """Download a file. An interrupted download resumes where it stopped."""
     # Imported here because it takes 15 ms, and only downloads need it.
     from taskloom.core.http import HttpClient, Refused, TryLater
 
@@ -78,18 +78,18 @@ def download(url: str, path: Path) -> None:
                     file.write(piece)
     except (TryLater, Refused) as error:
         raise DataError(
-            f"{url} cannot be fetched: it {error}; rerun the command to resume"
+            f"{url} cannot be downloaded: it {error}; rerun the command to resume"
         ) from error
     part.replace(path)
 
 
 def resources() -> dict[str, Resource]:
-    """Resources that suites declare, by name."""
+    """Return the resources declared by suites, by name."""
     return {resource.name: resource for suite in SUITES for resource in suite.resources}
 
 
 def resource(name: str) -> Resource:
-    """Return the resource of that name."""
+    """Return the resource with that name."""
     known = resources()
     if name not in known:
         raise TaskloomError(f"no resource is called '{name}'; {nearest(name, known)}")
@@ -102,7 +102,7 @@ def build(name: str, source: str, out: Path | None = None) -> tuple[Path, Mappin
     Args:
         name: A resource that can be built.
         source: File to build it from.
-        out: New folder. Default: the cache folder, where the resource is found by name.
+        out: New folder. Default: the cache folder, where the resource is found by its name.
     """
     wanted = resource(name)
     if wanted.build is None:
@@ -128,7 +128,7 @@ def get(name: str) -> Path:
     folder = wanted.find()
     if folder is None:
         raise DataError(
-            f"'{name}' was fetched into {cache_folder() / 'data'} but is not complete; remove it"
-            " and try again"
+            f"'{name}' was downloaded to {cache_folder() / 'data'} but is incomplete; remove it "
+            "and try again"
         )
     return folder

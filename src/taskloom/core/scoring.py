@@ -1,8 +1,8 @@
-"""Scorers shared by several suites: typed objects that score a prediction and explain the score.
+"""Scorers shared by several suites: objects that score a prediction and explain the score.
 
 A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and
-`explain(prediction, example) -> str`. Its settings are its fields, so its `repr` rebuilds it.
-Called, it scores a prediction against the right answer alone: `exact("a", "a")`.
+`explain(prediction, example) -> str`. Its settings are its fields, so its `repr` rebuilds it. A
+scorer can be called with a prediction and the right answer: `exact("a", "a")`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def competence_at(scores: Sequence[float], threshold: float, rounding: float = R
 
     Args:
         scores: One score in [0, 1] per task; at least one.
-        threshold: T, in percent. A score that equals it counts (Weller et al. 2020, section 2.3:
+        threshold: T, in percent. A score equal to T counts (Weller et al. 2020, section 2.3:
             competent if the metric >= c).
         rounding: Tolerance below T; 0 compares floats exactly.
 
@@ -81,8 +81,8 @@ def competence_at(scores: Sequence[float], threshold: float, rounding: float = R
 
 
 NO_ANSWER = "∅"
-"""Text that is scored if a reply has no answer. It is wrong for every example, whereas a scorer may
-accept an empty text: ZEST's reads it as `n/a`.
+"""Text to score if a reply has no answer. It is wrong for every example, whereas a scorer may
+accept an empty text: ZEST's scorer reads it as `n/a`.
 """
 
 
@@ -104,7 +104,7 @@ class Scorer(Protocol):
         """Name in recipes and on the command line."""
 
     def score(self, prediction: str, example: Example) -> float:
-        """Score of a prediction, from 0 to 1."""
+        """Return the score of a prediction, from 0 to 1."""
 
     def explain(self, prediction: str, example: Example) -> str:
         """Explain the score in one sentence."""
@@ -116,7 +116,7 @@ class CallableScorer:
     __slots__ = ()
 
     def __call__(self: Scorer, prediction: str, target: str | Sequence[str] | Example) -> float:
-        """Score of a prediction, from 0 to 1.
+        """Return the score of a prediction, from 0 to 1.
 
         >>> exact("a", "a"), any_of("Kitchen", ["garden", "kitchen"])
         (1.0, 1.0)
@@ -137,7 +137,7 @@ _ARTICLE = re.compile(r"(?:the|an?) (?=\w{2})")
 
 
 def bare(text: str) -> str:
-    """Normalise an answer as `tidy` does, and drop a leading article.
+    """Normalise an answer like `tidy`, and drop a leading article.
 
     >>> bare("The Kitchen."), bare("a b"), bare("an")
     ('kitchen', 'a b', 'an')
@@ -181,11 +181,11 @@ class Exact(CallableScorer):
     name: str = "exact"
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 if the prediction equals the official target, else 0."""
+        """Return 1 if the prediction equals the official target, else 0."""
         return float(prediction.strip() == example.target.strip())
 
     def explain(self, prediction: str, example: Example) -> str:
-        """The expected answers."""
+        """List the expected answers."""
         verdict = "equals" if self.score(prediction, example) else "is not"
         return f"'{prediction.strip()}' {verdict} the target '{example.target}'"
 
@@ -201,14 +201,14 @@ class AnyOf(CallableScorer):
     Attributes:
         name: Name in recipes and on the command line.
         numbers: True if a number in digits equals the same number in words. False for tasks that
-            ask for one given the other (synonyms of 14).
+            ask for one form given the other (synonyms of 14).
     """
 
     name: str = "any-of"
     numbers: bool = True
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 if any target matches, else 0."""
+        """Return 1 if any target matches, else 0."""
         if tidy(prediction) in {tidy(t) for t in example.targets}:
             return 1.0
         answer, wanted = bare(prediction), {bare(t) for t in example.targets}
@@ -218,7 +218,7 @@ class AnyOf(CallableScorer):
         return float(value is not None and value in {number(t) for t in wanted - _NO_NUMBERS})
 
     def explain(self, prediction: str, example: Example) -> str:
-        """The accepted answers."""
+        """List the accepted answers."""
         verdict = "is among" if self.score(prediction, example) else "is not among"
         shown = ", ".join(example.targets[:5]) + (", …" if len(example.targets) > 5 else "")
         return (
@@ -228,8 +228,8 @@ class AnyOf(CallableScorer):
 
 
 def _sets(text: str) -> list[set[str]]:
-    """Possible readings of a list answer as a set. Without separators, either every word is an item
-    or the whole text is.
+    """Return the possible readings of a list answer as a set. Without separators, either every word
+    is an item or the whole text is.
     """
     pieces = {bare(item) for item in items(text)}
     whole = {bare(text)} - {""}
@@ -238,8 +238,8 @@ def _sets(text: str) -> list[set[str]]:
 
 @dataclass(frozen=True, slots=True)
 class SetOf(CallableScorer):
-    """Compares the items of a list in any order; a repeated item counts once. `partial` gives the
-    F1 of the two sets.
+    """Compares the items of a list in any order. Repeated items count once. With `partial`, the
+    score is the F1 of the two sets.
     """
 
     name: str = "set"
@@ -254,8 +254,8 @@ class SetOf(CallableScorer):
         return f"Compares the items of a list in any order, a repeated item once: {end}."
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 for equal sets, else 0 or, with `partial`, the F1 of the two sets. The best target
-        counts.
+        """Return 1 for equal sets, else 0 or, with `partial`, the F1 of the two sets. The best
+        target counts.
         """
         return max(
             self._one(a, b) for t in example.targets for b in _sets(t) for a in _sets(prediction)
@@ -269,7 +269,7 @@ class SetOf(CallableScorer):
         return 2 * len(answer & wanted) / (len(answer) + len(wanted))
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Missing and superfluous items."""
+        """List missing and superfluous items."""
         pairs = [(a, b) for a in _sets(prediction) for b in _sets(example.target)]
         answer, wanted = max(pairs, key=lambda pair: self._one(*pair))
         missing, extra = sorted(wanted - answer), sorted(answer - wanted)
@@ -281,14 +281,16 @@ class SetOf(CallableScorer):
 
 @dataclass(frozen=True, slots=True)
 class PerPosition(CallableScorer):
-    """The share of positions at which the words agree; a missing or superfluous word is a wrong
+    """The share of positions with equal words. A missing or superfluous word counts as a wrong
     position.
     """
 
     name: str = "per-position"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Number of agreeing positions, divided by the longer length. The best target counts."""
+        """Return the number of equal positions, divided by the greater length. The best target
+        counts.
+        """
         answer = tidy(prediction).split()
         return max(self._one(answer, tidy(t).split()) for t in example.targets)
 
@@ -299,7 +301,7 @@ class PerPosition(CallableScorer):
         )
 
     def explain(self, prediction: str, example: Example) -> str:
-        """First position that differs."""
+        """Name the first position that differs."""
         answer, wanted = tidy(prediction).split(), tidy(example.target).split()
         for i in range(max(len(answer), len(wanted))):
             a = answer[i] if i < len(answer) else "nothing"
@@ -316,7 +318,7 @@ class NumberWord(CallableScorer):
     name: str = "number-words"
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 for equal numbers. Texts without a number are compared as text."""
+        """Return 1 for equal numbers, else 0. Texts without a number are compared as text."""
         return float(any(self._same(prediction, t) for t in example.targets))
 
     def _same(self, answer: str, wanted: str) -> bool:
@@ -339,7 +341,7 @@ _ASCII_MARKS = str.maketrans("", "", string.punctuation)
 
 
 def squad_normal(text: str) -> str:
-    """Normalise an answer as SQuAD's official script does: lower case, no ASCII punctuation, no
+    """Normalise an answer like SQuAD's official script: lower case, no ASCII punctuation, no
     articles, single spaces.
 
     >>> squad_normal("The  U.S. Army's")
@@ -351,9 +353,7 @@ def squad_normal(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SquadMatch(CallableScorer):
-    """SQuAD's official scores: exact match, or F1 over words, of the best of all acceptable
-    answers.
-    """
+    """SQuAD's official scores: exact match or F1 over words, for the best acceptable answer."""
 
     name: str = "squad-em"
     partial: bool = False
@@ -367,7 +367,7 @@ class SquadMatch(CallableScorer):
         )
 
     def score(self, prediction: str, example: Example) -> float:
-        """Score against the best target."""
+        """Return the score for the best target."""
         answer = squad_normal(prediction)
         return max(self._one(answer, squad_normal(target)) for target in example.targets)
 
@@ -379,7 +379,7 @@ class SquadMatch(CallableScorer):
         return 2 * common / (len(ours) + len(theirs)) if common else 0.0
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Both texts in their normalised form."""
+        """Show the normalised texts."""
         wanted = " | ".join(dict.fromkeys(squad_normal(target) for target in example.targets))
         return f"compared as '{squad_normal(prediction)}' with '{wanted}'"
 
@@ -392,12 +392,12 @@ number_words = NumberWord()
 squad_em = SquadMatch()
 
 CLOSED = 32
-"""Maximum number of different answers for which `form_of` builds a form."""
+"""Maximum number of distinct answers for which `form_of` returns an example."""
 
 
 def form_of(targets: Iterable[Sequence[str]]) -> Example | None:
-    """Return an example that accepts every answer of some items, right or wrong, for measuring
-    whether answers have the right form. None if the items have too many different answers.
+    """Return an example that accepts the answers of all given items, to measure whether replies
+    have the right form even if they are wrong. None if the items have too many distinct answers.
 
     >>> form = form_of([["garden"], ["kitchen"]])
     >>> any_of("Kitchen.", form), any_of("She may be in the kitchen", form)
@@ -433,7 +433,7 @@ S = TypeVar("S", bound=Scorer)
 
 
 def register(scorer: S, home: str | None = None) -> S:
-    """Register a scorer under its name. Two modules that register the same name are an error,
+    """Register a scorer under its name. It is an error if two modules register the same name,
     because either choice could be wrong.
     """
     home = home or type(scorer).__module__
@@ -447,7 +447,7 @@ def register(scorer: S, home: str | None = None) -> S:
 
 
 def scorers_of(home: str) -> list[str]:
-    """Names of the scorers registered by a module or its submodules."""
+    """Return the names of the scorers registered by a module or its submodules."""
     return [
         name for name, module in _HOMES.items() if module == home or module.startswith(f"{home}.")
     ]
@@ -461,7 +461,7 @@ def forget(home: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FunctionScorer(CallableScorer):
-    """A scorer defined by one function of a prediction and its example to a number from 0 to 1."""
+    """A scorer defined by a function from a prediction and its example to a number from 0 to 1."""
 
     name: str
     function: Callable[[str, Example], float]
@@ -474,8 +474,8 @@ class FunctionScorer(CallableScorer):
         for trait in self.needs:
             if trait not in example.traits:
                 raise InputError(
-                    f"the scorer {self.name} needs the trait '{trait}', which the example"
-                    f" {echo(example.input)} lacks"
+                    f"the scorer {self.name} needs the trait '{trait}', which the example "
+                    f"{echo(example.input)} does not have"
                 )
         try:
             value = self.function(prediction, example)
@@ -488,11 +488,12 @@ class FunctionScorer(CallableScorer):
         if isinstance(value, int | float) and 0 <= value <= 1:
             return float(value)
         raise TaskloomError(
-            f"the scorer {self.name} returned {value!r} for {prediction!r}; a score is from 0 to 1"
+            f"the scorer {self.name} returned {value!r} for {prediction!r}; a score must be from "
+            "0 to 1"
         )
 
     def explain(self, prediction: str, example: Example) -> str:
-        """The score and the target."""
+        """State the score and the target."""
         score = self.score(prediction, example)
         return (
             f"'{prediction.strip()}' scores {score:g} by {self.name}; the target is"
@@ -503,22 +504,23 @@ class FunctionScorer(CallableScorer):
 def scorer(
     name: str, *, describe: str = "", needs: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Scorer]:
-    """Register a function from a prediction and its example to a score, or a class with `score` and
-    `explain`, as a scorer.
+    """Register a scorer: a function from a prediction and its example to a score, or a class with
+    `score` and `explain`.
 
     The decorator returns a scorer, which can be passed to `@tl.task(scorer=…)` and which `rescore`
     finds by name.
 
     Args:
-        name: Letters, digits, `-`, `_` and `.`; it becomes part of file names.
-        describe: One line for `taskloom list scorers`; the first line of the docstring by default.
-        needs: For a function: traits that an example must have to be scored. Audits of made-up
-            answers leave such scorers out.
+        name: Name with letters, digits, `-`, `_` and `.`; it becomes part of file names.
+        describe: One-line description for `taskloom list scorers`. Default: the first line of the
+            docstring.
+        needs: For a function: traits that an example must have to be scored. Audits with invented
+            answers skip such scorers.
     """
     if not re.fullmatch(r"[\w.-]+", name):
         raise TaskloomError(
-            "a scorer's name has letters, digits, '-', '_' and '.', such as 'half-right', not"
-            f" {name!r}"
+            "a scorer's name must consist of letters, digits, '-', '_' and '.', such as "
+            f"'half-right', not {name!r}"
         )
 
     def record(thing: Callable[..., Any]) -> Scorer:
@@ -528,7 +530,7 @@ def scorer(
             if isinstance(thing, type)
             else FunctionScorer(name, thing, about, tuple(needs))
         )
-        module = thing.__module__ or "__main__"  # code of a notebook may have no module
+        module = thing.__module__ or "__main__"  # code in a notebook may have no module
         return register(judge, module)
 
     return record
@@ -551,13 +553,13 @@ def _instance(kind: type[Any], name: str) -> Scorer:
         kind.__call__ = CallableScorer.__call__
     if judge.name != name:
         raise TaskloomError(
-            f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one"
+            f"the scorer {name}: {kind.__name__} has the name '{judge.name}'; use one name for both"
         )
     return judge
 
 
 def chance_of(targets: Sequence[Sequence[str]]) -> float:
-    """Score of a uniform guess among all answers that occur in some items.
+    """Return the score of a uniform guess among all answers that occur in the given items.
 
     >>> chance_of([["a"], ["b"], ["a", "c"], ["b"]])
     0.4166666666666667

@@ -1,16 +1,16 @@
 """Keyed random streams, keyed hashes and keyed permutations.
 
-All randomness in Taskloom derives from a `Key`: a BLAKE2b digest of the stream's purpose (recipe
-digest, seed, split, index). Different keys give unrelated streams, so seeds 42 and 43 share
-nothing, and no stream depends on the number of workers, the order of generation, the machine or
+All randomness in Taskloom is derived from a `Key`: a BLAKE2b digest of the stream's purpose (recipe
+digest, seed, split, index). Different keys give unrelated streams, so seeds 42 and 43 have nothing
+in common, and no stream depends on the number of workers, the order of generation, the machine or
 PYTHONHASHSEED. Never use seed + index.
 
 Only the raw output of Philox is used (`random_raw`), because NumPy guarantees stable output for bit
 generators but not for `Generator` methods.
 
-`pick`, `sample` and `pick_two` are for bAbI's inner loops, where they are faster: with `rng.sample`
-and `rng.shuffle` everywhere, generating `babi/mix-T7` takes 13 % more CPU. The other methods of
-`random.Random` are fast enough to be called directly.
+`pick`, `sample` and `pick_two` are used in bAbI's inner loops, where speed matters: with
+`rng.sample` and `rng.shuffle` everywhere, generating `babi/mix-T7` takes 13 % more CPU. The other
+methods of `random.Random` are fast enough to be called directly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ needs no memory.
 """
 
 WORD_LIMIT = 1 << 62
-"""Maximum size for machine integers. Larger permutations use Python integers."""
+"""Maximum size of a permutation computed with machine integers. Larger permutations use Python
+integers.
+"""
 
 _ROUNDS = 10
 
@@ -91,19 +93,19 @@ class Key:
         return blake2b(encode(parts), digest_size=size, key=self.digest).digest()
 
     def child(self, *parts: Part) -> Key:
-        """Key of a sub-stream."""
+        """Return the key of a sub-stream."""
         return _restore(self._hash(parts, 32))
 
     def random(self, *parts: Part) -> Random:
-        """Generator for one item."""
+        """Return a generator for one item."""
         return Random(int.from_bytes(self._hash(parts, 32), "little"))
 
     def hash64(self, *parts: Part) -> int:
-        """Keyed 64-bit hash of a content key."""
+        """Return a keyed 64-bit hash of a content key."""
         return int.from_bytes(self._hash(parts, 8), "little")
 
     def hashes64(self, texts: Iterable[str]) -> U64:
-        """Hashes of many texts, equal to those of `hash64` but in a third of the time."""
+        """Return hashes of many texts, equal to those of `hash64` but in a third of the time."""
         import numpy as np
 
         digests = []
@@ -114,14 +116,16 @@ class Key:
         return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
     def unit(self, *parts: Part) -> float:
-        """Keyed hash of a content key, scaled to [0, 1). Used to assign content keys to splits."""
+        """Return a keyed hash of a content key, scaled to [0, 1). Used to assign content keys to
+        splits.
+        """
         return (self.hash64(*parts) >> 11) / (1 << 53)
 
     def share(self, sizes: Mapping[str, int]) -> dict[str, Callable[[str], bool]]:
         """Divide all contents among splits in proportion to their sizes. Returns one predicate per
         split, which is true for the contents of that split.
 
-        Every content belongs to exactly one split, so splits are disjoint no matter how their
+        Every content belongs to exactly one split, so splits are disjoint regardless of how their
         examples are drawn.
         """
         total, low = max(1, sum(sizes.values())), 0
@@ -132,8 +136,8 @@ class Key:
         return found
 
     def words(self, start: int, stop: int) -> U64:
-        """Words start..stop of this key's infinite Philox stream. Any slice can be generated on its
-        own.
+        """Return words start..stop of this key's infinite Philox stream. Any slice can be generated
+        independently.
         """
         import numpy as np
 
@@ -145,7 +149,7 @@ class Key:
         return np.asarray(bits.random_raw(stop - 4 * skip), dtype=np.uint64)[start - 4 * skip :]
 
     def permutation(self, size: int, *parts: Part) -> Permutation:
-        """Keyed random permutation of range(size)."""
+        """Return a keyed random permutation of range(size)."""
         return Permutation(self.child(*parts) if parts else self, size)
 
 
@@ -160,11 +164,12 @@ def _restore(digest: bytes) -> Key:
 
 
 class Permutation:
-    """A keyed bijection of range(size) with its inverse. Any position can be computed on its own.
+    """A keyed bijection of range(size) with its inverse. Any position can be computed
+    independently.
 
-    Small sizes use a table (a uniformly random permutation). Larger ones use an alternating Feistel
-    network over the next power of two, walked until the value falls into the range again (cycle
-    walking, at most two passes on average).
+    Small sizes use a table with a uniformly random permutation. Larger sizes use an alternating
+    Feistel network over the next power of two, applied repeatedly until the value is in the range
+    again (cycle walking, at most two passes on average).
     """
 
     __slots__ = ("_keys", "_left", "_right", "key", "size")
@@ -222,7 +227,7 @@ class Permutation:
         return (left << shift) | right
 
     def _walk_one(self, value: int, forward: bool) -> int:
-        """The same network on Python integers, for sizes beyond machine integers."""
+        """Apply the same network to a Python integer, for sizes beyond machine integers."""
         mask_left, mask_right = (1 << self._left) - 1, (1 << self._right) - 1
         while True:
             left, right = value >> self._right, value & mask_right
@@ -242,7 +247,9 @@ class Permutation:
 
 
 def _mix(half: U64, key: int) -> U64:
-    """The finaliser of SplitMix64 on half + key: every input bit reaches every output bit."""
+    """Apply the finaliser of SplitMix64 to half + key, so that every input bit affects every output
+    bit.
+    """
     import numpy as np
 
     z = half + np.uint64(key)
@@ -267,8 +274,8 @@ def _table(digest: bytes, size: int) -> tuple[I64, I64]:
 T = TypeVar("T")
 
 POOL = 21
-"""Maximum number of items for which the standard library samples from a list. Above it, a set of
-drawn indices is used.
+"""Maximum number of items for which the standard library samples from a list. For more items, it
+uses a set of drawn indices.
 """
 
 WIDTHS = tuple([count.bit_length() for count in range(POOL + 1)])
@@ -286,8 +293,8 @@ def pick(rng: Random, items: Sequence[T]) -> T:
 
 
 def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
-    """Draw `count` different items in random order, with the same result as `rng.sample` but
-    without its checks.
+    """Draw `count` distinct items in random order, with the same result as `rng.sample` but without
+    its checks.
 
     >>> sample(Random(1), "abcdefgh", 8) == Random(1).sample("abcdefgh", 8)
     True
@@ -299,13 +306,13 @@ def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
         at = bits(width)
         while at > last:
             at = bits(width)
-        pool[at], pool[last] = pool[last], pool[at]  # drawn items gather at the end
+        pool[at], pool[last] = pool[last], pool[at]  # drawn items accumulate at the end
     pool.reverse()
     return pool if count == len(pool) else pool[:count]
 
 
 def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
-    """Draw two different items, with the same result as `sample(rng, items, 2)` in half the time.
+    """Draw two distinct items, with the same result as `sample(rng, items, 2)` in half the time.
 
     >>> pick_two(Random(1), "abcdefgh") == tuple(sample(Random(1), "abcdefgh", 2))
     True

@@ -1,7 +1,7 @@
-"""Shards: rows of a split in one Parquet file, written atomically, with a digest of the content.
+"""Shards: rows of a split in a Parquet file, written atomically, with a digest of the content.
 
-The content digest is taken over blocks of 1,000 rows in a canonical encoding, not over the file's
-bytes. So it does not depend on shard size, number of workers, compression or Arrow version.
+The content digest is computed over blocks of 1,000 rows in a canonical encoding instead of the
+file's bytes. So it does not depend on shard size, number of workers, compression or Arrow version.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STEP = pa.struct([("rule", pa.string()), ("value", pa.string()), ("of", pa.list_
 
 
 def place_of(value: str | PathLike[str] | ObjectPath) -> Path | ObjectPath:
-    """A folder, or a path in an object store if the value is an address such as
+    """Return a local path, or a path in an object store if the value is an address such as
     `s3://BUCKET/FOLDER`.
     """
     if isinstance(value, ObjectPath):
@@ -63,10 +63,10 @@ def place_of(value: str | PathLike[str] | ObjectPath) -> Path | ObjectPath:
 
 
 def schema(traits: Mapping[str, type]) -> pa.Schema:
-    """Columns of every dataset. Only the fields of `traits` differ.
+    """Return the columns of a dataset. Only the fields of `traits` differ between datasets.
 
     `question` and `key` are null if they equal the whole input. `of` is null if a step uses only
-    the one before it.
+    the previous one.
     """
     columns = [
         ("index", pa.int64()),
@@ -111,7 +111,8 @@ def to_table(
         return pa.table([column(columns[f.name], f.type) for f in wanted], schema=wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise DataError(
-            f"an example from index {start} on does not fit the declared columns: {error}"
+            f"an example with an index of at least {start} does not fit the declared columns: "
+            f"{error}"
         ) from error
 
 
@@ -119,8 +120,9 @@ def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mappi
     for name in example.traits:
         if name not in declared:
             raise DataError(
-                f"{example.task}: example {index} has the trait '{name}', which the first example"
-                f" lacks; give every example the same traits (declared: {', '.join(declared)})"
+                f"{example.task}: example {index} has the trait '{name}', which the first example "
+                "does not have; give every example the same traits (declared: "
+                f"{', '.join(declared)})"
             )
     return example.traits
 
@@ -146,8 +148,8 @@ def to_examples(table: pa.Table) -> Iterable[Example]:
         slots["traits"] = (
             _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in range(n))
         )
-        # Set the slots directly and without a Python loop: `Example(...)` takes three times as long
-        # to convert values that are already converted.
+        # Set the slots directly, without a Python loop. `Example(...)` takes three times as long,
+        # because it converts values again.
         examples = list(map(object.__new__, repeat(Example, n)))
         for name, put in _PUT_SLOTS.items():
             deque(map(put, examples, slots[name]), maxlen=0)
@@ -182,8 +184,8 @@ def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...
 
 
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
-    """Return a column of lists as tuples, with missing ones as None. `read` decodes all their items
-    at once.
+    """Return a column of lists as tuples, with missing ones as None. `read` decodes all items in
+    one call.
     """
     # Not through NumPy, because `to_numpy` imports pandas if it is installed.
     lengths = pc.list_value_length(array).to_pylist()
@@ -211,7 +213,7 @@ def _field(array: Any, name: str) -> Any:
 
 
 def _steps(array: Any) -> list[Step]:
-    """Return the steps of all derivations. Equal steps share one object, because suites repeat
+    """Return the steps of all derivations. Equal steps are the same object, because suites repeat
     rules and values.
     """
     rules, results, used = (_field(array, name) for name in ("rule", "value", "of"))
@@ -230,7 +232,7 @@ def _steps(array: Any) -> list[Step]:
 
 
 def _chained_steps(rules: Any, results: Any) -> list[Step]:
-    """Return steps that each use only the one before, built once per pair of rule and value."""
+    """Return steps that each use only the previous one, built once per pair of rule and value."""
     rules, results = pc.dictionary_encode(rules), pc.dictionary_encode(results)
     names, outcomes = values(rules.dictionary), values(results.dictionary)
     pairs = array_of(rules.indices).astype(np.int64) * len(outcomes) + array_of(results.indices)
@@ -257,7 +259,7 @@ def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:
 
 
 def block_digests(table: pa.Table) -> list[str]:
-    """Digest of each block of rows. The table must begin at a block boundary."""
+    """Return the digest of each block of rows. The table must begin at a block boundary."""
     columns = [(name, table.column(name).combine_chunks()) for name in table.column_names]
     arrays = [(name, a.chunk(0) if isinstance(a, pa.ChunkedArray) else a) for name, a in columns]
     digests = []
@@ -271,8 +273,8 @@ def block_digests(table: pa.Table) -> list[str]:
 
 
 def _tag(kind: pa.DataType) -> str:
-    """Canonical name of a type. Arrow's own names differ between memory and files (`item` and
-    `element` for list items).
+    """Return the canonical name of a type. Arrow's own names differ between memory and files
+    (`item` and `element` for list items).
     """
     if pa.types.is_struct(kind):
         return "struct " + ",".join(field.name for field in kind)
@@ -282,14 +284,14 @@ def _tag(kind: pa.DataType) -> str:
         pa.types.is_boolean: "bool",
         pa.types.is_floating: "float",
         pa.types.is_integer: "int",
-        pa.types.is_null: "int",  # nothing but missing values
+        pa.types.is_null: "int",  # only missing values
     }
     for test, name in names.items():
         if test(kind):
             return name
     raise DataError(
-        f"a column has the type {kind}, which no dataset of Taskloom has; restore the file, or make"
-        " it again"
+        f"a column has the type {kind}, which does not occur in Taskloom's datasets; restore the "
+        "file, or make it again"
     )
 
 
@@ -335,7 +337,7 @@ class Stamp:
     counts: dict[str, Any]
 
     def same_place(self, recipe: str, seed: int, split: str, start: int, stop: int) -> bool:
-        """True if the shard holds exactly these rows of this recipe and seed."""
+        """True if the shard contains exactly these rows of this recipe and seed."""
         return (self.recipe, self.seed, self.split, self.start, self.stop) == (
             recipe,
             seed,
@@ -376,7 +378,7 @@ def write(
 
 
 def _source(path: Path | ObjectPath) -> Path | pa.NativeFile:
-    """Open an object, or check a local path, for reading by pyarrow."""
+    """Open an object, or check a local path, so that pyarrow can read it."""
     if isinstance(path, ObjectPath):
         return path.open()
     refuse_special(path)
@@ -384,7 +386,9 @@ def _source(path: Path | ObjectPath) -> Path | pa.NativeFile:
 
 
 def read_stamp(path: Path | ObjectPath) -> Stamp | None:
-    """Read a shard's stamp. None if the file is not a complete shard of a Taskloom dataset."""
+    """Read a shard's stamp, or return None if the file is not a complete shard of a Taskloom
+    dataset.
+    """
     import pyarrow.parquet as pq
 
     source = _source(path)
@@ -406,12 +410,12 @@ def _parse_stamp(metadata: Mapping[bytes, bytes] | None) -> Stamp | None:
 
 
 def read(path: Path | ObjectPath) -> pa.Table:
-    """Read a shard's rows. A damaged file raises a one-sentence error."""
+    """Read a shard's rows. Raises an error with one sentence if the file is damaged."""
     return read_stamped(path)[0]
 
 
 def read_stamped(path: Path | ObjectPath) -> tuple[pa.Table, Stamp | None]:
-    """Read a shard's rows as `read` does, together with its stamp."""
+    """Read a shard's rows like `read`, together with its stamp."""
     import pyarrow.parquet as pq
 
     source = _source(path)
@@ -420,7 +424,7 @@ def read_stamped(path: Path | ObjectPath) -> tuple[pa.Table, Stamp | None]:
             _check_size(file.metadata.num_rows, path)
             table = file.read(use_threads=False)
         _look_at_names(table.schema)
-        table.validate(full=True)  # texts that are not UTF-8, offsets that point elsewhere
+        table.validate(full=True)  # finds texts that are not UTF-8 and invalid offsets
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing; rerun 'taskloom make' to restore it") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -438,7 +442,7 @@ def _check_size(rows: int, path: Path | ObjectPath) -> None:
 
 def check_form(table: pa.Table, where: Path | ObjectPath) -> pa.Table:
     """Check that rows have the columns, types and values that readers of examples rely on, and
-    return them. Raises a one-sentence error otherwise, such as for a file that was edited.
+    return them. Otherwise, for example if the file was edited, raises an error with one sentence.
     """
     names = table.column_names
     for wanted in schema({}):
@@ -496,7 +500,7 @@ def _check_derivations(derivations: Any, where: Path | ObjectPath) -> None:
 
 
 def _sizes(lists: Any) -> NDArray[np.int64]:
-    """Lengths of lists, with 0 for missing ones."""
+    """Return the lengths of lists, with 0 for missing ones."""
     # Not `pc.fill_null`, because its scalar imports pandas if it is installed.
     lengths = pc.list_value_length(lists)
     sizes = np.zeros(len(lists), np.int64)
@@ -505,7 +509,7 @@ def _sizes(lists: Any) -> NDArray[np.int64]:
 
 
 def _positions(lists: Any) -> NDArray[np.int64]:
-    """Position of every item within its own list."""
+    """Return the index of every item within its own list."""
     sizes = _sizes(lists)
     starts = np.cumsum(sizes) - sizes
     members: NDArray[np.int64] = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
@@ -513,8 +517,8 @@ def _positions(lists: Any) -> NDArray[np.int64]:
 
 
 def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """True for types with equivalent values, whatever Arrow calls their list items and however wide
-    their integers are.
+    """True for types with equivalent values, regardless of Arrow's names for list items and the
+    width of integers.
     """
     if pa.types.is_list(wanted):
         return bool(pa.types.is_list(kind)) and _is_like(kind.value_type, wanted.value_type)
@@ -537,8 +541,8 @@ def _malformed(where: Path | ObjectPath, what: str) -> DataError:
 
 
 def _look_at_names(fields: Iterable[pa.Field]) -> None:
-    """Raise the `UnicodeDecodeError` of a name that is not UTF-8. Arrow decodes names only when
-    they are accessed.
+    """Access the names, so that a name that is not UTF-8 raises its `UnicodeDecodeError`. Arrow
+    decodes names only on access.
     """
     for field in fields:
         _ = field.name
@@ -558,8 +562,8 @@ def intact(path: Path, stamp: Stamp) -> bool:
 
 
 def counts(table: pa.Table) -> dict[str, Any]:
-    """Count rows per task and per value of each trait. None for a trait with more than `MANY`
-    values.
+    """Count rows per task and per value of each trait. The count is None for a trait with more than
+    `MANY` values.
     """
     by_column: dict[str, Any] = {"task": value_counts(table.column("task"))}
     if "traits" in table.column_names:

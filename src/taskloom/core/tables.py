@@ -1,7 +1,6 @@
-"""Output: one table class for terminals, notebooks, pages, Markdown and LaTeX, and JSON for
-machines.
+"""Output: a table class for terminals, notebooks, pages, Markdown and LaTeX, and JSON for machines.
 
-Data is never interpreted as markup: a name with `<b>`, `[bold]` or `\\textbf` in it is shown
+Data is never interpreted as markup: a name that contains `<b>`, `[bold]` or `\\textbf` is shown
 literally.
 """
 
@@ -22,22 +21,22 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 LONGEST = 1_500
-"""Maximum characters of a text in HTML. Notebooks are for looking at data, not for printing a
-corpus.
+"""Maximum characters of a text in HTML, because notebooks are for inspecting data, not for printing
+a corpus.
 """
 
 SHORT = 28
-"""Maximum characters of a cell that a page keeps on one line, such as a recipe's name or an
+"""Maximum characters of a cell that is kept on one line of a page, such as a recipe's name or an
 interval.
 """
 
 LONGEST_WORD = 24
-"""Maximum letters of a word that a narrow terminal keeps on one line. Longer ones, such as paths,
-are folded.
+"""Maximum letters of a word that is kept on one line of a narrow terminal. Longer ones, such as
+paths, are folded.
 """
 
 PADDING = 2
-"""Spaces between two columns on a terminal."""
+"""Number of spaces between two columns on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,8 @@ class Column:
     """A column of a table.
 
     Attributes:
-        head: Its heading.
-        value: Function from a row to its cell.
+        head: Heading of the column.
+        value: Returns the cell for a row.
         number: True if the cells are numbers, which are right-aligned.
         wraps: True if even short cells may wrap, so that a wide table fits on a page.
     """
@@ -63,13 +62,13 @@ class Table:
 
     Attributes:
         heads: The heading of each column.
-        cells: Texts, row by row. A cell with an `__html__` method, such as a link, is markup in
-            HTML and plain text elsewhere.
+        cells: Texts, row by row. A cell with an `__html__` method, such as a link, is written as
+            markup in HTML and as plain text elsewhere.
         numeric: For each column, True if it is right-aligned.
         title: Line above the table on terminals. Empty for none.
         wraps: For each column, True if its short cells may wrap on a page.
         marks: CSS class of each row on pages, such as `bad`. Empty for none.
-        total: Number of rows of the whole table, if `cells` has only the first ones.
+        total: Number of rows in the whole table, if `cells` contains only the first ones.
     """
 
     heads: tuple[str, ...]
@@ -84,7 +83,7 @@ class Table:
         return len(self.cells)
 
     def first(self, n: int) -> Table:
-        """The first rows of the table."""
+        """Return the first n rows of the table."""
         return replace(self, cells=self.cells[:n])
 
     def filled(self) -> Table:
@@ -99,7 +98,7 @@ class Table:
         )
 
     def __str__(self) -> str:
-        """The table as aligned text."""
+        """Return the table as aligned text."""
         widths = [max(map(len, column)) for column in zip(self.heads, *self.cells, strict=True)]
         lines = []
         for row in (self.heads, *self.cells):
@@ -130,13 +129,13 @@ class Table:
         for row in rows:
             grid.add_row(*map(Text, row))
         if widths is not None:
-            # A table of long words may be wider than the terminal, which then wraps its lines.
+            # A table with long words may be wider than the terminal, which then wraps its lines.
             whole = sum(widths) + PADDING * len(widths)
             options = options.update(max_width=max(options.max_width, whole))
         yield from grid.__rich_console__(console, options)
 
     def html(self, *, classes: bool = False) -> str:
-        """The table as HTML.
+        """Return the table as HTML.
 
         Args:
             classes: Align and wrap with the CSS classes `number`, `short`, `long` and `wraps`,
@@ -162,14 +161,14 @@ class Table:
         return f"<table>{head}<tbody>{body}</tbody></table>"
 
     def markdown(self) -> str:
-        """The table as Markdown."""
+        """Return the table as Markdown."""
         lines = [self.heads, ("---",) * len(self.heads), *self.cells]
         return "\n".join(
             "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
         )
 
     def latex(self) -> str:
-        """The table as LaTeX, in the rules of the `booktabs` package.
+        """Return the table as LaTeX, with the rules of the `booktabs` package.
 
         >>> print(table(["name", "n"], [["a_b", 1000]]).latex())
         \\begin{tabular}{lr}
@@ -187,7 +186,7 @@ class Table:
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") -> Table:
-    """Make a table from values. Integers are right-aligned, with thousands separators.
+    """Build a table from values. Integers are right-aligned, with thousands separators.
 
     >>> print(table(["n"], [[1000]]).html().replace("><", ">\\n<"))
     <table>
@@ -213,12 +212,12 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") 
 
 
 def table_of(columns: Sequence[Column], rows: Iterable[Any], most: int | None = None) -> Table:
-    """Make a table from columns that format the cells of a row.
+    """Build a table from columns that format the cells of a row.
 
     Args:
         columns: The columns.
         rows: The rows.
-        most: Maximum rows to show; the number of rows left out is stated. Default: all.
+        most: Maximum number of rows to show. The number of omitted rows is stated. Default: all.
     """
     every = list(rows)
     cells = tuple(tuple(cell_text(column.value(row)) for column in columns) for row in every[:most])
@@ -247,14 +246,16 @@ def _is_whole(value: Any) -> bool:
 
 
 def console() -> Console:
-    """Console on standard output. If that is not a terminal, the console is wide, so that nothing
-    is cut.
+    """Return a console on standard output. If this is not a terminal, the console is wide, so that
+    nothing is cut.
     """
-    # Imported here because listing and checking commands does not need Rich (0.04 s).
+    # Imported here, because listing and checking commands do not need Rich (0.04 s).
     from rich.console import Console
 
     class WholeLines(Console):
-        """A console that never cuts lines. A terminal that is too narrow for a table wraps them."""
+        """A console that never cuts lines. If a terminal is too narrow for a table, the terminal
+        wraps them.
+        """
 
         def print(self, *objects: Any, **options: Any) -> None:
             """Print without cutting lines at the width of the terminal."""
@@ -278,7 +279,7 @@ def plain_text(value: Any) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> counted(1, "duplicate"), counted(1200, "duplicate")
     ('1 duplicate', '1,200 duplicates')
@@ -287,7 +288,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(value: float) -> str:
-    """Percentage with one decimal."""
+    """Return a percentage with one decimal."""
     return f"{100 * value:.1f} %"
 
 
@@ -302,7 +303,7 @@ _SLURS = """
     gbjryurnq jrgonpx jbt jbc lvq
 """
 """Words that WordNet marks as slurs, except most of those with an everyday meaning (spade, queen),
-plus some that it lacks. In ROT13, so that they do not appear in searches of the source.
+plus some that it does not mark. In ROT13, so that they do not appear in searches of the source.
 """
 
 UNMASKED = "TASKLOOM_UNMASKED"
@@ -311,7 +312,7 @@ UNMASKED = "TASKLOOM_UNMASKED"
 
 @cache
 def slur_pattern() -> str:
-    """Regular expression that matches slurs as whole words, singular and plural. Use it
+    """Return a regular expression that matches slurs as whole words, singular and plural. Use it
     case-insensitively.
     """
     words = codecs.decode(_SLURS, "rot13").split()
@@ -319,7 +320,7 @@ def slur_pattern() -> str:
 
 
 def printable(text: str) -> str:
-    """Text that is safe to print on a terminal, because data may come from anywhere.
+    """Return a text that is safe to print on a terminal, because data may come from anywhere.
 
     Terminal escapes and bidirectional control characters are shown as codes. Slurs are masked
     except for their first letter, because the papers' vocabularies are unfiltered. Data and JSON
@@ -338,7 +339,7 @@ def _masked(match: re.Match[str]) -> str:
 def column_widths(
     heads: Sequence[str], cells: Sequence[Sequence[str]], width: int
 ) -> list[int] | None:
-    """Width of each column on a terminal, or None if everything fits unfolded.
+    """Return the width of each column on a terminal, or None if everything fits without folding.
 
     No column is narrower than its longest word, even if the table becomes wider than the terminal,
     because a number split over two lines is easily misread. The remaining width is shared equally
@@ -365,7 +366,7 @@ def column_widths(
         longest = max((cell_len(word) for word in _words(column)), default=1)
         least.append(min(longest, LONGEST_WORD))
     least[0] = wanted[0]  # names must stay whole for copying
-    # Give one character to the narrowest column that needs it until no width remains. Tables are
+    # Give one character to the narrowest column that needs it, until no width remains. Tables are
     # small enough for this loop.
     open_places = [i for i in range(len(heads)) if least[i] < wanted[i]]
     while open_places and sum(least) < left:
@@ -414,7 +415,7 @@ _LATEX = {
     "∞": r"$\infty$",
     "→": r"$\to$",
 }
-"""Characters with a special meaning in LaTeX, or missing from its text font."""
+"""Characters that have a special meaning in LaTeX or are missing from its text font."""
 
 
 def _latex(cell: str) -> str:
@@ -428,6 +429,6 @@ def text(value: str) -> str:
 
 
 def paragraph(value: str, *, strong: bool = False) -> str:
-    """A paragraph for notebooks."""
+    """Return a paragraph for notebooks."""
     inner = f"<b>{text(value)}</b>" if strong else text(value)
     return f"<p>{inner}</p>"

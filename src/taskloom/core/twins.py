@@ -1,8 +1,8 @@
-"""Twins: companion splits with one variant of every item of a test split.
+"""Twins: companion splits that contain one variant of every item of a test split.
 
 Row i of `ood-flip` is row i of `ood` with an edit that changes the answer, and row i of `ood-keep`
-is row i with an edit that must not change it. An item without such a variant is copied to the
-companion split unchanged, with an empty trait `edit`. Such pairs are excluded from twin scores.
+is row i with an edit that must not change it. An item without such a variant is copied unchanged,
+with an empty trait `edit`, and its pair is excluded from twin scores.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ TwinKind = Literal["flip", "keep"]
 TWIN_KINDS: tuple[TwinKind, ...] = get_args(TwinKind)
 
 TRAITS: dict[str, type] = {"edit": str, "before": str, "after": str}
-"""Traits of twins: name of the edit (empty if the item has no such twin), and the text before and
-after it.
+"""Traits of twins: name of the edit (empty if the item has no such variant), and the text before
+and after it.
 """
 
 EVERY_TEST = "*"
@@ -40,7 +40,7 @@ DESCRIBE = {
 
 
 def companion(split: str, kind: TwinKind) -> str:
-    """Name of the split that holds the twins of a split.
+    """Return the name of the split that contains the twins of a split.
 
     >>> companion("ood", "flip")
     'ood-flip'
@@ -53,10 +53,10 @@ def with_twins(plan: Plan, wanted: Mapping[str, tuple[TwinKind, ...]]) -> Plan:
 
     Args:
         plan: The plan of the recipe without twins.
-        wanted: The kinds of twins of each split; `EVERY_TEST` stands for all test splits.
+        wanted: Kinds of twins for each split. `EVERY_TEST` stands for all test splits.
 
     Raises:
-        RecipeError: The recipe has no variants, or no such test split.
+        RecipeError: If the recipe has no variants, or no such test split.
     """
     if plan.variants is None:
         raise RecipeError("twins: this recipe has no variants of its examples; leave 'twins' out")
@@ -90,7 +90,7 @@ def with_twins(plan: Plan, wanted: Mapping[str, tuple[TwinKind, ...]]) -> Plan:
 
 
 def _plain_rows(plan: Plan, split: Split, start: int, stop: int) -> Iterable[Example] | pa.Table:
-    """Rows of an ordinary split, without the traits of twins."""
+    """Return the rows of an ordinary split, without the traits of twins."""
     rows = split.rows(start, stop)
     if isinstance(rows, pa.Table):
         for trait in TRAITS:
@@ -112,7 +112,7 @@ def _twin_rows(
 
 
 def choose_twin(plan: Plan, example: Example, kind: TwinKind) -> Variant | None:
-    """Choose one variant of a kind: first an edit, all with equal probability, then a variant with
+    """Choose a variant of a kind: first an edit, all with equal probability, then a variant with
     that edit.
 
     The choice depends only on the plan and the item. None if the item has no such variant.

@@ -1,4 +1,4 @@
-"""Tables of recipe fields with kind, default and meaning, and JSON schemas for editors."""
+"""Tables of recipe fields with their kinds, defaults and meanings, and JSON schemas for editors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import core_schema, to_jsonable_python
 from taskloom.recipe.fields import Described, Fields, walk
 
 SHOWN = 60
-"""Maximum characters of a default that are shown."""
+"""Maximum characters shown of a default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class FieldRow:
     Attributes:
         name: Dotted name, with `*` for the members of a list or mapping.
         kind: `world`, `draw` or `presentation`: what changing the field affects.
-        default: Default as written in a recipe. None if there is none or the field is required.
+        default: Default as written in a recipe. None if the field is required or has no default.
         required: True if a recipe must set it.
-        meaning: One sentence.
+        meaning: Description in one sentence.
     """
 
     name: str
@@ -39,7 +39,7 @@ class FieldRow:
 
     @property
     def shown_default(self) -> str:
-        """Default as text, cut if it is long."""
+        """The default as text, cut if it is long."""
         if self.required:
             return "required"
         if self.default in ({}, [], "", None):
@@ -53,7 +53,9 @@ class FieldRow:
 
 
 def field_rows(model: type[BaseModel]) -> list[FieldRow]:
-    """One row for every field of a suite's or task's model, including those of nested groups."""
+    """Build one row for every field of a suite's or task's model, including the fields of nested
+    groups.
+    """
     return [
         FieldRow(
             path,
@@ -71,8 +73,8 @@ def _default(field: FieldInfo) -> Any:
 
 
 def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """Meaning of a field: its description, its line in the docstring of its model, or the first
-    sentence of that docstring.
+    """Return the meaning of a field: its description, its line in the docstring of its model, or
+    the first sentence of that docstring.
     """
     if field.description:
         return field.description
@@ -84,8 +86,8 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 
 
 def _docstring(model: type[BaseModel], field: str) -> str:
-    """Docstring of a model, or of its nearest base that also has the field. Empty if none of them
-    has one.
+    """Return the docstring of a model, or of its nearest base that also has the field. Empty if
+    none of them has one.
     """
     owners = (kind for kind in model.__mro__ if field in getattr(kind, "model_fields", ()))
     return next(
@@ -110,16 +112,17 @@ class _RecipeSchema(GenerateJsonSchema):
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> dict[str, Any]:
         union = super().tagged_union_schema(schema)
-        return {"anyOf": union["oneOf"]} if "oneOf" in union else union  # lenient members overlap
+        # "oneOf" would fail, because lenient members overlap
+        return {"anyOf": union["oneOf"]} if "oneOf" in union else union
 
     def _lenient(self, schema: Any, strict: dict[str, Any]) -> dict[str, Any]:
         name = getattr(schema["function"]["function"], "__name__", "")
-        # The last alternative accepts everything. Editors still complete from the first one.
+        # The last alternative accepts everything, but editors still suggest values from the first.
         return strict if name == Fields._numbers_are_numbers.__name__ else {"anyOf": [strict, {}]}
 
 
 def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any]:
-    """JSON schema of recipe files, which editors use for completion and checks.
+    """Build the JSON schema of recipe files, which editors use for completion and checks.
 
     Args:
         kind: `suite` or `task`.
@@ -151,7 +154,7 @@ def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any
     for row in field_rows(model):
         if row.name in properties and "." not in row.name:
             properties[row.name].setdefault("description", row.meaning)
-    # A recipe that extends another one need not repeat required fields.
+    # A recipe that extends another one need not repeat its required fields.
     schema.pop("required", None)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

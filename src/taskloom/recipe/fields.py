@@ -1,4 +1,4 @@
-"""Building blocks of recipe fields: the base model of suites' fields, sizes, ranges, `described`
+"""Building blocks for recipe fields: the base model of suites' fields, sizes, ranges, `described`
 and `parts`.
 
 Every field has a kind: it defines the world, the draw of a split, or the presentation of an item.
@@ -59,25 +59,29 @@ an item is written (`presentation`).
 
 
 Paths = Literal["all", "marked"]
-"""Texts of a field that are file paths: all of them, or only those with a dot, a slash or `~`. The
+"""Which texts of a field are file paths: all of them, or only those with a dot, a slash or `~`. The
 others are names.
 """
 
 
 def world(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that defines what is true. Changing it changes every item. Takes the
+    """Declare a field that defines what is true. Changing it changes every item. Accepts the
     arguments of pydantic's `Field`.
     """
     return declare("world", default, **arguments)
 
 
 def draw(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that selects the items of a split. Changing it affects no other split."""
+    """Declare a field that selects the items of a split. Changing it does not affect other
+    splits.
+    """
     return declare("draw", default, **arguments)
 
 
 def presentation(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that defines how items are written. Changing it keeps the items."""
+    """Declare a field that defines how items are written. Changing it does not change the items
+    themselves.
+    """
     return declare("presentation", default, **arguments)
 
 
@@ -86,7 +90,7 @@ def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **argume
 
     Args:
         kind: Kind of the field.
-        default: Its default.
+        default: Default value.
         paths: Which of its texts are paths: `all`, or those `marked` by a dot, a slash or `~`.
             Default: none.
         arguments: Arguments of pydantic's `Field`.
@@ -100,8 +104,8 @@ def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **argume
 
 
 def split_key(key: Key, split: str, own: Mapping[str, Any] | None = None) -> Key:
-    """Return the key of a split's stream, which depends on the world, the seed, the split's name
-    and the split's own draw fields.
+    """Return the key of a split's stream. It depends on the world, the seed, the split's name and
+    the split's own draw fields.
 
     Args:
         key: The key passed to a suite's `weave`, made from the world fields and the seed.
@@ -113,20 +117,21 @@ def split_key(key: Key, split: str, own: Mapping[str, Any] | None = None) -> Key
 
 
 class Fields(BaseModel):
-    """Base class of all suites' recipe fields. Unknown keys are errors, and values are never
+    """Base class for the recipe fields of all suites. Unknown keys are errors, and values are never
     converted silently.
     """
 
     foremost: ClassVar[tuple[str, ...]] = ()
-    """Fields that a form shows first. The others stay folded while they have their defaults."""
+    """Fields that a form shows first. Other fields stay folded while they have their defaults."""
 
-    # Built on first use: most commands read recipes of one suite but import several.
+    # Validators are built on first use, because most commands import several suites but read
+    # recipes of only one.
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
     def _numbers_are_numbers(cls, given: Any) -> Any:
-        """Reject booleans for numbers, which pydantic would take for 1 and 0."""
+        """Reject booleans for numbers, which pydantic would convert to 1 and 0."""
         for name, value in given.items() if isinstance(given, dict) else ():
             field = cls.model_fields.get(name)
             if isinstance(value, bool) and field is not None and field.annotation in _NUMBERS:
@@ -143,18 +148,18 @@ class Fields(BaseModel):
 
     def place_files(self, files: Mapping[str, str]) -> None:
         """Set the locations of the files named by these fields. They are not part of any digest,
-        because the same files may be elsewhere.
+        because the same files may be stored elsewhere.
         """
         self._files.update(files)
 
     def find_file(self, text: str) -> Path:
-        """Resolve a path named by a field: its location if one was set, otherwise relative to the
-        working folder, with `~` expanded.
+        """Resolve a path named by a field: to its location if one was set, otherwise relative to
+        the working folder, with `~` expanded.
         """
         return path_of(self._files.get(text, text))
 
     def file_names(self) -> list[str]:
-        """Texts of the fields that are declared as paths."""
+        """Return the texts of fields that are declared as paths."""
         names: list[str] = []
         for name, field in type(self).model_fields.items():
             paths = _declared(field, "paths")
@@ -169,24 +174,27 @@ class Fields(BaseModel):
 
     @classmethod
     def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:
-        """Kind of every field by its dotted name. A nested field has its group's kind unless it
-        declares its own.
+        """Return the kind of every field by its dotted name. A nested field has its group's kind
+        unless it declares its own.
 
         Args:
-            members: Include the fields of groups inside lists and mappings, as `groups.*.events`.
+            members: True to include the fields of groups inside lists and mappings, as
+                `groups.*.events`.
         """
         return {path: kind for path, _, _, kind in walk(cls, members=members) if kind is not None}
 
     def key_fields(self) -> dict[str, Any]:
-        """Fields that determine the random streams: the world fields, or all fields if a suite
-        declares no kinds.
+        """Return the fields that determine the random streams: the world fields, or all fields if a
+        suite declares no kinds.
         """
         values = self.model_dump(mode="json")
         kinds = self.field_kinds()
         return _world_part(values, kinds) if kinds else values
 
     def plainly(self) -> Self:
-        """These fields with presentation at its defaults: the same items in their default form."""
+        """Return these fields with presentation fields at their defaults, for the same items in
+        their default form.
+        """
         return _plainly(self, None)
 
 
@@ -236,7 +244,7 @@ def texts(value: Any) -> Iterator[str]:
 
 
 Place = tuple[str, type[BaseModel], FieldInfo, Kind | None]
-"""A field: its dotted name, the model that has it, pydantic's information about it, and its
+"""A field: its dotted name, the model that defines it, pydantic's information about it, and its
 declared kind, if any.
 """
 
@@ -246,7 +254,7 @@ def walk(model: type[BaseModel], *, members: bool) -> Iterator[Place]:
 
     Args:
         model: The model of a suite's fields.
-        members: Include groups inside lists and mappings, each model once.
+        members: True to include groups inside lists and mappings, each model once.
     """
     return _walk(model, members, "", None, {model})
 
@@ -275,7 +283,9 @@ def _walk(
 
 
 def models_in(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
-    """Yield the models that a field may hold, each with True if it is inside a list or mapping."""
+    """Yield the models that a field may contain, each with True if it is inside a list or
+    mapping.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, inside
         return
@@ -287,7 +297,7 @@ def models_in(annotation: Any, inside: bool = False) -> Iterator[tuple[type[Base
 def _world_part(
     values: Mapping[str, Any], kinds: Mapping[str, Kind], prefix: str = ""
 ) -> dict[str, Any]:
-    """Values of world fields, including those in nested groups."""
+    """Return the values of world fields, including those in nested groups."""
     part: dict[str, Any] = {}
     for name, value in values.items():
         path = prefix + name
@@ -303,12 +313,13 @@ def _world_part(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choices:
-    """Metadata of a field that holds names, or names with weights: the possible names.
+    """Metadata of a field that contains names, or names with weights: the possible names.
 
     Forms list them. The field itself validates them.
 
     Attributes:
-        names: Each name with a short explanation, or an empty text if the name explains itself.
+        names: Each name with a short explanation, or with an empty text if the name explains
+            itself.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -326,13 +337,14 @@ class Described(Fields):
     """
 
     level: Level = Field(
-        "instruction", description="instruction: what to do; explicit: also what its words mean"
+        "instruction",
+        description="instruction: what to do; explicit: also what the names in it mean",
     )
     unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
         0.0, description="Share of the tasks to withhold from training, or their names"
     )
     alone: Annotated[bool, LATER] = Field(
-        False, description="Leave the input out, to test what the description alone reveals"
+        False, description="Omit the input, to test what the description alone reveals"
     )
 
     @field_validator("unseen", mode="wrap")
@@ -345,7 +357,7 @@ class Described(Fields):
         except ValueError:
             pass
         raise ValueError(
-            f"write a share from 0 to below 1, or a list of task names, not {echo(value)}"
+            f"write a share of at least 0 and below 1, or a list of task names, not {echo(value)}"
         )
 
 
@@ -354,38 +366,41 @@ class CurriculumFields(Fields):
     length, bounds: [3, 4, 5]}`.
     """
 
-    trait: str = Field(description="Numeric trait that makes examples hard")
+    trait: str = Field(description="Numeric trait that determines the difficulty")
     bounds: tuple[float, ...] = Field(
-        (), description="Its maximum at each level; empty: a level for each of its values"
+        (),
+        description="Maximum of the trait at each level; empty: one level for each of its values",
     )
     threshold: float = Field(
         0.8, gt=0, le=1, description="Mean score at which the next level begins"
     )
-    window: int = Field(64, ge=1, description="Number of answers in the mean")
+    window: int = Field(64, ge=1, description="Number of answers over which the mean is computed")
     frontier: float | None = Field(
         None,
         gt=0,
         le=1,
-        description="Share of examples that are new at their level; by default, as many as occur",
+        description="Share of examples above the previous level's bound; by default, examples are "
+        "drawn in proportion to their numbers",
     )
 
     @field_validator("bounds")
     @classmethod
     def _rising(cls, bounds: tuple[float, ...]) -> tuple[float, ...]:
         if list(bounds) != sorted(set(bounds)):
-            raise ValueError(f"must rise from level to level, not {echo(list(bounds))}")
+            raise ValueError(f"must increase from level to level, not {echo(list(bounds))}")
         return bounds
 
 
 class Span:
-    """A range of integers, written `2..6`, or one integer. Both ends are included."""
+    """A range of integers, written `2..6`, or a single integer. Both ends are included."""
 
     __slots__ = ("high", "low")
 
     def __init__(self, low: int, high: int) -> None:
         if low > high:
             raise ValueError(
-                f"the range {low}..{high} is empty: its first number is the larger one"
+                f"the range {low}..{high} is empty, because its first number is larger than "
+                "its second"
             )
         self.low = low
         self.high = high
@@ -458,27 +473,27 @@ Parts = Literal["both", "question", "context"]
 """Parts of an input to keep."""
 
 NOTE = (
-    "inputs are the {part} alone, so that different examples may read alike: the audit counts them"
-    " as overlaps"
+    "inputs are the {part} alone, so that different examples may have the same input: the "
+    "audit counts them as overlaps"
 )
 
 
 class InputParts(Fields):
     """Recipe fields for inputs with two parts: a question and its context.
 
-    `parts` ablates the inputs: examples keep their answers, traits and derivations, but a model
-    sees only the question or only the context.
+    `parts` removes a part from the inputs. Examples keep their answers, traits and derivations, but
+    a model only sees the question or the context.
     """
 
     parts: Annotated[Parts, LATER] = presentation(
-        "both", description="both parts of an input, or the question or the context alone"
+        "both", description="both parts of an input, or only the question or the context"
     )
 
     def divide(self, text: str, question: str) -> tuple[str, str]:
         """Split an input into the question and the context."""
         if not question or not text.endswith(question) or text == question:
             raise RecipeError(
-                f"parts: the input {text[:60]!r} has one part only; write parts: both"
+                f"parts: the input {text[:60]!r} has only one part; write parts: both"
             )
         return question, text.removesuffix(question).rstrip()
 
@@ -490,7 +505,8 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
     if fields.parts == "both":
         return plan
 
-    from taskloom.core import shards  # not above: commands that only check recipes need no Arrow
+    # imported here, because commands that only check recipes do not need Arrow
+    from taskloom.core import shards
 
     def rows(split: Split, start: int, stop: int) -> pa.Table:
         return _ablated(shards.to_table(split.rows(start, stop), start, plan.traits), fields)
@@ -510,8 +526,8 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
 
 
 def _ablated(table: pa.Table, fields: InputParts) -> pa.Table:
-    """Return rows with one part of their inputs. The content that decides their split remains their
-    key.
+    """Return rows with one part of their inputs. Their key remains the content that decides their
+    split.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""Changes of a recipe before it is checked: the base recipe of `extends:`, and `set`."""
+"""Changes to a recipe before it is checked: `extends:`, which names a base recipe, and `set`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Changes = Mapping[str, Any] | Iterable[str] | None
 """Fields with new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`.
 None means no changes.
 
-A new value replaces the old one completely. A dotted key reaches into groups of fields and lists.
+A new value replaces the old one completely. A dotted key addresses a field inside groups and lists.
 In text form a value is YAML, or `@FILE` to read it from a JSON or YAML file.
 """
 
@@ -33,14 +33,18 @@ class ChangeError(ParameterError, RecipeError):
 
 
 def given_changes(changes: Changes, set: Changes) -> Changes:
-    """Return the changes passed to a function, as `changes` or, as on the command line, `set`."""
+    """Return the changes passed to a function as `changes`, or as `set`, the command line's name
+    for them.
+    """
     if _given(changes) and _given(set):
-        raise ParameterError("changes", "and set are two names of one argument; give one of them")
+        raise ParameterError(
+            "changes", "and set are two names for the same argument; use only one of them"
+        )
     return changes if _given(changes) else set
 
 
 def _given(changes: Changes) -> bool:
-    # Compare with None instead of testing truth: 0 is a mistake with its own error.
+    # Compare with None instead of testing truth, because 0 must be reported as an invalid value.
     return changes is not None and changes != ()
 
 
@@ -71,7 +75,7 @@ def override(
 
 
 def changed_fields(changes: Changes) -> Mapping[str, Any]:
-    """Normalise changes in any form to fields and values."""
+    """Convert changes in any form to fields and values."""
     if isinstance(changes, Mapping):
         return changes
     if changes is None:
@@ -92,7 +96,7 @@ def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
         path, equals, text = change.partition("=")
         if not equals or not path.strip():
             raise ChangeError(change, "write key=value, e.g. max_length=8")
-        fields.pop(path.strip(), None)  # it is applied at its last position
+        fields.pop(path.strip(), None)  # a later change moves to the end
         fields[path.strip()] = _parse(text, change)
     return fields
 
@@ -108,11 +112,11 @@ def from_file(path: Path) -> Any:
 
 
 def option_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
-    """Changes of a recipe's fields from options that suites add to `make` and `apply`.
+    """Return changes to a recipe's fields from options that suites add to `make` and `apply`.
 
     Args:
         given: Options given on the command line, by name.
-        command: The command.
+        command: Name of the command.
     """
     if not given:
         return {}  # without importing any suite
@@ -135,13 +139,15 @@ def _parse(text: str, change: str) -> Any:
         raise ChangeError(change, f"the value {error}; quote it") from error
     if key := _glued_key(value):
         raise ChangeError(
-            change, f"'{key}' needs a blank after its colon: {key.replace(':', ': ', 1)}"
+            change, f"'{key}' needs a space after its colon: {key.replace(':', ': ', 1)}"
         )
     return value
 
 
 def _glued_key(value: Any) -> str:
-    """A key such as `n:60`, which YAML reads as a name without a value. Empty if there is none."""
+    """Return a key such as `n:60`, which YAML reads as a name without a value. Empty if there is
+    none.
+    """
     if isinstance(value, list):
         return next(filter(None, map(_glued_key, value)), "")
     if not isinstance(value, dict):
@@ -181,8 +187,8 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
 
 
 def _default_group(field: FieldInfo | None) -> Any:
-    """Default of a group of fields or a list, as written in a recipe. An empty group if there is
-    none.
+    """Return the default of a group of fields or a list, as written in a recipe. An empty group if
+    there is none.
     """
     default = (
         None
@@ -194,7 +200,9 @@ def _default_group(field: FieldInfo | None) -> Any:
 
 
 def _model_within(annotation: Any) -> type[BaseModel] | None:
-    """Model of a group, or of the members of a list or mapping. None if there is no unique one."""
+    """Return the model of a group, or of the members of a list or mapping. None if there is no
+    unique one.
+    """
     waiting, models = [annotation], []
     while waiting:
         part = waiting.pop()
@@ -206,5 +214,5 @@ def _model_within(annotation: Any) -> type[BaseModel] | None:
 
 def _index(items: list[Any], text: str, path: str) -> int:
     if not text.isdigit() or int(text) >= len(items):
-        raise ChangeError(path, f"'{text}' is not a position from 0 to {len(items) - 1}")
+        raise ChangeError(path, f"'{text}' is not an index from 0 to {len(items) - 1}")
     return int(text)

@@ -1,13 +1,13 @@
-"""Recipes: finding, reading and checking them, and their digest.
+"""Recipes: finds, reads and checks them, and computes their digests.
 
 A recipe is found by its name, its file, or the Python file or folder that defines it. A name is
 `suite/recipe`, an expression (in suites whose recipe names are expressions), or a task. Python code
-is named by its path, `FILE.py` or `FOLDER`, or by `PATH::NAME` if it defines several recipes.
+is given by its path, `FILE.py` or `FOLDER`, or by `PATH::NAME` if it defines several recipes.
 
 A recipe is a YAML file that names a suite (or a task) and sets its fields. It is checked by the
 suite's pydantic model. The digest covers the checked fields with all defaults filled in, so that
-equivalent recipes have the same digest. It also covers the suite's version and any code that a file
-adds to it, so that a change of the code changes the digest.
+equivalent recipes have the same digest. It also covers the suite's version and any code added by a
+file, so that changing the code changes the digest.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class UnknownCodeError(ParameterError, RecipeError):
     def __init__(self, name: str, where: str) -> None:
         super().__init__(
             "task",
-            f"is needed: {where} says that '{name[:200]}' made the data, and code that only data"
-            " name is never run; name the file, if you trust it",
+            f"is needed: {where} says that '{name[:200]}' made the data, and code named only by "
+            "data is never run; name the file if you trust it",
         )
 
 
@@ -83,18 +83,18 @@ class Recipe:
     4
 
     Attributes:
-        name: Its name or file. If only the name is given, the recipe is read and checked.
+        name: Name or file of the recipe. If only the name is given, the recipe is read and checked.
         suite: The suite, or the task if it is a single function.
         fields: The checked fields.
         describe: One-line description. Not part of the digest.
         seed: Default seed. Not part of the digest.
-        described: How inputs begin with the description of their task, if they do.
+        described: Settings for inputs that begin with the description of their task, or None.
         twins: Kinds of twins by test split (`core/twins.py`). Empty for none.
         files: Locations of files named by its fields, if they are not where the text says. Not part
             of the digest.
         curriculum: Curriculum for reinforcement learning, from easy to hard examples. Not part of
             the digest, because it does not change any example.
-        changes: Changes of fields as for `tl.make`, if only the name is given.
+        changes: Changes to fields as for `tl.make`, if only the name is given.
     """
 
     name: str
@@ -118,15 +118,15 @@ class Recipe:
             self.fields.place_files(self.files)
 
     def file_names(self) -> list[str]:
-        """Files that its fields name, as written there."""
+        """Return the files named by its fields, as written there."""
         return self.fields.file_names() if isinstance(self.fields, Fields) else []
 
     def missing_files(self) -> list[str]:
-        """Files named by its fields that do not exist."""
+        """Return the files named by its fields that do not exist."""
         return [name for name in self.file_names() if not self.find_file(name).exists()]
 
     def find_file(self, name: str) -> Path:
-        """Path of a file named by a field."""
+        """Return the path of a file named by a field."""
         return self.fields.find_file(name) if isinstance(self.fields, Fields) else path_of(name)
 
     @cached_property
@@ -176,8 +176,8 @@ class Recipe:
         where: str = "the manifest",
         files: Mapping[str, str] | None = None,
     ) -> Recipe:
-        """Rebuild a recipe from the output of `to_dict`, with the locations of files that its
-        fields name.
+        """Rebuild a recipe from the output of `to_dict`, with the locations of files named by its
+        fields.
         """
         rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
         name = str(data.get("name", where))
@@ -201,24 +201,24 @@ class Recipe:
         for part, digest in recipe._core().get("code", {}).items():
             if digest != data.get("code", {}).get(part):
                 raise ChangedCodeError(
-                    f"{where}: it was made with other code of '{part}' than now; make the dataset"
-                    " again"
+                    f"{where}: it was made with different code of '{part}' than now; make the "
+                    "dataset again"
                 )
         return replace(recipe, files=files) if files else recipe
 
     def key(self, seed: int | None = None) -> Key:
-        """Key of all random streams under a seed. It depends only on world fields if the suite
-        declares kinds.
+        """Return the key of all random streams for a seed. It depends only on world fields if the
+        suite declares kinds.
         """
         core = self._core()
-        # Functions added by users change what is true of items, not which items a split has.
+        # Functions added by users change what is true of items, but not which items a split has.
         core.pop("code", None)
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
         return Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
 
     def plan(self, seed: int | None = None) -> Plan:
-        """Plan what this recipe makes under a seed.
+        """Plan what this recipe generates for a seed.
 
         Random streams depend only on the key fields, not on `described`, so that the same examples
         are generated with and without descriptions.
@@ -249,8 +249,8 @@ def load_definitions(name: str) -> None:
     if is_python(name):
         find(name)
     elif is_yaml(name):
-        # It may extend a recipe of a Python file. If the recipe itself is already known, its file
-        # need no longer exist.
+        # The recipe may extend one in a Python file. If it is already known, its file need no
+        # longer exist.
         with suppress(TaskloomError):
             find(name)
 
@@ -261,8 +261,8 @@ class RawRecipe(NamedTuple):
     Attributes:
         data: Its keys and values.
         where: Name or file that defines it.
-        folders: Folders of its file and of the files that it extends, where relative paths are
-            resolved.
+        folders: Folders of its file and of the files that it extends. Relative paths are resolved
+            in them.
     """
 
     data: dict[str, Any]
@@ -292,8 +292,8 @@ def find(name: str) -> RawRecipe:
         problem = f"{name} is not a recipe" if exists else f"there is no file or folder {name}"
         raise RecipeError(f"{problem}; a recipe file ends in .yaml, a task file in .py")
     raise RecipeError(
-        f"no recipe is called '{name}'; {nearest(name, names())} (A file is given by its path, e.g."
-        " ./my-recipe.yaml)"
+        f"no recipe is called '{name}'; {nearest(name, names())} (Write a file as a path, e.g. "
+        "./my-recipe.yaml)"
     )
 
 
@@ -306,7 +306,7 @@ def _in_python(name: str) -> RawRecipe:
     path, _, wanted = name.partition("::")
     tasks = load_file(Path(path))
     if wanted not in tasks and SUITES.find(wanted.partition("/")[0]) is not None:
-        # The file defines a suite, or extends one (with an atom, for example), and the recipe
+        # The file defines a suite, or extends one (for example with an atom), and the recipe
         # belongs to that suite.
         return RawRecipe(find(wanted).data, name)
     if wanted and wanted not in tasks:
@@ -314,13 +314,14 @@ def _in_python(name: str) -> RawRecipe:
     if not wanted and len(tasks) != 1:
         names = ", ".join(tasks) or "none (use @tl.task)"
         raise RecipeError(
-            f"{path} must define one task, or say which: {path}::NAME; it defines: {names}"
+            f"{path} must define exactly one task, or specify one: {path}::NAME; it defines: "
+            f"{names}"
         )
     return RawRecipe({"task": wanted or tasks[0]}, path)
 
 
 def names() -> list[str]:
-    """Names of all recipes."""
+    """Return the names of all recipes."""
     return sorted(
         [*(name for suite in SUITES for name in suite.recipe_files()), *TASKS.names()],
         key=counting_order,
@@ -328,8 +329,8 @@ def names() -> list[str]:
 
 
 def descriptions() -> list[tuple[str, str]]:
-    """Names and descriptions of all recipes that have a file. The rest of each recipe is not
-    checked.
+    """Return the names and descriptions of all recipes that have a file. The rest of each recipe is
+    not checked.
     """
     files = {name: file for suite in SUITES for name, file in suite.recipe_files().items()}
     rows = []
@@ -355,8 +356,8 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
         raise RecipeError(f"there is no recipe file {path}")
     if path.resolve() in within:
         raise RecipeError(
-            f"{path} extends itself through {' and '.join(p.name for p in within)}; break the"
-            " circle"
+            f"{path} extends itself through {' and '.join(p.name for p in within)}; remove one "
+            "'extends'"
         )
     data = yaml_files.load(path, RecipeError)
     if not isinstance(data, dict):
@@ -370,7 +371,7 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
 def _extended(
     data: dict[str, Any], folder: Path, within: tuple[Path, ...]
 ) -> tuple[dict[str, Any], tuple[Path, ...]]:
-    """Merge a recipe's data with the recipe that it extends. Also returns the folders of the
+    """Merge a recipe's data with the recipe that it extends. Also return the folders of the
     extended files.
     """
     if "extends" not in data:
@@ -391,7 +392,9 @@ def from_mapping(recipe: Mapping[str, Any]) -> RawRecipe:
     """Return the data of a recipe given as a mapping, with the keys of a YAML file."""
     for key in recipe:
         if not isinstance(key, str):
-            raise RecipeError(f"a recipe's keys are names, as in {{'suite': …}}, not {echo(key)}")
+            raise RecipeError(
+                f"a recipe's keys must be names, as in {{'suite': …}}, not {echo(key)}"
+            )
     data, folders = _extended({key: plain(value) for key, value in recipe.items()}, Path(), ())
     return RawRecipe(data, "the recipe", folders)
 
@@ -427,14 +430,14 @@ def read(source: Source | Task, changes: Changes = None, *, set: Changes = None)
     changes = changed_fields(given_changes(changes, set))
     override(data, changes, _fields_model(data))
     recipe = check(data, name, where)
-    # User input is relative to the working folder. Paths in a file are relative to that file's
-    # folder first.
+    # Paths typed by the user are relative to the working folder. Paths in a file are first resolved
+    # relative to that file's folder.
     files = located(recipe.file_names(), folders, typed=texts(plain(changes)))
     return replace(recipe, files=files) if files else recipe
 
 
 def task_name(thing: object) -> str:
-    """Name of a task of `@tl.task`. Empty for anything else."""
+    """Return the name of a task of `@tl.task`, or an empty text for anything else."""
     name = getattr(thing, "name", None)
     return name if isinstance(name, str) and name in TASKS and TASKS.find(name) is thing else ""
 
@@ -442,14 +445,14 @@ def task_name(thing: object) -> str:
 def _path(source: object) -> str:
     if not isinstance(source, str | PathLike):
         raise RecipeError(
-            "a recipe is a name, a file, a mapping with 'suite' or 'task', or a task of @tl.task,"
-            f" not {echo(source)}"
+            "a recipe must be a name, a file, a mapping with 'suite' or 'task', or a task of "
+            f"@tl.task, not {echo(source)}"
         )
     return fspath(source)
 
 
 def located(names: Iterable[str], folders: Iterable[Path], typed: Iterable[str]) -> dict[str, str]:
-    """Paths of files next to a recipe, by the texts that name them in it."""
+    """Return the paths of files next to a recipe, by the texts that name them in the recipe."""
     folders, own = list(folders), frozenset(typed)
     places: dict[str, str] = {}
     for name in names:
@@ -463,7 +466,8 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
     """Check a recipe's data against the fields of its suite."""
     if ("suite" in data) == ("task" in data):
         raise RecipeError(
-            f"{where}: a recipe names one 'suite:' or one 'task:'; {nearest('', SUITES.names())}"
+            f"{where}: a recipe must name one 'suite:' or one 'task:'; "
+            f"{nearest('', SUITES.names())}"
         )
     try:
         suite = (
@@ -495,7 +499,7 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
 
 
 def _fields_model(data: Mapping[str, Any]) -> type[BaseModel] | None:
-    """Model of a recipe's fields. None for a recipe that `check` will reject."""
+    """Return the model of a recipe's fields, or None for a recipe that `check` will reject."""
     if "task" in data:
         task = TASKS.find(str(data["task"]))
         return task.fields() if task else None

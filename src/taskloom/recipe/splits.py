@@ -1,9 +1,9 @@
-"""Splits of a task that is a single function: which contents each split owns, which are held out,
-and how rows are drawn.
+"""Splits of a task that is a single function: which contents each split owns, which contents are
+held out, and how rows are drawn.
 
-Every split owns a fixed part of all contents, which depends only on its name. So a test split does
-not change with the size of the training set or with other splits, and a smaller split is a prefix
-of a larger one.
+Every split owns a fixed part of all contents, which depends only on the split's name. So a test
+split does not change with the size of the training set or with other splits, and a smaller split is
+a prefix of a larger one.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from taskloom.core.example import Example
 from taskloom.core.seeding import Key, Random
 
 SLOTS = {"train": (0, 16), "ood": (16, 22), "test": (22, 25), "iid": (25, 28), "dev": (28, 30)}
-"""Part of the contents that a split with a standard name owns, in 32nds. Training owns half.
+"""The part of all contents that each split with a standard name owns, in 32nds. Training owns half.
 Held-out examples are rare in most tasks, so `ood` has the largest part of the rest.
 """
 
 OTHERS = (30, 32)
-"""Part shared by splits with other names, in the order of the recipe: the first has 1/2 of it, the
-next 1/6, then 1/12, and so on without end. So adding a split at the end takes nothing from those
+"""Part shared by splits with other names, in the order of the recipe. The first gets 1/2 of it, the
+next 1/6, then 1/12, and so on indefinitely, so that adding a split at the end does not change those
 before it.
 """
 
 TRIES = 10_000
-"""Maximum draws for one example before the split counts as exhausted."""
+"""Maximum draws for one example before the split is considered exhausted."""
 
 RARE_TRIES = 100_000
-"""Maximum draws for tasks with a held-out part, where as few as `FEWEST` of `PROBES` draws may be
-of the kind that a split needs.
+"""The same for tasks with a held-out rule, for which as few as `FEWEST` of `PROBES` draws may be of
+the kind that a split needs.
 """
 
 PROBES, FEWEST, PROBED = 2_000, 10, 64
@@ -43,10 +43,10 @@ PROBES, FEWEST, PROBED = 2_000, 10, 64
 """
 
 HELD_OUT = "held_out"
-"""Name of the trait that every example of a task with a held-out rule has."""
+"""Name of the trait of every example in a task with a held-out rule."""
 
 PARTS_OF_EXAMPLE = ("example", "traits", "derivation")
-"""Arguments that a predicate may take by name, in addition to the task's knobs."""
+"""Arguments that a predicate may accept by name, in addition to the task's knobs."""
 
 Owns = Callable[[str], bool]
 """Predicate: True if a content belongs to the split."""
@@ -85,12 +85,13 @@ def is_held_out_split(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Rule that decides which examples of a task are held out.
+    """A rule that decides which examples of a task are held out.
 
     Attributes:
         task: The task's name.
         predicate: Function given by the task's author.
-        parameters: Names of its arguments: knobs of the task, `example`, `traits` or `derivation`.
+        parameters: Names of the predicate's arguments: knobs of the task, `example`, `traits` or
+            `derivation`.
     """
 
     task: str
@@ -99,13 +100,13 @@ class HeldOut:
 
     @classmethod
     def read(cls, task: str, predicate: object, knobs: Iterable[str]) -> HeldOut:
-        """Check that a predicate takes only arguments that are available."""
+        """Check that a predicate accepts only available arguments."""
         knobs = list(knobs)
         offered = [*PARTS_OF_EXAMPLE, *knobs]
         if not callable(predicate):
             raise TaskloomError(
-                f"{task}: held_out is {predicate!r}; give a function such as lambda length:"
-                " length > 5"
+                f"{task}: held_out is {predicate!r}; use a function such as lambda length: length "
+                "> 5"
             )
         try:
             parameters = tuple(inspect.signature(predicate).parameters)
@@ -116,20 +117,22 @@ class HeldOut:
         for name in parameters:
             if name not in offered:
                 raise TaskloomError(
-                    f"{task}: held_out asks for '{name}'; it may ask for: {', '.join(offered)}"
+                    f"{task}: held_out has the parameter '{name}'; it may have: "
+                    f"{', '.join(offered)}"
                 )
             if name in PARTS_OF_EXAMPLE and name in knobs:
                 raise TaskloomError(
-                    f"{task}: held_out asks for '{name}', which is a knob, too; rename the knob"
+                    f"{task}: held_out has the parameter '{name}', which is also a knob; rename "
+                    "the knob"
                 )
         if not parameters:
             raise TaskloomError(
-                f"{task}: held_out asks for nothing; it may ask for: {', '.join(offered)}"
+                f"{task}: held_out has no parameters; it may have: {', '.join(offered)}"
             )
         return cls(task, predicate, parameters)
 
     def __call__(self, example: Example, knobs: Mapping[str, Any]) -> bool:
-        """True if an example, made with these values of the knobs, is held out."""
+        """True if an example generated with these values of the knobs is held out."""
         parts = {"example": example, "traits": example.traits, "derivation": example.derivation}
         try:
             verdict = self.predicate(
@@ -154,12 +157,12 @@ class TaskRows:
 
     Attributes:
         task: Name of the task.
-        make: Function that makes one example from a generator and knobs.
-        knobs: Values or ranges used to draw items. Presentation knobs have their defaults here.
+        make: Generates an example from a generator and knobs.
+        knobs: Values or ranges for drawing items. Presentation knobs have their defaults here.
         written: Values or ranges of presentation knobs that differ from their defaults.
         key: Key of all random streams.
-        owns: For every split, the predicate for contents that it owns.
-        held_out: Held-out rule, if the task declares one.
+        owns: For every split, the predicate for the contents that it owns.
+        held_out: The held-out rule, if the task declares one.
     """
 
     task: str
@@ -192,13 +195,13 @@ class TaskRows:
                 final = self._rewritten(example, values, state, split, index)
                 return replace(final, traits={**final.traits, HELD_OUT: withheld})
         raise RecipeError(
-            f"{self.task}: {RARE_TRIES if self.held_out else TRIES:,} draws gave no example for the"
-            f" split '{split}' that is not in another one; the task has too few different examples"
-            " for these splits: widen a knob or ask for fewer splits"
+            f"{self.task}: {RARE_TRIES if self.held_out else TRIES:,} draws gave no example for "
+            f"the split '{split}' that is not in another split; the task has too few distinct "
+            "examples for these splits: widen a knob or request fewer splits"
         )
 
     def example(self) -> Example:
-        """Make one example outside of any split, to find the names and types of traits."""
+        """Generate an example outside of any split, to find the names and types of traits."""
         item = self._item(self.key.random("probe"))[1]
         return replace(item, traits={**item.traits, HELD_OUT: False}) if self.held_out else item
 
@@ -209,8 +212,8 @@ class TaskRows:
     def _rewritten(
         self, item: Example, values: Mapping[str, Any], state: Any, split: str, index: int
     ) -> Example:
-        """Rewrite an item with its presentation knobs: repeat the same draws with other values of
-        those knobs.
+        """Write an item again with its presentation knobs, by repeating the same draws with other
+        values of these knobs.
         """
         if not self.written:
             return item
@@ -230,15 +233,15 @@ class TaskRows:
                 if item.traits.get(t) != example.traits.get(t)
             )
             raise TaskloomError(
-                f"{self.task}: {', '.join(chosen)} is declared as presentation but changes the"
-                f" trait '{trait}'; declare it as world or draw, or draw the same random numbers"
-                " whatever its value"
+                f"{self.task}: {', '.join(chosen)} is declared as presentation but changes the "
+                f"trait '{trait}'; declare it as world or draw, or draw the same random numbers "
+                "for all its values"
             )
         return replace(example, key=item.content)
 
     def check_held_out(self) -> None:
-        """Check before generation that these splits can be filled under the held-out rule. Raises
-        an error if not.
+        """Check before generation that these splits can be filled under the held-out rule, and
+        raise an error otherwise.
         """
         if self.held_out is None:
             return
@@ -249,8 +252,8 @@ class TaskRows:
             verdict = self.held_out(example, values)
             if self.held_out(example, values) != verdict:
                 raise TaskloomError(
-                    f"{self.task}: held_out gave both True and False for one example (input"
-                    f" {example.input[:60]!r}); it must depend only on its arguments"
+                    f"{self.task}: held_out returned both True and False for the same example "
+                    f"(input {example.input[:60]!r}); it must depend only on its arguments"
                 )
             counts[verdict] += 1
             drawn += 1

@@ -1,8 +1,8 @@
-"""Tasks that are one Python function: the decorator, the knobs and the plan.
+"""Tasks defined by a single Python function: the decorator, the knobs and the plan.
 
 The function receives a keyed `rng` and its knobs, and returns one example. A keyed hash of the
-example's content decides its split (`splits.py`), so no content is ever in two splits. In a small
-space, examples may repeat within a split; `taskloom audit` counts such repeats.
+example's content decides its split (`splits.py`), so no content is ever in two splits. If there are
+few possible contents, examples may repeat within a split; `taskloom audit` counts such repeats.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from taskloom.recipe import Span
 
 WEAVING = b"2"
-"""Version of this module's generation, part of every task's version. Increased whenever the same
-task file would give different data.
+"""Version of this module's generation, which is part of every task's version. Increase it whenever
+the same task file would give different data.
 """
 
 KnobKind = Literal["world", "draw", "presentation"]
@@ -54,8 +54,8 @@ TAKEN = frozenset(
         "twins",
     ]
 )
-"""Names with another meaning in a recipe or manifest. A knob with such a name could never be set,
-or would hide that meaning.
+"""Names with another meaning in a recipe or manifest. A knob with such a name could not be set, or
+would hide this meaning.
 """
 
 DEFAULT_SPLITS: dict[str, int] = {"train": 10_000, "dev": 1_000, "test": 1_000}
@@ -84,13 +84,13 @@ def knob(
         default: Default value.
         low: Minimum.
         high: Maximum.
-        kind: `world`: changing the value redraws everything. `draw`: a content stays in its split
-            for all values, so training data for one value never share content with test data for
-            another. `presentation`: changing the value changes only how the items are written.
+        kind: `world`: changing the value draws everything again. `draw`: a content stays in its
+            split for all values, so training data for one value never share content with test data
+            for another. `presentation`: changing the value only changes how the items are written.
     """
     if kind not in get_args(KnobKind):
         raise TaskloomError(
-            f"knob: no kind of knob is called {kind!r}; {nearest(str(kind), get_args(KnobKind))}"
+            f"knob: there is no kind {kind!r}; {nearest(str(kind), get_args(KnobKind))}"
         )
     return cast(K, Knob(default, low, high, kind))
 
@@ -101,15 +101,15 @@ class Task:
 
     Attributes:
         name: A path such as `words/reverse`.
-        make: Function that makes one example.
+        make: Generates an example.
         describe: Instruction for a person or a model.
         scorer: Scorer of predictions.
-        solve: Independent solver from input text to acceptable outputs, used by `verify` and
+        solve: Independent solver that maps an input to acceptable outputs, used by `verify` and
             `apply`.
         knobs: Parameters of the function after `rng`.
-        held_out: Rule for held-out examples. None if there are none.
-        variants: Function that lists items that differ from a given one in exactly one thing. None
-            if there is none.
+        held_out: Rule for held-out examples, or None if there are none.
+        variants: Lists items that differ from a given one in exactly one thing. None if not
+            available.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Task:
     variants: Propose | None = None
 
     def __call__(self, rng: Random, **values: Any) -> Example:
-        """Make one example. Knobs that are not given have their defaults."""
+        """Generate an example. Knobs that are not given have their defaults."""
         unknown = set(values) - set(self.knobs)
         if unknown:
             raise TaskloomError(
@@ -140,21 +140,21 @@ class Task:
             ) from error
         _check(self.name, example)
         if self.held_out and HELD_OUT in example.traits:
-            raise TaskloomError(
-                f"{self.name}: '{HELD_OUT}' is a trait that held_out adds; give yours another name"
-            )
+            raise TaskloomError(f"{self.name}: held_out adds the trait '{HELD_OUT}'; rename yours")
         return replace(example, task=self.name)
 
     def version(self) -> int:
-        """Number that changes with the code of the task's module, and so changes the digest of its
-        recipes.
+        """Return a number that changes with the code of the task's module, and so changes the
+        digest of its recipes.
         """
         return int.from_bytes(
             blake2b(WEAVING + source_of(self.make), digest_size=6).digest(), "little"
         )
 
     def fields(self) -> type[BaseModel]:
-        """Pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
+        """Return the pydantic model of this task's recipe fields: its knobs and the sizes of its
+        splits.
+        """
         from typing import Annotated
 
         from pydantic import AfterValidator, create_model
@@ -181,7 +181,7 @@ class Task:
             dict[str, Size],
             declare("draw", splits, description="The size of each split."),
         )
-        # If the author has a knob called `parts`, it takes precedence.
+        # A knob of the author called `parts` takes precedence.
         base = Fields if "parts" in self.knobs else InputParts
         model: type[BaseModel] = create_model(
             f"Fields of {self.name}", __base__=base, **definitions
@@ -216,7 +216,7 @@ class Task:
         )
 
     def _variants(self, example: Example) -> Iterator[Variant]:
-        """Variants from the author's function, as examples of this task."""
+        """Yield the variants returned by the author's function, as examples of this task."""
         assert self.variants is not None
         try:
             given = list(self.variants(example))
@@ -275,8 +275,8 @@ class Task:
             or not all(isinstance(a, str) for a in answers)
         ):
             raise TaskloomError(
-                f"the solver of {self.name} gave {solution!r} for {text!r}; it must give a text or"
-                " a tuple of texts"
+                f"the solver of {self.name} returned {solution!r} for {text!r}; it must return a "
+                "text or a tuple of texts"
             )
         return Answer(tuple(answers))
 
@@ -304,8 +304,8 @@ def _check(name: str, example: object) -> None:
             or (isinstance(value, int) and abs(value) >> 63)
         ):
             raise TaskloomError(
-                f"{name}: the trait {trait!r} is {value!r}; a trait is a name with a text, a number"
-                " or a truth value"
+                f"{name}: the trait {trait!r} is {value!r}; a trait must be a name with a text, a "
+                "number or a boolean"
             )
     for at, step in enumerate(example.derivation):
         if not isinstance(step, Step) or any(not 0 <= used < at for used in step.of or ()):
@@ -316,8 +316,8 @@ def _check(name: str, example: object) -> None:
 
 
 def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
-    """Description of a knob: its line in the `Args` section of the task's docstring, if there is
-    one, and its bounds.
+    """Return the description of a knob: its line in the `Args` section of the task's docstring, if
+    there is one, and its bounds.
     """
     _, _, section = (inspect.getdoc(make) or "").partition("Args:\n")
     line = re.search(rf"^    {name}: (.+(?:\n        .+)*)", section, re.MULTILINE)
@@ -337,7 +337,7 @@ def _within(low: float | None, high: float | None, span: Span) -> Span:
     too_high = high is not None and span.high > high
     if too_low or too_high:
         least, most = ("" if end is None else end for end in (low, high))
-        raise ValueError(f"{span} lies outside {least}..{most}")
+        raise ValueError(f"{span} is outside {least}..{most}")
     return span
 
 
@@ -358,17 +358,19 @@ def task(
         describe: Instruction for a person or a model.
         scorer: Scorer of predictions. Default: `exact`.
         solve: Independent solver from input text to answer, used by `verify` and `apply`.
-        held_out: Predicate for held-out examples. It may take any of the knobs, `traits`,
-            `derivation` and `example` by name (`lambda length: length > 5`). `ood` and `ood-…` then
-            have only held-out examples, all other splits have none, and the default splits are
-            train, iid and ood.
-        variants: Function that lists items that differ from a given example in exactly one thing,
-            as `tl.Variant`.
+        held_out: Predicate for held-out examples. It may accept any of the knobs, `traits`,
+            `derivation` and `example` by name (`lambda length: length > 5`). Splits named `ood` and
+            `ood-…` then contain only held-out examples, all other splits contain none, and the
+            default splits are train, iid and ood.
+        variants: Lists items that differ from a given example in exactly one thing, as
+            `tl.Variant`.
     """
 
     def record(function: Callable[..., Example]) -> Task:
         if "/" not in name:
-            raise TaskloomError(f"a task's name is a path such as 'words/{name}', not '{name}'")
+            raise TaskloomError(
+                f"a task's name must be a path such as 'words/{name}', not '{name}'"
+            )
         parameters = list(inspect.signature(function).parameters.values())
         if not parameters:
             raise TaskloomError(
@@ -390,8 +392,8 @@ def task(
                 )
             if parameter.name in TAKEN:
                 raise TaskloomError(
-                    f"{name}: the parameter '{parameter.name}' has the name of a recipe's own"
-                    f" field; rename it, e.g. my_{parameter.name}"
+                    f"{name}: the parameter '{parameter.name}' has the name of one of the "
+                    f"recipe's own fields; rename it, e.g. my_{parameter.name}"
                 )
             default = parameter.default
             declared = default if isinstance(default, Knob) else Knob(default)

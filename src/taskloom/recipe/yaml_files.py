@@ -1,9 +1,9 @@
-"""YAML reader for recipes, experiments, values of `set` and run configurations.
+"""Reads YAML for recipes, experiments, values of `set` and run configurations.
 
 Texts may come from untrusted sources, so their size, nesting and number of values are limited
-before any values are built. PyYAML silently drops the first value of a repeated key; here a
-repeated key is an error with its line number. `validated` checks the values against a model and
-turns pydantic's errors into one sentence.
+before any values are constructed. PyYAML silently drops the first value of a repeated key, so
+repeated keys are reported as errors with their line number. `validated` checks the values against a
+model and converts pydantic's errors to one sentence.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from taskloom.core.errors import TaskloomError, echo, nearest
 from taskloom.core.files import MOST_NESTED, read_utf8
 
 READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader if PyYAML has it, because it is five to seven times as fast as the one in
-Python.
+"""libyaml's loader if PyYAML has it, because it is five to seven times as fast as the Python
+one.
 """
 
 KEYS_OF_YAML = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
@@ -29,7 +29,7 @@ KEYS_OF_YAML = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 MOST_BYTES = 10_000_000
-"""Maximum size of a text in bytes. The largest file that comes with Taskloom has 30,000."""
+"""Maximum size of a text in bytes. The largest file in Taskloom has 30,000."""
 
 MOST_VALUES = 500_000
 """Maximum number of values, with aliases expanded. Reading this many takes 3 s and 0.3 GB. An alias
@@ -70,7 +70,7 @@ def load(path: Path, error: type[TaskloomError]) -> Any:
 def parse(text: str) -> Any:
     """Parse a YAML or JSON text from any source."""
     if len(text) > MOST_BYTES:
-        raise YamlError(f"has {len(text):,} characters; at most {MOST_BYTES:,} are read")
+        raise YamlError(f"has {len(text):,} characters, more than the maximum of {MOST_BYTES:,}")
     if text.count("\n%") > MOST_DIRECTIVES:
         raise YamlError(f"has more than {MOST_DIRECTIVES} lines that begin with %; remove them")
     try:
@@ -93,7 +93,7 @@ def parse(text: str) -> Any:
         TypeError,
     ) as cause:  # PyYAML's own: `!!int ''`, `!!bool x`, `!!omap x`
         raise YamlError(
-            f"holds a value that cannot be read ({str(cause).partition(chr(10))[0]})"
+            f"contains a value that cannot be read ({str(cause).partition(chr(10))[0]})"
         ) from cause
 
 
@@ -107,7 +107,8 @@ def _read(text: str, reader: Any) -> Any:
         root = loader.get_single_node()
         if root is None:
             return None
-        # First, because it joins surrogates in texts, and comparing keys constructs their values.
+        # Check this first, because the following steps join surrogates in texts and construct the
+        # values of keys.
         _refuse_expansion(root)
         _refuse_keys_given_twice(root, loader)
         return loader.construct_document(root)
@@ -118,9 +119,9 @@ def _read(text: str, reader: Any) -> Any:
 def _refuse_shape(text: str, reader: Any) -> None:
     """Reject deep nesting and too many values by counting parser events.
 
-    libyaml's composer recurses in C without a limit: 100,000 opening brackets end the process with
-    SIGSEGV. Its events arrive one by one and need no recursion. Reading them first takes a seventh
-    more time.
+    libyaml's composer recurses in C without a limit, so 100,000 opening brackets end the process
+    with SIGSEGV. Its events arrive one by one and need no recursion. Reading them first takes a
+    seventh longer.
     """
     depth = values = 0
     for event in yaml.parse(text, Loader=reader):
@@ -154,7 +155,7 @@ def _refuse_expansion(root: yaml.Node) -> None:
             else node.value
         )
         if not counted:
-            if id(node) in sizes:  # it is being counted already
+            if id(node) in sizes:  # this node is already being counted
                 raise YamlError(
                     "has a value that contains itself; write it out", node.start_mark.line + 1
                 )
@@ -165,7 +166,7 @@ def _refuse_expansion(root: yaml.Node) -> None:
         sizes[id(node)] = 1 + sum(sizes.get(id(part), 1) for part in inner)
         if sizes[id(node)] > MOST_VALUES:
             raise YamlError(
-                f"has aliases that stand for more than {MOST_VALUES:,} values",
+                f"has aliases that expand to more than {MOST_VALUES:,} values",
                 node.start_mark.line + 1,
             )
 
@@ -181,15 +182,13 @@ def _whole_text(node: yaml.ScalarNode) -> str:
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            raise YamlError(
-                "has half of a character (a lone surrogate)", node.start_mark.line + 1
-            ) from None
+            raise YamlError("contains half of a surrogate pair", node.start_mark.line + 1) from None
     return text
 
 
 def _refuse_keys_given_twice(root: yaml.Node, loader: Any) -> None:
-    """Reject repeated keys before values are constructed, because merging (`<<`) legitimately
-    repeats keys.
+    """Reject repeated keys before values are constructed, because merging (`<<`) repeats keys
+    legitimately.
     """
     waiting, met = [root], {id(root)}
     while waiting:
@@ -233,16 +232,18 @@ PLAINLY = {
 """Taskloom's wording for some of pydantic's errors, by error type."""
 
 MOST_PROBLEMS = 4
-"""Maximum number of problems in one error. A file of another kind has a wrong key on every line."""
+"""Maximum number of problems in one error. A file of another kind has an unknown key on every
+line.
+"""
 
 
 def validated(model: type[M], data: Any, where: str, error: type[TaskloomError]) -> M:
-    """Convert data to a model. Raises a one-sentence error if it does not fit.
+    """Convert data to a model. Raises an error with one sentence if the data do not fit.
 
     Args:
         model: Model of the data.
         data: Plain values.
-        where: Where the data comes from, for the error.
+        where: Source of the data, for the error.
         error: Type of the error.
     """
     try:
@@ -251,7 +252,7 @@ def validated(model: type[M], data: Any, where: str, error: type[TaskloomError])
         raise error(explain(problem, model, where)) from problem
     except UnicodeEncodeError:  # pydantic writes names as UTF-8
         raise error(
-            f"{where}: a name has half of a character (a lone surrogate); write it whole"
+            f"{where}: a name contains half of a surrogate pair; write it in full"
         ) from None
 
 
@@ -297,7 +298,7 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
 
 
 def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
-    """Field names at a location inside a model, as far as types determine them.
+    """Return the field names at a location inside a model, as far as types determine them.
 
     A location consists of field names, mapping keys, list indices, and tags of the union member
     that pydantic chose.
@@ -320,7 +321,7 @@ def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
 
 
 def _parts(kind: Any) -> Iterator[Any]:
-    """A type and all types inside it: members of unions, items of lists and mappings."""
+    """Yield a type and all types inside it: members of unions, items of lists and mappings."""
     yield kind
     for part in get_args(kind):
         yield from _parts(part)
@@ -331,7 +332,7 @@ def _is_model(kind: Any) -> bool:
 
 
 def _tag(kind: Any) -> str | None:
-    """Tag of a union member. None for other types."""
+    """Return the tag of a union member, or None for other types."""
     for one in getattr(kind, "__metadata__", ()):
         if isinstance(one, Tag):
             return one.tag

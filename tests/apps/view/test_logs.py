@@ -252,7 +252,7 @@ def test_predictions_in_plain_lines_are_viewed_by_the_file_that_names_them(tmp_p
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("a.eval", b"half an archive", "not a log that Inspect wrote"),
+        ("a.eval", b"half an archive", "not a complete log"),
         ("samples_a_b.jsonl", b"[]\n", "line 1"),
         ("replies.jsonl", b'{"prediction": "a"}\n', "YAML file"),
         ("missing.eval", None, "there is no"),

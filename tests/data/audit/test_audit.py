@@ -298,7 +298,7 @@ def test_repeats_by_design_are_explained() -> None:
     sizes = ["tasks.train=40", "tasks.dev=0", "tasks.test=0", "passages=2"]
     found = tl.audit(tl.make("zest/synthetic", set=sizes))
     assert found.repeats[0].near > 0
-    assert any("paraphrases have the passages of their base tasks" in note for note in found.notes)
+    assert any("same passages as their base tasks" in note for note in found.notes)
 
 
 def test_the_majority_is_the_best_constant_over_acceptable_answers(tmp_path: Path) -> None:

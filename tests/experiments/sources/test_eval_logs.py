@@ -320,7 +320,7 @@ def test_a_pipe_and_a_huge_member_are_refused(
         tl.runs(tmp_path / "pipe.eval")
     path = write_log(tmp_path / "a.eval", [sample(0)])
     monkeypatch.setattr("taskloom.core.predictions.LARGEST_MEMBER", 10)
-    with pytest.raises(tl.TaskloomError, match="too many to read"):
+    with pytest.raises(tl.TaskloomError, match="too large"):
         tl.runs(path).accuracy()
 
 

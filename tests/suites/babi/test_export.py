@@ -200,11 +200,11 @@ def test_a_reference_configuration_becomes_a_recipe(
         ),
         (
             {"tasks": [{"filter_config": {"filter_each_q": False}}]},
-            "filter_each_q: with several questions a story",
+            "filter_each_q: with several questions per story",
         ),
         (
             {"tasks": [{"story_params": {}}, {"game_variables": {"persons": ["Bob"]}}]},
-            "one vocabulary",
+            "only one vocabulary",
         ),
     ],
 )

@@ -31,19 +31,19 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 EXPRESSIONS = [
     ("(", "expected a name"),
     ("father(", "found the end"),
-    ("map()", "takes 1 or 2 operands, here it has 0"),
-    ("chain(father)", "takes 2 or more operands"),
-    (f"chain({', '.join(['synonyms[eng]'] * 60)})", "has 60 functions, and at most 32"),
+    ("map()", "expects 1 or 2 operands, but here it has 0"),
+    ("chain(father)", "expects 2 or more operands"),
+    (f"chain({', '.join(['synonyms[eng]'] * 60)})", "has 60 functions, but at most 32"),
     (
         f"chain(synonyms[eng], chain({', '.join(['synonyms[eng]'] * 32)}))",
-        "has 33 functions, and at most 32",
+        "has 33 functions, but at most 32",
     ),
     (
         "chain(father, antonyms[eng])",
-        "this takes an entity, and what comes before it gives English words",
+        "this expects an entity, but the previous function gives English words",
     ),
     ("chain(antonyms[eng], translate[eng->spa])", "this takes an English word"),
-    ("union(synonyms[eng], synonyms[spa])", "must have one type"),
+    ("union(synonyms[eng], synonyms[spa])", "must have the same type"),
     ("filter(father)", "filter expects a predicate"),
     ("map(is_pos_noun[eng])", "map expects a relation"),
     ("antonyms[deu]", "did you mean 'antonyms[eng]'"),
@@ -75,12 +75,12 @@ FIELDS = [
     ("shares={test: 1}", "'train'"),
     ("shares={train: .inf, test: 1}", "a finite number"),
     ("minimum=0", "minimum"),
-    ("facts=nowhere", "names no facts"),
+    ("facts=nowhere", "not a source of facts"),
     ("facts=synthetic#peple=3", "did you mean 'people'"),
     ("facts=http://127.0.0.1:99999/x", "is not the address of an endpoint"),
     ("facts=42", "facts: should be"),
     ("lexicon=klingon", "'packaged', 'nltk' or 'synthetic'"),
-    ("compose={atoms: ['chain(father, mother)']}", "compose takes atoms"),
+    ("compose={atoms: ['chain(father, mother)']}", "compose needs atoms"),
     ("compose={atoms: [fater]}", "did you mean 'father'"),
     ("compose={compositions: [glue]}", "'glue' is not a kind of composition"),
     ("compose.atoms=[]", "75 atoms in 9 kinds of compositions give more than 5,000 functions"),
@@ -161,7 +161,7 @@ def test_damaged_wordnet_files(tree: Path, fault: str, capsys: pytest.CaptureFix
     nouns.write_bytes(faults[fault])
     assert "wordnet is damaged" in refused(capsys, *asked)
     nouns.unlink()
-    assert "lacks the file data.noun" in refused(capsys, *asked)
+    assert "has no file data.noun" in refused(capsys, *asked)
     nouns.write_bytes(whole)
     index = tree / "wordnet" / "index.verb"
     index.write_bytes(index.read_bytes()[:200_000].rpartition(b"\n")[0])

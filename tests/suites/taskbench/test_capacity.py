@@ -31,7 +31,7 @@ def test_the_smallest_share_is_drawn_and_a_smaller_one_is_refused() -> None:
     assert len({str(text) for text in rows.column("input").to_pylist()}) == 2  # type: ignore[union-attr]
     with pytest.raises(
         RecipeError,
-        match=r"shares\.test: 0\.0019 of all sequences is too small a share to be drawn",
+        match=r"shares\.test: 0\.0019 of all sequences is too small a share",
     ):
         planned(0.0019)
 
@@ -47,7 +47,7 @@ def test_a_row_is_the_same_alone_and_among_others() -> None:
 
 
 FUNCTIONS = ["map(antonyms[eng])", "map(synonyms[eng], filter(is_pos_verb[eng]))"]
-FEWER = "short of different sequences"
+FEWER = "short of distinct sequences"
 
 
 def of_sequences(function: str, n: int, pairs: str, length: int) -> Plan:

@@ -106,7 +106,7 @@ def test_inflected_and_unknown_inputs() -> None:
     with pytest.raises(InputError, match="outside the domain"):
         deriver("plant")
     mapped = read("map(synonyms[eng])")
-    with pytest.raises(InputError, match="'plant' lies outside"):
+    with pytest.raises(InputError, match="'plant' is outside"):
         Deriver(mapped, type_of(mapped, atoms.signature), words)("big plant")
     with pytest.raises(InputError, match="empty"):
         Deriver(mapped, type_of(mapped, atoms.signature), words)(" # ")
@@ -280,7 +280,7 @@ def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(
     evaluator.values(tree, rows, words)
     monkeypatch.setattr(evaluator, "MOST_PATHS", paths - 1)
     with pytest.raises(
-        RecipeError, match=f"has {paths:,} paths from an input to an answer.*narrow one of them"
+        RecipeError, match=f"has {paths:,} paths from inputs to answers.*narrow one of them"
     ):
         evaluator.values(tree, rows, words)
 

@@ -128,19 +128,19 @@ def test_equal_tasks_have_equal_names(texts: list[str], normal_name: str) -> Non
     ("text", "pointed", "words"),
     [
         ("chain(antonims[eng], synonyms[eng])", "antonims[eng]", "did you mean 'antonyms[eng]'"),
-        ("chain(antonyms[eng], translate[eng->spa])", "antonyms[eng]", "takes an English word"),
+        ("chain(antonyms[eng], translate[eng->spa])", "antonyms[eng]", "expects an English word"),
         ("union(father, is_pos_noun[eng])", "is_pos_noun[eng]", "expects a relation"),
-        ("union(father, synonyms[eng])", "synonyms[eng]", "must have one type"),
+        ("union(father, synonyms[eng])", "synonyms[eng]", "must have the same type"),
         ("map(filter(father))", "father", "expects a predicate"),
-        ("filter(is_pos_noun[eng], map(father))", "is_pos_noun[eng]", "takes an English word"),
+        ("filter(is_pos_noun[eng], map(father))", "is_pos_noun[eng]", "expects an English word"),
         ("chain(synonyms[eng], occupation)", "synonyms[eng]", "put label between"),
         ("union(father)", "union(father)", "2 or more operands"),
         (
             "difference(father, mother, child)",
             "difference(father, mother, child)",
-            "takes 2 operands, here it has 3",
+            "expects 2 operands, but here it has 3",
         ),
-        ("difference(father, synonyms[eng])", "synonyms[eng]", "must have one type"),
+        ("difference(father, synonyms[eng])", "synonyms[eng]", "must have the same type"),
         ("lnot(father)", "father", "expects a predicate"),
         ("inverse(is_instance_film)", "is_instance_film", "expects a relation"),
         ("chain(father, is_instance_film)", "is_instance_film", "expects a relation"),
@@ -239,5 +239,5 @@ def test_descriptions_of_different_atoms_differ() -> None:
 
 
 def test_union_of_one_type_only() -> None:
-    with pytest.raises(ExpressionError, match="one type"):
+    with pytest.raises(ExpressionError, match="the same type"):
         type_of(Union((Atom("synonyms[eng]"), Atom("translate[eng->spa]"))), atoms.signature)

@@ -58,9 +58,7 @@ def test_the_code_is_part_of_the_digest(
     changed = read(name, [WORDS])
     assert changed.digest != recipe.digest
     assert read("taskbench/antonyms[eng]").digest == plain.digest
-    assert "made with other code of 'vowels[eng]'" in said(
-        capsys, "verify", out, "--task", str(file)
-    )
+    assert "different code of 'vowels[eng]'" in said(capsys, "verify", out, "--task", str(file))
     assert "already holds another dataset" in said(capsys, "make", name, "-o", out, "--set", WORDS)
     function = atoms.added()["vowels[eng]"].function
     assert function is not None
@@ -96,16 +94,16 @@ def test_a_recipe_file_may_extend_it(
 
 
 FAULTS = [
-    ('"vowels[eng]"', '"synonyms[eng]"', "'synonyms[eng]' is there already"),
-    ('"vowels[eng]"', '"P22"', "'P22' is there already (father)"),
-    ('"vowels[eng]"', '"vowels[deu]"', "there are no words of 'deu'"),
+    ('"vowels[eng]"', '"synonyms[eng]"', "there is already an atom 'synonyms[eng]'"),
+    ('"vowels[eng]"', '"P22"', "there is already an atom 'P22' (father)"),
+    ('"vowels[eng]"', '"vowels[deu]"', "'deu'"),
     ('"vowels[eng]"', '"vowels(eng)"', "is not a valid name for an atom"),
-    ("{c for c in word if c in VOWELS}", "word", "a relation gives a set of texts"),
-    ("{c for c in word if c in VOWELS}", "{1}", "a relation gives a set of texts"),
-    ("{c for c in word if c in VOWELS}", "{' '}", "none of them empty"),
-    ("{c for c in word if c in VOWELS}", "None", "raised TypeError at"),
-    ("{c for c in word if c in VOWELS}", "{word[99]}", "raised IndexError at"),
-    ("-> set[str]", "-> bool", "a predicate gives True or False"),
+    ("{c for c in word if c in VOWELS}", "word", "a relation must return a set"),
+    ("{c for c in word if c in VOWELS}", "{1}", "a relation must return a set"),
+    ("{c for c in word if c in VOWELS}", "{' '}", "non-empty texts"),
+    ("{c for c in word if c in VOWELS}", "None", "raised TypeError for"),
+    ("{c for c in word if c in VOWELS}", "{word[99]}", "raised IndexError for"),
+    ("-> set[str]", "-> bool", "a predicate must return True or False"),
 ]
 
 

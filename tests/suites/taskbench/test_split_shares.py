@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_refused() -> None:
         ({"train": 0.3, "mine": 0.1}, "mine can have at most 0.0625"),
         (
             {"train": 0.3, "a": 0.01, "b": 0.01, "c": 0.01, "d": 0.01, "e": 0.01},
-            "no room for the split 'e'",
+            "the split 'e'",
         ),
     ):
         with pytest.raises(ValueError, match=words):

@@ -1,9 +1,8 @@
-"""bAbI 1.0 and Dyna-bAbI: short stories, their wording, their questions, and the depth of reasoning
-that these need.
+"""bAbI 1.0 and Dyna-bAbI: short stories with controlled wording, questions and depth of reasoning.
 
-A recipe says which events (MOVE, GRAB, DROP, GIVE), constructs (COREF, CONJ, COMPOUND, NEGATE,
-INDEF) and questions its stories have, and how large and of what kind the support of each answer is.
-Every answer is entailed by the text, every support is minimal and sufficient. Papers: Weston et al.
+A recipe states which events (MOVE, GRAB, DROP, GIVE), constructs (COREF, CONJ, COMPOUND, NEGATE,
+INDEF) and questions occur in its stories, and the size and kind of each answer's support. Every
+answer is entailed by the text, and every support is minimal and sufficient. Papers: Weston et al.
 2016; Dyna-bAbI (*SEM 2022).
 """
 
@@ -31,13 +30,13 @@ if TYPE_CHECKING:
     from taskloom.suites.babi.solve_file import solve_text as solve_text
 
 _HOME = {"TASKS": "numbered", "solve_text": "solve_file"}
-"""Public names that are imported when they are used."""
+"""Public names that are imported on first use."""
 
 __all__ = ["BabiFields", "BabiSuite", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy: listing the suites imports none of these.
+    # Import lazily, so that listing the suites stays fast.
     if name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
@@ -48,10 +47,14 @@ FORMATS = ("babi", "text-to-text", "squad", "events")
 
 OPTIONS = (
     Option(
-        "make", "source", "Published files to take stories from (babi/concat-*, babi/inject-*)."
+        "make",
+        "source",
+        "Folder of published files to use as the source of stories (babi/concat-*, babi/inject-*).",
     ),
     Option(
-        "solve", "reading", "natural, or strict: every sentence about a place is a change of place."
+        "solve",
+        "reading",
+        "natural, or strict: every sentence about a place means a change of place.",
     ),
 )
 
@@ -59,17 +62,17 @@ TRAIT_NAMES = {
     "minimal": TraitName(
         "supporting facts", "Number of sentences in the shortest proof of the answer."
     ),
-    "question": TraitName("question type", "What is asked: a place, a person, an object, a count."),
+    "question": TraitName("question type", "Answer type: a place, a person, an object or a count."),
     "composition": TraitName(
-        "composition", "Events and wordings that the proof of the answer combines."
+        "composition", "Events and wordings that occur in the proof of the answer."
     ),
     "concepts": TraitName("wording", "Events and constructs that occur anywhere in the story."),
     "sentences": TraitName("story length", "Number of sentences in the story."),
     "support": TraitName(
         "supporting facts (cited)", "Number of sentences in the proof that the example cites."
     ),
-    "supports": TraitName("number of proofs", "Different shortest proofs of the same answer."),
-    "group": TraitName("group of the recipe", "Part of the recipe that the example comes from."),
+    "supports": TraitName("number of proofs", "Number of different shortest proofs of the answer."),
+    "group": TraitName("group of the recipe", "Group of the recipe that the example belongs to."),
     "number": TraitName("bAbI task", "Number of the bAbI task, 1 to 20."),
     "support_lines": TraitName(
         "positions of the facts", "Positions of the supporting facts in the story, from 1."
@@ -98,14 +101,14 @@ def fetch(folder: Path) -> None:
 
 def unpack(archive: Path, target: Path) -> None:
     """Extract the English text files from the official archive."""
-    import tarfile  # many commands import this module, only one unpacks
+    import tarfile  # imported here, because only unpacking needs it
 
     try:
         with tarfile.open(archive) as tar:
             for member in tar.getmembers():
                 path = Path(member.name)
-                # "en" has 1,000 questions per task. The archive also holds en-10k, hn and shuffled
-                # sets.
+                # "en" has 1,000 questions per task. The archive also contains en-10k, hn and
+                # shuffled sets.
                 if not member.isfile() or path.parent.name != "en" or path.suffix != ".txt":
                     continue
                 source = tar.extractfile(member)
@@ -144,8 +147,8 @@ class BabiSuite(Suite):
     trait_names = TRAIT_NAMES
 
     def weave(self, fields: BabiFields, key: Key) -> Plan:
-        """Plan a recipe of groups, of bAbI's story tasks one after the other (`concat`), or of one
-        of bAbI's tasks with its own world (`number`).
+        """Plan a recipe of groups, of several bAbI story tasks (`concat`), or of a single bAbI task
+        with its own world (`number`).
         """
         if fields.number is not None:
             from taskloom.suites.babi.numbered import plan_task
@@ -176,11 +179,11 @@ class BabiSuite(Suite):
         return solve_file(path, reading)
 
     def picture(self, example: Example, fields: BabiFields, key: Key) -> StoryPicture | None:
-        """Picture of an example for `taskloom view`."""
+        """Draw an example for `taskloom view`."""
         return self.story(example)
 
     def story(self, example: Example) -> StoryPicture | None:
-        """The story with the sentences that prove the answer."""
+        """Return the story with the sentences that prove the answer."""
         from taskloom.suites.babi.show import lit_story
 
         return lit_story(example)

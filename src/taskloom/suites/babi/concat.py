@@ -1,10 +1,10 @@
-"""Dyna-bAbI's concat and inject splits: bAbI 1.0 tasks one after the other, published or generated
+"""Dyna-bAbI's concat and inject splits: several bAbI 1.0 tasks in one split, published or generated
 by our own recipes.
 
-Each story gives an example per question, and with `inject` also one for every question of the added
-types that can be answered at that point. Their number is known only once the story is drawn, so a
-task is drawn in batches of a fixed number of examples. Batches share no story, so any slice can be
-made without drawing the examples before it.
+Each story gives one example per question. With `inject`, it also gives one for every question of
+the added types that can be answered at that point. The number of questions is known only after a
+story is drawn, so each task is drawn in batches with a fixed number of examples. Batches share no
+stories, so any slice can be generated without drawing the examples before it.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.babi.story.vocabulary import PUBLISHED, Vocabulary
 from taskloom.suites.babi.variants import StoryVariants
 
-# The published files of bAbI 1.0 as examples: each question whose answer the text entails, and the
-# injected ones.
+# The published files of bAbI 1.0 as examples: every question whose answer the text entails, and the
+# injected ones
 
 WORDS = Vocabulary()
 
 
 class Folder:
-    """A folder with files named qa1_*_train.txt and so on; remembers the digest of every file it
-    read.
+    """A folder with files named qa1_*_train.txt and so on. It records the digest of every file it
+    reads.
 
     Raises:
-        RecipeError: If there is no such folder.
+        RecipeError: If the folder does not exist.
     """
 
     def __init__(self, path: str) -> None:
@@ -82,8 +82,8 @@ class Folder:
         self.sources: list[Source] = []
         if not self.path.is_dir():
             raise RecipeError(
-                f"source: there is no folder {path}; it must hold the files qa1_*_train.txt and"
-                " so on"
+                f"source: there is no folder {path}; it must contain the files qa1_*_train.txt "
+                "and so on"
             )
 
     def stories(self, task: int, split: str) -> list[Story]:
@@ -103,7 +103,7 @@ class Folder:
         return whole[:cut] if split == "train" else whole[cut:]
 
     def name(self, task: int, split: str) -> str:
-        """File that the stories of a split come from."""
+        """Return the name of the file that contains the stories of a split."""
         own = self._find(task, {"dev": "valid"}.get(split, split))
         return str(own or self._find(task, "train"))
 
@@ -124,11 +124,11 @@ class Folder:
 
 
 class PublishedTask:
-    """The examples of one task in one split of the published files.
+    """The examples of a task in one split of the published files.
 
     Attributes:
-        left_out: Number of questions left out, by reason: "wrong" answers, those too "long" for the
-            window, "withheld" types.
+        left_out: Number of questions left out, by reason: "wrong" if the answer is wrong, "long" if
+            they exceed the window, "withheld" if their type is.
     """
 
     def __init__(
@@ -147,13 +147,13 @@ class PublishedTask:
         self._name = name
         self._withheld = withheld
         self.left_out: Counter[str] = Counter()
-        # Only count questions here. Their supports cost more and are computed when the examples are
-        # needed.
+        # Only count questions here. Their supports are expensive and are computed when the examples
+        # are needed.
         self._ends = list(accumulate(map(self._count, stories)))
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Question types that the task may have."""
+        """Question types that may occur in the task."""
         kinds: set[str] = set(self._also)
         for story in self._stories:
             kinds.update(placed.question.kind for placed in story.questions)
@@ -181,8 +181,8 @@ class PublishedTask:
         return kept
 
     def _questions(self, story: Story) -> Iterator[tuple[Knowledge, Question, str]]:
-        """Yield every question, published or injected, with the knowledge before it and why it is
-        left out, if it is.
+        """Yield every question, published or injected, with the knowledge available before it, and
+        the reason if it is left out.
         """
         knowledge = Knowledge(WORDS.places)
         length = 0
@@ -200,7 +200,7 @@ class PublishedTask:
             text = ask(own, PUBLISHED)
             others = [q for q in ask_all(knowledge, self._also) if ask(q, PUBLISHED) != text]
             for question in (own, *others):
-                # An injected question is asked because its answer is entailed; a published answer
+                # Injected questions have entailed answers by construction, but published answers
                 # may be wrong.
                 right = question is not own or same_answer(
                     own, answer(knowledge, own), placed.answer
@@ -208,8 +208,8 @@ class PublishedTask:
                 yield knowledge, question, self._why_left_out(question, length, right)
 
     def _why_left_out(self, question: Question, length: int, right: bool) -> str:
-        """The reason to leave a question out, or "" to keep it; `length` is the number of tokens
-        before it.
+        """Return the reason for leaving a question out, or "" to keep it. `length` is the number of
+        tokens before it.
         """
         if self._withheld(question.kind):
             return "withheld"
@@ -245,20 +245,20 @@ BATCH = 1_000
 """Batch size. Reading a single example generates at most one batch."""
 
 PATIENCE = 1_000
-"""Maximum stories drawn to find a question that fits the window. After that, the window counts as
-too narrow.
+"""Maximum stories drawn to find a question that fits into the window. After that, the window is
+considered too narrow.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedTask:
-    """The examples of one task in one split, generated by our own recipe.
+    """The examples of a task in one split, generated by our own recipe.
 
     Attributes:
         n: Number of examples.
-        group: Group that defines the events of the stories.
+        group: Group that defines the events in the stories.
         setting: Settings shared by the groups of a recipe.
-        key: The stream of this task and split.
+        key: Key of the random stream of this task and split.
         rule: Rule that decides which stories belong to the split.
         weights: Weights of events and constructs.
         also: Question types to inject.
@@ -278,17 +278,17 @@ class GeneratedTask:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Question types that the task may have."""
+        """Question types that may occur in the task."""
         return frozenset(
             kind for kind in (*self.group.questions, *self.also) if not self.withheld(kind)
         )
 
     def try_out(self) -> None:
-        """Raise an error if no question fits the window. Only the first question of a story is
-        tried, because its story is the shortest.
+        """Raise an error if no question fits into the window. Only the first question of each story
+        is tried, because the text before it is the shortest.
 
         Raises:
-            RecipeError: It names the task and the window.
+            RecipeError: If no question fits. The error names the task and the window.
         """
         assert self.group.story is not None
         first = self.group.model_copy(
@@ -302,8 +302,8 @@ class GeneratedTask:
                 return
         if self.window is not None:
             raise RecipeError(
-                f"window: in {PATIENCE} stories no question of {self.setting.task} fits"
-                f" {self.window} tokens; widen it"
+                f"window: in {PATIENCE} stories, no question of {self.setting.task} fits into "
+                f"{self.window} tokens; widen it"
             )
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
@@ -338,11 +338,11 @@ Block = GeneratedTask | PublishedTask
 
 
 def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> Plan:
-    """Build the plan of a recipe with `concat`; training lacks the withheld question types."""
+    """Build the plan of a recipe with `concat`. Training excludes the withheld question types."""
     tasks = PARTS[fields.concat]
     sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
     if len(sizes) < len(fields.splits):
-        raise RecipeError("concat: has no groups; give each split a plain size")
+        raise RecipeError("concat: groups are not supported; give each split a plain size")
     check_recipe(fields)
     sources: Sequence[Source] = ()
     warnings: list[str] = []
@@ -356,7 +356,7 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
         sources = folder.sources
     else:
         blocks = _generated_blocks(fields, sizes, key, withheld)
-    # A task all of whose questions are withheld has no examples left.
+    # A task with only withheld questions has no examples left.
     blocks = {
         name: [block for block in of_split if block.kinds] for name, of_split in blocks.items()
     }
@@ -396,16 +396,16 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
 
 
 def _withheld_in(split: str, withheld: Withheld) -> Withheld:
-    """Question types missing from a split. Nothing is withheld from tests."""
+    """Return the question types missing from a split. Nothing is withheld from tests."""
     return withheld if role_of(split) == "train" else nothing
 
 
 def _generated_blocks(
     fields: BabiFields, sizes: dict[str, int], key: Key, withheld: Withheld
 ) -> dict[str, list[Block]]:
-    """Generated tasks of each split, which divide its size among them."""
+    """Build the generated tasks of each split, which share its size."""
     tasks = PARTS[fields.concat]
-    # In millionths, so that shares like 4.509 are exact.
+    # Weights in millionths, so that shares like 4.509 are exact.
     weights = [round(1_000_000 * fields.shares.get(task, 1)) for task in tasks]
     shares = {name: share_out(n, weights) for name, n in sizes.items()}
     blocks: dict[str, list[Block]] = {name: [] for name in sizes}
@@ -435,8 +435,8 @@ def _generated(
 ) -> dict[str, Block]:
     own = read(f"babi/{task}").fields
     assert isinstance(own, BabiFields)
-    # Minimal supports throughout, because the means in the paper's Table 2 use them. The supports
-    # cited by bAbI are larger.
+    # Use minimal supports, because the means in the paper's Table 2 do. The supports cited by bAbI
+    # are larger.
     group = own.groups[0].model_copy(update={"name": f"qa{task}", "cited": False})
     setting = Setting(own.vocabulary.vocabulary(), own.style.lexicon(), own.reading, f"babi/{task}")
     rules, weights = split_rules(sizes, key), action_weights(group)
@@ -480,7 +480,7 @@ def _published(
             )
         if long:
             warnings.append(
-                f"task {task}, {split}: {long} questions do not fit {fields.window} tokens and were"
-                " left out"
+                f"task {task}, {split}: {long} questions do not fit into {fields.window} tokens "
+                "and were left out"
             )
     return blocks

@@ -25,13 +25,13 @@ from taskloom.suites.babi.story.vocabulary import DYNA, StoryLexicon, Vocabulary
 
 Words = tuple[Vocabulary, StoryLexicon]
 EXTRACTIVE = ("where-P", "where-O", "where-was-O", "give-qs")
-"""The question types whose answer is a word of the story (paper, section 4.1)."""
+"""Question types whose answer is a word of the story (paper, section 4.1)."""
 
 
 def babi_text(examples: Iterable[Example]) -> Iterator[str]:
     """Yield the lines of a file in the byte layout of bAbI 1.0, each with its line end.
 
-    Successive examples of one growing story become one story with several questions, as in the
+    Successive examples of a growing story become one story with several questions, as in the
     original.
     """
     written: list[str] = []
@@ -67,8 +67,8 @@ def text_to_text(examples: Iterable[Example], name: str = "babi") -> Iterator[di
 
 
 def squad(examples: Iterable[Example], name: str = "babi") -> tuple[dict[str, Any], int]:
-    """Build one object in SQuAD's layout, and count the examples left out because their answer is
-    not a word of the story.
+    """Build one object in SQuAD's layout. Also return the number of examples left out because their
+    answer is not a word of the story.
 
     The answer is marked in the last supporting sentence that contains it.
     """
@@ -106,7 +106,7 @@ def _answer_start(sentences: list[str], example: Example) -> int | None:
 
 
 def _rfind_word(text: str, words: str) -> int:
-    """Position of the last occurrence of some words in a text as whole words ("Al" does not match
+    """Return the position of the last occurrence of a phrase as whole words ("Al" does not match
     "football"), or -1.
     """
     matches = [match.start() for match in re.finditer(rf"\b{re.escape(words)}\b", text)]
@@ -155,15 +155,15 @@ FORMATS: dict[str, Callable[[list[Example], Words | None], Iterable[str]]] = {
 def _events(examples: list[Example], words: Words | None) -> Iterable[dict[str, Any]]:
     if examples and "number" in examples[0].traits:
         raise TaskloomError(
-            f"events: task {examples[0].traits['number']} has a world without events; write it as"
-            " babi or text-to-text"
+            f"events: task {examples[0].traits['number']} has a world without events; use babi or "
+            "text-to-text"
         )
     return structured(examples, *words) if words else structured(examples)
 
 
 def words_of(fields: BabiFields | None) -> Words | None:
-    """Custom names and verbs of a recipe's stories, needed to parse their sentences. None for the
-    default ones.
+    """Return the custom names and verbs of a recipe, which are needed to parse its sentences. None
+    if it uses the defaults.
     """
     if fields is None or fields.concat:
         return None
@@ -171,7 +171,7 @@ def words_of(fields: BabiFields | None) -> Words | None:
 
 
 def export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -> Export:
-    """Return examples in one of our formats, as `taskloom export` writes them."""
+    """Return examples in one of the suite's formats, for `taskloom export`."""
     rows = list(examples)
     left_out = squad(rows)[1] if kind == "squad" else 0
     return Export(
@@ -182,16 +182,16 @@ def export(kind: str, examples: Sequence[Example], fields: BabiFields | None) ->
 def write(
     examples: Iterable[Example], path: str | Path, kind: str, words: Words | None = None
 ) -> Path:
-    """Write examples of this suite into one file.
+    """Write examples of this suite to a file.
 
     Args:
         examples: A split of a dataset (`taskloom.load("data/")["train"]`), or any other examples.
-        path: Path of the file, which is written atomically.
+        path: Path of the file. It is written atomically.
         kind: `babi`, `text-to-text`, `squad` or `events`.
         words: For `events`: custom names and verbs (`words_of(data.recipe.fields)`).
     """
     if kind not in FORMATS:
-        raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, FORMATS)}")
+        raise TaskloomError(f"unknown format '{kind}'; {nearest(kind, FORMATS)}")
     file = Path(path)
     with atomic(file) as beside, beside.open("w", encoding="utf-8", newline="\n") as handle:
         handle.writelines(FORMATS[kind](list(examples), words))

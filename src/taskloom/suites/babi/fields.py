@@ -1,8 +1,8 @@
-"""The recipe fields of the story suite.
+"""Recipe fields of the story suite.
 
-A recipe has groups. A group states which events, constructs and questions its stories have, and how
-long and deep they are. A split is made of groups, given in the split itself or, for splits of a
-plain size, at the top of the recipe, where `n` is their proportion.
+A recipe has groups. A group defines which events, constructs and questions its stories have, their
+length and their depth of reasoning. Splits consist of groups, which are given in the split itself
+or, for splits with a plain size, at the top of the recipe, where `n` is their proportion.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from taskloom.suites.babi.story.vocabulary import (
 CONCEPTS = (*EVENTS, *CONSTRUCTS, *QUESTIONS)
 WORDINGS = (*CONSTRUCTS, AFFIRM)
 STORY_CONCEPTS = (*EVENTS, *CONSTRUCTS)
-"""Concepts that a supporting sentence can have: all but questions."""
+"""Concepts that a supporting sentence can have: all except questions."""
 
 SAID = {
     "MOVE": "goes somewhere",
@@ -74,7 +74,7 @@ SAID = {
 
 
 def said(names: Iterable[str]) -> Choices:
-    """Names for a form to list, with their explanations."""
+    """List names for a form, with their explanations."""
     return Choices(tuple((name, SAID.get(name, "")) for name in names))
 
 
@@ -86,8 +86,9 @@ class Rule(Generic[Given]):
     """A combination of fields that is rejected.
 
     Attributes:
-        broken: True (or not empty) if the fields break the rule.
-        sentence: The error, beginning with the field to change; `{given.length}` is filled in.
+        broken: Returns True (or a non-empty value) if the fields break the rule.
+        sentence: Error message, which begins with the field to change; `{given.length}` is filled
+            in.
     """
 
     broken: Callable[[Given], object]
@@ -95,7 +96,7 @@ class Rule(Generic[Given]):
 
 
 def check_rules(given: Given, rules: Iterable[Rule[Given]]) -> None:
-    """Refuse fields by the first rule that they break."""
+    """Reject fields with the error of the first rule that they break."""
     for rule in rules:
         if rule.broken(given):
             raise ValueError(rule.sentence.format(given=given))
@@ -122,7 +123,7 @@ def _named_weights(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     if not all(isinstance(name, str | bool) for name in value):
-        raise ValueError(f"a list of names or names with weights, not {value!r}")
+        raise ValueError(f"expected a list of names or names with weights, not {value!r}")
     return dict.fromkeys(value, 1.0)
 
 
@@ -130,7 +131,7 @@ def _check_weight(name: object, weight: object, known: tuple[str, ...]) -> None:
     if name not in known:
         raise ValueError(f"unknown '{name}'; {nearest(str(name), known)}")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1e9:
-        raise ValueError(f"the weight of {name} is a number from 0 up, not {weight!r}")
+        raise ValueError(f"the weight of {name} must be a number of at least 0, not {weight!r}")
 
 
 def _weights(known: tuple[str, ...]) -> BeforeValidator:
@@ -140,9 +141,9 @@ def _weights(known: tuple[str, ...]) -> BeforeValidator:
             return value
         weights = {}
         for given, number in value.items():
-            # Only true and false themselves: 1 and 0 are equal to them but are not names.
+            # Convert only true and false themselves. 1 and 0 are equal to them, but are not names.
             name = YAML_WORDS[given] if isinstance(given, bool) else given
-            weights[name] = _number(number)  # YAML 1.1 takes 1e-1 for text
+            weights[name] = _number(number)  # YAML 1.1 reads 1e-1 as text
         for name, weight in weights.items():
             _check_weight(name, weight, known)
         return weights
@@ -162,14 +163,14 @@ Concepts = Annotated[tuple[str, ...], said(STORY_CONCEPTS)]
 
 
 MOST_WORDS = 1_000
-"""Maximum number of persons, objects or places. Drawing a sentence takes time proportional to their
-number: with 20,000 persons, 0.1 s per story.
+"""Maximum number of persons, objects or places. The time to draw a sentence is proportional to
+their number: 0.1 s per story with 20,000 persons.
 """
 
 
 def _few(words: tuple[str, ...]) -> tuple[str, ...]:
     if len(words) > MOST_WORDS:
-        raise ValueError(f"has {len(words):,} names; at most {MOST_WORDS:,} are drawn from")
+        raise ValueError(f"has {len(words):,} names, but at most {MOST_WORDS:,} are supported")
     return words
 
 
@@ -177,13 +178,13 @@ Words = Annotated[tuple[str, ...], AfterValidator(_few)]
 
 
 class StoryWords(Fields):
-    """Persons, objects and places of the stories. Default: the paper's.
+    """Persons, objects and places in the stories. Default: the paper's.
 
     Attributes:
         persons: Names of persons.
-        objects: Things that can be carried.
-        places: Where persons and things can be.
-        pronouns: The pronoun of each person, by name.
+        objects: Things that persons can carry.
+        places: Places where persons and things can be.
+        pronouns: Pronoun of each person, by name.
     """
 
     persons: Words = Vocabulary().persons
@@ -204,7 +205,7 @@ class StoryWords(Fields):
 
 
 WORD_LISTS = (*verb_lists(), "negations", "prefixes")
-"""Lists of words that a style may change."""
+"""Lists of words that a style can replace."""
 
 
 def _verbs_of(words: str) -> str:
@@ -214,10 +215,10 @@ def _verbs_of(words: str) -> str:
 
 
 def event_words(event_types: Mapping[Kind, EventType]) -> type[Fields]:
-    """Build the fields that events bring: their verbs, and how often a sentence ends in "there".
+    """Build the fields defined by events: their verbs, and how often a sentence ends in "there".
 
     The fields of an event that was added after the papers' recipes are marked as later, so that
-    their defaults change no digest.
+    their defaults do not change digests.
     """
 
     def marked(value: Any, later: bool) -> Any:
@@ -243,13 +244,14 @@ else:
 
 
 class Style(EventWords):
-    """Verbs and small words. Default: Dyna-bAbI's. Any other verbs may be given.
+    """Verbs and function words. Default: Dyna-bAbI's. Any other verbs can be used.
 
     Attributes:
-        negations: Words between "is" and a place where a person is not.
+        negations: Phrases between "is" and a place where a person is not.
         prefixes: Words at the beginning of a sentence with a pronoun.
         preposition: Word before a place.
-        double_object: Gifts as "gave John the milk" instead of "gave the milk to John".
+        double_object: True to write gifts as "gave John the milk" instead of "gave the milk to
+            John".
     """
 
     negations: tuple[str, ...] = DYNA.negations
@@ -266,20 +268,20 @@ class Style(EventWords):
             for word in words:
                 if not word.strip() or word != word.strip() or any(c in word for c in "\t\n\r.?,"):
                     raise ValueError(
-                        f"{name}: {word!r} is not a valid verb: use words without commas, stops,"
-                        " tabs or outer blanks"
+                        f"{name}: {word!r} is not a valid verb: it must not contain commas, full "
+                        "stops or tabs, or begin or end with a space"
                     )
         for one, other in _alike():
             both = set(getattr(self, one)) & set(getattr(self, other))
             if both:
                 raise ValueError(
-                    f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them"
-                    " apart"
+                    f"{one} and {other}: '{min(both)}' is in both, so a reader could not "
+                    "distinguish them"
                 )
         return self
 
     def lexicon(self) -> StoryLexicon:
-        """Words in the form that the writer and the grammar need."""
+        """Return the words in the form needed by the writer and the grammar."""
         return StoryLexicon(
             verbs={name: getattr(self, name) for name in verb_lists()},
             negations=self.negations,
@@ -300,20 +302,20 @@ def _alike() -> Iterator[tuple[str, str]]:
 
 
 MOST = 1_000
-"""Maximum sentences in a story, and maximum questions about one."""
+"""Maximum number of sentences in a story, and of questions about a story."""
 
 
 class QuestionSeries(Fields):
-    """Stories with several questions among their sentences, as in bAbI 1.0.
+    """Stories with several questions between their sentences, as in bAbI 1.0.
 
     Attributes:
-        questions: Number of questions of a story.
-        gap: Number of sentences before the first question and between two.
-        ask: Probability that a question that can be asked is asked. Otherwise the story goes on for
-            another gap.
-        again: The same probability directly after another question. Default: `ask`.
-        hands: Number of persons, drawn for each story, who may touch things. Default: all.
-        things: Number of objects, drawn for each story, that are touched at all. Default: all.
+        questions: Number of questions per story.
+        gap: Number of sentences before the first question and between questions.
+        ask: Probability of asking a question when one is possible. Otherwise the story continues
+            for another gap.
+        again: Probability of asking another question directly after one. Default: `ask`.
+        hands: Number of persons, drawn for each story, who may handle objects. Default: all.
+        things: Number of objects, drawn for each story, that may be handled. Default: all.
     """
 
     questions: int = Field(default=5, ge=1, le=MOST)
@@ -327,7 +329,7 @@ class QuestionSeries(Fields):
     @classmethod
     def _at_least_one(cls, number: Span | None) -> Span | None:
         if number is not None and number.low < 1:
-            raise ValueError(f"at least 1 is needed, not {number}")
+            raise ValueError(f"must be at least 1, not {number}")
         return number
 
 
@@ -335,46 +337,44 @@ class StoryGroup(Fields):
     """One kind of example.
 
     Attributes:
-        name: Name of the group, which its examples have as a trait.
-        n: Number of examples, or the group's share if the split has a plain size.
-        events: What can happen in a story, with weights. An event of weight 0 occurs only if a proof
-            or a wording needs it.
-        wording: How sentences are worded, with weights. AFFIRM is "Mary is in the park".
-        coref: Events of sentences with a pronoun, with weights. Default: all of `events`. NEGATE,
-            INDEF and AFFIRM are possible too.
-        conj: Events of sentences with two subjects (or, for GRAB, DROP and GIVE, two objects), with
-            weights. Default: MOVE. NEGATE, INDEF and AFFIRM are possible too. COMPOUND uses the
+        name: Name of the group, which is a trait of its examples.
+        n: Number of examples, or their proportion if the split has a plain size.
+        events: Events with weights. An event with weight 0 only occurs in constructs and proofs.
+        wording: Constructs with weights. AFFIRM is "Mary is in the park".
+        coref: Events with weights for sentences with a pronoun. Default: all of `events`. NEGATE,
+            INDEF and AFFIRM are also allowed.
+        conj: Events with weights for sentences with two subjects (or, for GRAB, DROP and GIVE, two
+            objects). Default: MOVE. NEGATE, INDEF and AFFIRM are also allowed. COMPOUND uses the
             same weights.
         negate: Events to which NEGATE applies, with weights. Default: MOVE ("is not in the park").
-            GRAB, DROP and GIVE ("did not take the milk") are possible too.
+            GRAB, DROP and GIVE ("did not take the milk") are also allowed.
         indef: Events to which INDEF applies, with weights. Default: MOVE ("is either in A or B").
-            GRAB, DROP and GIVE ("took it in either A or B") are possible too.
-        questions: Kinds of questions, with weights.
+            GRAB, DROP and GIVE ("took it in either A or B") are also allowed.
+        questions: Question types with weights.
         length: Number of sentences before the question.
-        support: Number of supporting facts: sentences that the official proof needs. A range such as
-            `2..3` is possible.
-        falloff: Within a range of sizes, the frequency of each relative to the size before. 1 draws
-            all equally often; simulation gives about 0.35.
-        composition: Concepts that the official support must have.
+        support: Size of the official support, or a range of sizes.
+        falloff: Within a range of sizes, the frequency of each size relative to the previous one.
+            With 1, all sizes are equally frequent. Simulated stories have about 0.35.
+        composition: Concepts that the official support must contain.
         proofs: planned: the proof is drafted first. simulated: stories are simulated in a world
-            whose state is drawn at the start, as the reference does, until one has a question of
-            the wanted support, which takes many stories.
-        frequencies: Concepts with the share of examples whose official support has them. Without
-            it, all kinds of planned proofs are equally frequent.
-        cited: Use the support that bAbI cites for lists and counts: every sentence in which the
-            person gets something or gives it up. Default: a minimal support.
-        alternatives: Number of minimal supports.
+            with a random initial state, as in the reference code, until one has a question with the
+            requested support. This takes many stories.
+        frequencies: Concepts with the share of examples whose official support contains them.
+            Without this field, all kinds of planned proofs are equally frequent.
+        cited: True to use the support that bAbI cites for lists and counts: every sentence in which
+            the person gets or gives up something. Default: a minimal support.
+        alternatives: Number of distinct minimal supports.
         answers: Answers of yes-no questions with weights.
-        distractors: Share of the sentences beside the support that is kept. 0 leaves only what the
-            proof needs.
-        position: Part of the story that has the support.
-        per_signature: Maximum examples of the split with the same support and question, apart from
-            names and places.
-        story: Several questions in one story.
-        unknown: Share of where-P and where-O questions that the story does not settle; their answer
+        distractors: Share of the sentences outside the support that is kept. With 0, only the
+            sentences needed for the proof remain.
+        position: Part of the story that contains the support.
+        per_signature: Maximum examples of the split that have the same support and question except
+            for names and places.
+        story: Settings for several questions in one story.
+        unknown: Share of where-P and where-O questions that the story does not settle. Their answer
             is "unknown".
-        exhaustive: Ask every question of these types that can be answered; the examples of a story
-            follow each other.
+        exhaustive: True to ask every question of these types that can be answered. The examples of
+            a story are consecutive.
     """
 
     foremost: ClassVar[tuple[str, ...]] = (
@@ -424,21 +424,21 @@ class StoryGroup(Fields):
         return self
 
     def _check_topics(self, construct: str) -> None:
-        """Refuse a construct without topics, or with a topic that does not occur in the stories."""
+        """Reject a construct without topics, or with a topic that does not occur in the stories."""
         weights = getattr(self, construct)
         asked_for = weights is not None or self.wording.get(construct.upper())
         if asked_for and not any(self.topics()[construct.upper()].values()):
-            raise ValueError(f"{construct}: at least one needs a weight above 0; name an event")
-        # "is not in the park" is not a MOVE event, so the group need not list MOVE for it. "Mary
-        # and John went to the park" and "Then she went" are MOVE events.
+            raise ValueError(f"{construct}: at least one event needs a weight above 0")
+        # "is not in the park" is not a MOVE event, so the group need not list MOVE for it. "Mary and
+        # John went to the park" and "Then she went" are MOVE events.
         moves = construct in ("coref", "conj") and self._says(construct)
         for name in weights or ():
             if name == "MOVE" and not moves:
                 continue
             if name not in self.events and name not in self.wording:
                 raise ValueError(
-                    f"{construct}: {name} is in neither events nor wording; add it, with weight 0"
-                    " if need be"
+                    f"{construct}: {name} is in neither events nor wording; add it there, with "
+                    "weight 0 if it should not occur otherwise"
                 )
 
     def _says(self, construct: str) -> bool:
@@ -447,8 +447,8 @@ class StoryGroup(Fields):
         return any(name in self.wording for name in constructs)
 
     def topics(self) -> dict[str, dict[str, float]]:
-        """Topics of each construct, with weights. By default, every event is a topic of COREF, even
-        one with weight 0.
+        """Return the topics of each construct, with weights. By default, every event is a topic of
+        COREF, even an event with weight 0.
         """
         coref = self.coref
         if coref is None:
@@ -462,7 +462,9 @@ class StoryGroup(Fields):
         }
 
     def unlisted(self, event: Event) -> str:
-        """Event or construct of a sentence that the group does not list; empty if it lists all."""
+        """Return an event or construct of the sentence that the group does not list, or an empty
+        text if all are listed.
+        """
         name = EVENT_TYPES[event.kind].name
         if name not in self.events and name not in self.wording:
             return name
@@ -483,14 +485,17 @@ class StoryGroup(Fields):
             raise ValueError(f"{field}: unknown '{concept}'; {nearest(concept, STORY_CONCEPTS)}")
         if concept not in self.events and concept not in self.wording:
             raise ValueError(
-                f"{field}: the support must have {concept}, which is in neither events nor wording"
+                f"{field}: the support must contain {concept}, which is in neither events nor "
+                "wording"
             )
 
     def concepts(self) -> frozenset[str]:
-        """Concept set of this group as in the paper: events, constructs and questions."""
+        """Return the concept set of this group as in the paper: events, constructs and
+        questions.
+        """
         asked = [question for question, weight in self.questions.items() if weight]
         concepts = {*self.events, *self.wording, *asked} - {AFFIRM}
-        if "COMPOUND" in concepts:  # "they": two at once, by a pronoun
+        if "COMPOUND" in concepts:  # "they" is both: two subjects and a pronoun
             concepts |= {"COREF", "CONJ"}
         return frozenset(concepts)
 
@@ -498,7 +503,7 @@ class StoryGroup(Fields):
 GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
     Rule(
         lambda group: not 1 <= group.length.low <= group.length.high <= MOST,
-        f"length: a story has 1 to {MOST} sentences, not {{given.length}}",
+        f"length: a story must have 1 to {MOST} sentences, not {{given.length}}",
     ),
     Rule(
         lambda group: not any(group.events.values()) and not any(group.wording.values()),
@@ -510,28 +515,28 @@ GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
     ),
     Rule(
         lambda group: group.frequencies and group.support is None,
-        "frequencies: say how large the support is, too",
+        "frequencies: set support too",
     ),
     Rule(
         lambda group: (
             group.proofs == "simulated"
             and (group.support is None or group.story or group.exhaustive)
         ),
-        "proofs: are simulated for one question a story; say how large the support is",
+        "proofs: simulated proofs need stories with one question and a given support",
     ),
     Rule(
         lambda group: (
             group.proofs == "simulated" and (group.position != "any" or group.distractors < 1)
         ),
-        "proofs: position and distractors are of planned proofs",
+        "proofs: position and distractors need planned proofs",
     ),
     Rule(
         lambda group: (
             group.exhaustive
             and (group.story or group.per_signature or group.alternatives or group.composition)
         ),
-        "exhaustive: goes with support, but not with story, per_signature, alternatives or"
-        " composition",
+        "exhaustive: requires support, and excludes story, per_signature, alternatives and "
+        "composition",
     ),
     Rule(
         lambda group: group.unknown and (group.support or group.exhaustive),
@@ -539,21 +544,21 @@ GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
     ),
     Rule(
         lambda group: group.unknown and not {"where-P", "where-O"} & {*group.questions},
-        "unknown: is an answer of where-P and where-O questions; ask one of them",
+        "unknown: only where-P and where-O questions can be unknown; add one of them",
     ),
     Rule(
         lambda group: group.answers is not None and "yes-no" not in group.questions,
-        "answers: are those of yes-no questions; ask them",
+        "answers: only yes-no questions have these answers; add them",
     ),
     Rule(
         lambda group: (
             group.story
             and (group.per_signature or group.distractors < 1 or group.position != "any")
         ),
-        "story: per_signature, distractors and position are for stories with one question",
+        "story: per_signature, distractors and position need stories with one question",
     ),
 )
-"""Combinations of group fields that are refused, in this order."""
+"""Combinations of group fields that are rejected, in the order of checking."""
 
 
 def _size(value: Any) -> Any:
@@ -564,21 +569,21 @@ SplitSize = Annotated[Size, BeforeValidator(_size)]
 
 
 MOST_GROUPS = 5_000
-"""Maximum number of groups in a list. Planning 60,000 takes 30 s and 2 GB; the largest recipe in
+"""Maximum number of groups in a list. Planning 60,000 takes 30 s and 2 GB. The largest recipe in
 the paper has 27.
 """
 
 
 def _not_too_many(value: Any) -> Any:
-    # Checked before the groups are parsed, which takes most of the time.
+    # Check this before the groups are parsed, which takes most of the time.
     if isinstance(value, list | tuple) and len(value) > MOST_GROUPS:
-        raise ValueError(f"has {len(value):,} groups; at most {MOST_GROUPS:,} are possible")
+        raise ValueError(f"has {len(value):,} groups, but at most {MOST_GROUPS:,} are supported")
     return value
 
 
 def _some(value: Any) -> Any:
-    if not value:  # tested before the groups are read: an invalid group would count as none
-        raise ValueError("a list of groups needs one at least")
+    if not value:  # test before parsing, because invalid groups would be dropped from the list
+        raise ValueError("a list of groups must not be empty")
     return value
 
 
@@ -590,8 +595,8 @@ def _which(value: Any) -> str:
     return "function-groups" if isinstance(value, list | tuple) else "function-size"
 
 
-# Distinguished by type, so that an error in a group is not also reported as an error of a size.
-# Tags with the prefix "function-" do not appear in error messages.
+# The alternatives are distinguished by type, so that an error in a group is not also reported as an
+# error in a size. Tags with the prefix "function-" do not appear in error messages.
 SplitValue = Annotated[
     Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")],
     Discriminator(_which),
@@ -605,36 +610,35 @@ PARTS = {
 """The paper's sets of bAbI 1.0 tasks (section 4)."""
 
 NUMBERED = (4, *range(14, 21))
-"""bAbI's tasks that have worlds of their own."""
+"""bAbI's tasks that have their own worlds."""
 
 
 class BabiFields(InputParts):
-    """The fields of a story recipe.
+    """Fields of a story recipe.
 
     Attributes:
-        number: One of bAbI's other tasks (4, and 14 to 20), which have their own worlds and take no
+        number: One of bAbI's other tasks (4, and 14 to 20), which have their own worlds and no
             groups.
-        knobs: With number: the settings of tasks 14 to 20.
-        reading: How much a sentence says; see the docs.
-        vocabulary: Persons, objects and places.
-        style: Verbs and small words.
-        groups: Kinds of examples. They apply to every split that only gives a number of examples.
-        splits: The size of each split, or groups of its own.
-        holdout: Combinations of concepts that no training example has. Both the recipe and every
-            example are checked.
+        knobs: Settings of tasks 14 to 20; requires number.
+        reading: How much a sentence states: `natural` or `strict`.
+        vocabulary: Names of persons, objects and places.
+        style: Verbs and function words.
+        groups: Kinds of examples, for all splits that only give a number of examples.
+        splits: The size of each split, or its own groups.
+        holdout: Combinations of concepts that must not occur in any training example. The recipe
+            and every example are checked.
         tested_by: A test recipe. Each training group must have some of its concepts but not all of
-            them, and together they must have all.
-        concat: Instead of groups: one of the paper's sets of bAbI 1.0 tasks, one after the other.
-        inject: With concat: also ask every question of these types that can be answered, at each
-            question of each task.
-        window: With concat: leave out the questions that, with the story before them, have more
-            tokens (words and marks).
-        shares: With concat: weight of a task's number of examples. Tasks not named here have weight
-            1.
-        source: With concat: a folder with the published files. Default: regenerate them with our
-            own recipes.
-        phrasing: where-P: yes-no questions with the answer yes are asked as where-P questions about
-            the same story.
+            them, and together the groups must have all of them.
+        concat: Name of one of the paper's sets of bAbI 1.0 tasks, used instead of groups.
+        inject: With concat: at each question of each task, also ask every question of these types
+            that can be answered.
+        window: With concat: leave out questions that have more tokens (words and punctuation marks)
+            together with the story before them.
+        shares: With concat: weight of each task's number of examples. The default weight is 1.
+        source: With concat: a folder with the published files. Default: generate them again with
+            our own recipes.
+        phrasing: where-P: ask yes-no questions with the answer yes as where-P questions about the
+            same story.
     """
 
     foremost: ClassVar[tuple[str, ...]] = ("groups", "splits")
@@ -677,39 +681,40 @@ class BabiFields(InputParts):
             raise ValueError(f"{field}: {self.concat} has no task {task}; it has {known}")
 
     def _check_sizes(self) -> None:
-        """Refuse a split of a plain size if nothing defines its examples."""
+        """Reject a split with a plain size if nothing defines its examples."""
         if self.groups or self.concat or self.number is not None:
             return
         for name, value in self.splits.items():
             if isinstance(value, Size):
                 raise ValueError(
-                    f"splits.{name}: a plain size needs groups: at the top of the recipe"
+                    f"splits.{name}: a plain size needs groups at the top of the recipe"
                 )
 
 
 RECIPE_RULES: tuple[Rule[BabiFields], ...] = (
     Rule(
         lambda recipe: not recipe.splits,
-        "splits: name at least one, e.g. splits: {{train: 1000}}",
+        "splits: add at least one, e.g. splits: {{train: 1000}}",
     ),
     Rule(
         lambda recipe: recipe.number is not None and recipe.number not in NUMBERED,
-        "number: 4 or 14 to 20 have worlds of their own, not {given.number}; see the recipe"
-        " babi/{given.number}",
+        "number: only 4 and 14 to 20 have their own worlds, not {given.number}; see the recipe "
+        "babi/{given.number}",
     ),
     Rule(
         lambda recipe: (
             (recipe.inject or recipe.source or recipe.window or recipe.shares) and not recipe.concat
         ),
-        "inject, window, shares and source need concat: which tasks?",
+        "inject, window, shares and source need concat; set it to a set of tasks",
     ),
     Rule(
         lambda recipe: (recipe.concat or recipe.number is not None) and recipe.style != Style(),
-        "style: concat and number have the words of their tasks; change it in a recipe with groups",
+        "style: concat and number use the words of their tasks; change the style in a recipe "
+        "with groups",
     ),
     Rule(
         lambda recipe: recipe.concat and recipe.vocabulary != StoryWords(),
-        "vocabulary: concat has the words of its tasks; change it in a recipe with groups",
+        "vocabulary: concat uses the words of its tasks; change them in a recipe with groups",
     ),
 )
-"""Combinations of recipe fields that are refused, in this order."""
+"""Combinations of recipe fields that are rejected, in the order of checking."""

@@ -1,12 +1,12 @@
 """The plan of a recipe with groups of stories: which group each row belongs to.
 
-A split is made of groups, whose examples follow each other or are mixed in a keyed order. Every
-group is tried out before the first row, so that impossible requests fail at once. The module ends
-with question types as tasks with descriptions, and `rephrased`, which asks yes-no questions in
-another phrasing.
+A split consists of groups. Their examples are either consecutive or mixed in a keyed order. Every
+group is tested before the first row is generated, so that impossible requests fail immediately. The
+end of the module defines question types as tasks with descriptions, and `rephrased`, which asks
+yes-no questions in a different phrasing.
 
-Recipes that name one of bAbI's tasks with a world of its own are planned in `numbered`, those that
-put bAbI's story tasks one after the other in `concat`.
+Recipes for a bAbI task with its own world are planned in `numbered`, and those that combine several
+of bAbI's story tasks in `concat`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def story_plan(fields: BabiFields, key: Key) -> Plan:
 
 
 def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
-    """Question types that some groups ask, in order."""
+    """Return the question types that any of the groups ask, in order."""
     kinds: dict[str, None] = {}
     for group in groups:
         kinds |= dict.fromkeys(kind for kind, weight in group.questions.items() if weight)
@@ -108,10 +108,11 @@ def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
-    """Scorer of the questions: sets if an answer may be several objects, otherwise one word.
+    """Return the scorer for the questions: sets if an answer may consist of several objects,
+    otherwise single words.
 
-    Answers to list questions are sets. So are answers about gifts, if two objects may be given at
-    once.
+    Answers to list questions are sets, and so are answers about gifts if two objects may be given
+    together.
     """
     for group in groups:
         two_at_once = group.conj.get("GIVE") and {"CONJ", "COMPOUND"} & {*group.wording}
@@ -122,7 +123,7 @@ def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
     return any_of
 
 
-# The examples of one split
+# The examples of a split
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +132,10 @@ class Part:
 
     Attributes:
         group: The group.
-        start: Its first row in a round of the split's groups.
+        start: Index of its first row in a round of the split's groups.
         n: Number of its rows in a round.
         key: Key of its examples. It depends on the group's own fields except its size and name, so
-            that no group changes the examples of another.
+            that changing one group does not change the examples of others.
     """
 
     group: StoryGroup
@@ -144,10 +145,10 @@ class Part:
 
 
 def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
-    """Groups of a split with their rows in a round.
+    """Return the groups of a split with their rows in a round.
 
-    If groups are mixed, a round has `n` rows of each, whatever the size of the split, so that a
-    smaller split is the beginning of a larger one.
+    If groups are mixed, a round has `n` rows of each group, regardless of the size of the split, so
+    that a smaller split is the beginning of a larger one.
     """
     groups = groups_of(fields, split)
     plain = isinstance(fields.splits[split], Size)
@@ -155,8 +156,8 @@ def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
     sizes = [group.n for group in sized]
     parts: list[Part] = []
     start = 0
-    # Equal groups have different examples. Their texts are counted, because comparing each group
-    # with all before it takes minutes for 5,000 of them.
+    # Equal groups must have different examples. Count their texts, because comparing each group
+    # with all previous ones takes minutes for 5,000 groups.
     met: Counter[str] = Counter()
     for group, n in zip(groups, sizes, strict=True):
         own = group.model_dump(mode="json", exclude={"n", "name"})
@@ -170,14 +171,14 @@ def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
 
 
 def _mixed(groups: list[StoryGroup]) -> bool:
-    """True if the examples of several groups are interleaved in random order. Questions about the
-    same story stay together.
+    """True if the examples of several groups are mixed in random order. Questions about the same
+    story stay together.
     """
     return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
 
 
 class SplitExamples:
-    """The examples of one split."""
+    """The examples of a split."""
 
     def __init__(
         self, fields: BabiFields, setting: Setting, key: Key, split: str, rule: SplitRule
@@ -207,8 +208,8 @@ class SplitExamples:
             yield example
 
     def _check(self, example: Example) -> None:
-        """Check that held-out concepts do not meet in an example; equal sets of concepts are
-        checked once.
+        """Check that an example does not combine held-out concepts. Each distinct set of concepts
+        is checked once.
         """
         concepts = (example.traits["concepts"], example.traits["question"])
         if concepts not in self._checked:
@@ -216,10 +217,10 @@ class SplitExamples:
             self._checked.add(concepts)
 
     def _slot(self, row: int) -> int:
-        """Index of a row of a round among the rows of all groups, concatenated."""
+        """Return the index of a row of a round among the rows of all groups, concatenated."""
         if self._order is None:
             return row
-        # A table of the whole order is faster than computing one element of it at a time.
+        # A table of the whole order is faster than computing single elements.
         if self._slots is None and self._total <= TABLE_LIMIT:
             import numpy as np
 
@@ -230,7 +231,7 @@ class SplitExamples:
         """Check that all groups of the split can be drawn.
 
         Raises:
-            RecipeError: If one cannot. The error names the group and what blocks it.
+            RecipeError: If a group cannot be drawn. The error names the group and what prevents it.
         """
         for at, part in enumerate(self.parts):
             if part.group.n:
@@ -245,7 +246,7 @@ class SplitExamples:
 
 
 class _GroupOfExamples:
-    """The examples of one group, by their index."""
+    """The examples of a group, by index."""
 
     def __init__(self, example: Callable[[int], Example], try_out: Callable[[], object]) -> None:
         self.example = example
@@ -311,7 +312,7 @@ class _GrownExamples:
 class _ExhaustiveExamples:
     """Examples of an exhaustive group, one story after the other.
 
-    The number of questions in a story is known only once it is drawn.
+    The number of questions in a story is known only after it is drawn.
     """
 
     def __init__(self, group: StoryGroup, setting: Setting, key: Key, rule: SplitRule) -> None:
@@ -321,7 +322,7 @@ class _ExhaustiveExamples:
         self._last: tuple[int, list[Example]] = (-1, [])
 
     def example(self, index: int) -> Example:
-        """Return example number `index`. The stories before it must be drawn to count their
+        """Return example number `index`. All stories before it must be drawn to count their
         questions.
         """
         drawn = self._ends[-1] if self._ends else 0
@@ -341,8 +342,8 @@ class _ExhaustiveExamples:
         self._draw(0, one_question.TRIES)
 
     def _draw(self, story: int, tries: int = one_question.ENDURANCE) -> list[Example]:
-        """Draw story number `story` with every question of the group's types that can be answered
-        (and has the wanted support).
+        """Draw a story by number, with every question of the group's types that can be answered
+        (and has the requested support).
 
         Raises:
             RecipeError: If no story has such a question.
@@ -379,14 +380,15 @@ class _ExhaustiveExamples:
                 for a in answered
             ]
         raise RecipeError(
-            f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {tries} stories"
+            f"group '{group.name}': no question of {', '.join(kinds)} could be asked in {tries} "
+            "stories"
         )
 
 
 # Question types as tasks
 
 STORY_TASK = "Read the story and answer the question from it."
-"""Instruction of a recipe of stories, whatever its question types."""
+"""Instruction for story recipes, regardless of their question types."""
 
 _DESCRIPTIONS: dict[str, tuple[str, str]] = {
     "where-P": (
@@ -422,18 +424,20 @@ _DESCRIPTIONS: dict[str, tuple[str, str]] = {
 
 
 def nothing(kind: str) -> bool:
-    """Always False: no question type is withheld."""
+    """Always False, because no question type is withheld."""
     return False
 
 
 def describe_question(kind: str, level: Level) -> str:
-    """Description of one of Dyna-bAbI's question types."""
+    """Return the description of one of Dyna-bAbI's question types."""
     what, how = _DESCRIPTIONS[kind]
     return f"{what} {how}" if level == "explicit" else what
 
 
 def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
-    """Remove question types from the training groups. A group without any left is dropped."""
+    """Remove question types from the training groups. Groups without any remaining type are
+    dropped.
+    """
     splits = dict(fields.splits)
     for name in splits:
         if role_of(name) != "train":
@@ -444,13 +448,13 @@ def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
             if any(questions.values()):
                 groups.append(group.model_copy(update={"questions": questions}))
         splits[name] = tuple(groups)
-    # With fewer question types, training need no longer cover all concepts of the test.
+    # With fewer question types, training no longer has to cover all concepts of the test.
     return fields.model_copy(update={"splits": splits, "tested_by": ""})
 
 
 # The same question in another phrasing (Dyna-bAbI, appendix A.6): a question "Is Mary in the park?"
 # with the answer yes becomes "Where is Mary?". Stories, supports and proofs do not change, so a
-# recipe and the same recipe with `phrasing: where-P` are paired row by row.
+# recipe is paired row by row with the same recipe with `phrasing: where-P`.
 
 YES_NO, WHERE = "yes-no", "where-P"
 
@@ -458,8 +462,8 @@ QUESTION = re.compile(r"Is (?P<person>.+) (?:in|at) the (?P<place>.+)\?")
 
 
 def rephrase(example: Example) -> Example:
-    """Ask a yes-no question whose answer is yes as a where-P question; leave every other example
-    as it is.
+    """Ask a yes-no question whose answer is yes as a where-P question. All other examples are
+    unchanged.
 
     >>> question, traits = "Is Mary in the park?", {"question": "yes-no"}
     >>> asked = Example(f"Mary went to the park. {question}", "yes", traits, question=question)
@@ -498,7 +502,7 @@ def rephrased(plan: Plan) -> Plan:
         return replace(split, rows=rows, tasks=_kinds(split.tasks))
 
     def variants(example: Example) -> Iterator[Variant]:
-        # A yes-no variant with the answer yes would have to be rephrased, too.
+        # Otherwise a yes-no variant with the answer yes would have to be rephrased.
         proposed = plan.variants(example) if plan.variants else ()
         return (v for v in proposed if rephrase(v.example) is v.example)
 

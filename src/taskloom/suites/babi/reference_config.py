@@ -1,12 +1,12 @@
-"""The reference's JSON configuration files, read into recipes.
+"""Converts JSON configuration files of the reference code to recipes.
 
 `taskloom make babi/mix.json` uses such a file directly, and `python -m
 taskloom.suites.babi.reference_config mix.json > mix.yaml` writes the recipe. Every filter of a
-sub-task becomes a group. Settings that the reference ignores are ignored here, too. Its accidental
-behaviour (surplus question weights that enable other types) is not reproduced. Settings without an
-equivalent in our recipes are rejected by name. A filter that no story can pass makes the reference
-draw `max_fail` stories in vain and go on without it; here its group is left out, and the recipe's
-description names it.
+sub-task becomes a group. Settings that the reference code ignores are ignored here too. Its
+accidental behaviour (surplus question weights that enable other types) is not reproduced. Settings
+without an equivalent in our recipes are rejected by name. For a filter that no story can pass, the
+reference code draws `max_fail` stories in vain and continues without it. Here its group is left
+out, and the recipe's description says so.
 """
 
 from __future__ import annotations
@@ -53,14 +53,15 @@ DEFAULT_ACTIONS = {
     **dict.fromkeys(("conj", "compound"), 0.5),
     **dict.fromkeys(("negate", "indef"), 1.0),
 }
-"""Default actions of a configuration: all of them."""
+"""Default actions of a configuration, which are all of them."""
 FALLOFF = 0.35
 """Ratio between the frequencies of successive support sizes in stories that are simulated and
-filtered, as in the reference.
+filtered, as in the reference code.
 """
 FREE_SHARE = 0.5
-"""Questions that pass freely for each that a filter counts: an exhaustive story asks two yes-no
-questions about a person and one where-P. The reference's own diverse(T12) has 0.52 and 0.26.
+"""Number of unfiltered questions per question that a filter counts: an exhaustive story has two
+yes-no questions about a person and one where-P question. The reference code's own diverse(T12) has
+0.52 and 0.26.
 """
 _STORY = {
     "samples", "seed", "name", "n_questions", "question_probability", "actions_before_question",
@@ -102,11 +103,11 @@ def _weights(
 
 
 def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict[str, Any]:
-    """Convert a configuration of the reference into a recipe.
+    """Convert a configuration of the reference code to a recipe.
 
     Raises:
-        RecipeError: A key is unknown, or sub-tasks differ in what a recipe has once: words and
-            names.
+        RecipeError: If a key is unknown, or sub-tasks differ in words or names, which a recipe has
+            only once.
     """
     _known(config, _ROOT, where)
     if not config.get("tasks"):
@@ -119,8 +120,8 @@ def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict
         mine = _words(task, place)
         if groups and mine != words:
             raise RecipeError(
-                f"{place}: other words than in the sub-task before; a recipe has one"
-                " vocabulary, so import them separately"
+                f"{place}: the words differ from the previous sub-task's, but a recipe has only "
+                "one vocabulary; import the sub-tasks separately"
             )
         words = mine
         groups += _groups(task, place)
@@ -204,7 +205,7 @@ def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 def _kept_freely(
     base: Mapping[str, Any], given: Mapping[str, Any], name: str, counted: int, where: str
 ) -> dict[str, Any]:
-    """Questions of accepted stories that no filter checks, as a separate group."""
+    """Build a separate group for questions of accepted stories that no filter checks."""
     wanted = _weights(
         list(given["always_pass_q_types"]), None, QUESTIONS, f"{where}.always_pass_q_types"
     )
@@ -212,7 +213,7 @@ def _kept_freely(
 
 
 def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Events and wording of a sub-task."""
+    """Return the events and wording of a sub-task."""
     given, shares = story.get("actions"), story.get("actions_distribution")
     if not given:
         given, shares = list(DEFAULT_ACTIONS), shares or list(DEFAULT_ACTIONS.values())
@@ -222,8 +223,8 @@ def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
     events = {name: weight for name, weight in actions.items() if name in EVENTS}
     wording = {name: weight for name, weight in actions.items() if name not in EVENTS}
     if "NEGATE" in wording:
-        # One action of the reference covers both, by default equally often: where a person is not,
-        # and where they are.
+        # In the reference code a single action covers both kinds, which are equally frequent by
+        # default: where a person is not, and where they are.
         negative, affirmative = story.get("negate_distribution") or (0.5, 0.5)
         share = wording["NEGATE"] / (negative + affirmative)
         wording |= {"NEGATE": negative * share, "AFFIRM": affirmative * share}
@@ -231,8 +232,8 @@ def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "COREF" in wording:
         happening["coref"] = coref
         for name in coref:
-            # In the reference, pronouns may say things that are otherwise never said. Here, too,
-            # with weight 0.
+            # In the reference code, pronouns may be used for events that do not occur otherwise.
+            # Weight 0 has this effect here.
             (events if name in EVENTS else wording).setdefault(name, 0.0)
     return happening
 
@@ -284,27 +285,27 @@ def _check_filter(base: Mapping[str, Any], given: Mapping[str, Any], where: str)
     _known(given, _FILTER, where)
     if given.get("always_pass_q_types") and "story" in base:
         raise RecipeError(
-            f"{where}.always_pass_q_types: with several questions a story, all are filtered;"
-            " leave it empty"
+            f"{where}.always_pass_q_types: with several questions per story, all are filtered; "
+            "leave it empty"
         )
     if given.get("filter_each_q") is False and "story" in base:
         raise RecipeError(
-            f"{where}.filter_each_q: with several questions a story, all are filtered; set it"
-            " to true"
+            f"{where}.filter_each_q: with several questions per story, all are filtered; set it "
+            "to true"
         )
 
 
 def _support(name: str, low: int, high: int) -> dict[str, Any]:
-    """The fields for a range of support sizes; the group's name has them, too."""
+    """Return the fields for a range of support sizes. The group's name contains the sizes, too."""
     if low == high:
         return {"support": low, "name": f"{name}-{low}"}
     support = {"support": f"{low}..{high}", "name": f"{name}-{low}-{high}"}
-    # A reversed range is rejected when the recipe is checked.
+    # A reversed range is rejected later, when the recipe is checked.
     return {**support, "falloff": FALLOFF} if low < high else support
 
 
 def import_file(path: str | Path) -> dict[str, Any]:
-    """Read a configuration file of the reference as a recipe, and check it."""
+    """Read a configuration file of the reference code as a recipe, and check it."""
     file = Path(path)
     if not file.is_file():
         raise RecipeError(f"there is no file {file}")
@@ -318,7 +319,7 @@ def import_file(path: str | Path) -> dict[str, Any]:
         recipe = convert(config, str(file))
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise RecipeError(
-            f"{file}: a value is not of the kind that the reference's configuration has ({error})"
+            f"{file}: a value has the wrong type for the reference code's configuration ({error})"
         ) from error
     return _without_vain_groups(recipe, config, str(file))
 
@@ -326,7 +327,7 @@ def import_file(path: str | Path) -> dict[str, Any]:
 def _without_vain_groups(
     recipe: Mapping[str, Any], config: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """Leave out groups whose filter no story passes, unless none would remain."""
+    """Leave out groups whose filter no story can pass, unless no group would remain."""
     from taskloom.recipe import check
 
     kept: list[dict[str, Any]] = []
@@ -358,11 +359,11 @@ class _Plain(yaml.SafeDumper):
 
 
 def main(arguments: list[str]) -> int:
-    """Print the recipe of a configuration file as YAML."""
+    """Print a configuration file as a YAML recipe."""
     try:
         if len(arguments) != 1:
             raise TaskloomError(
-                "write: python -m taskloom.suites.babi.reference_config CONFIG.json"
+                "usage: python -m taskloom.suites.babi.reference_config CONFIG.json"
             )
         print(yaml.dump(import_file(arguments[0]), Dumper=_Plain, sort_keys=False), end="")
     except TaskloomError as error:

@@ -1,4 +1,4 @@
-"""Readable stories: the support highlighted, and the proof in words. Also answers stories typed by
+"""Shows stories with the support highlighted and the proof in words, and answers stories typed by
 the user.
 """
 
@@ -19,7 +19,7 @@ from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 def answer_passage(
     text: str, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading
 ) -> Answer:
-    """Answer a story and its question in running text, with the derivation."""
+    """Answer a story and its question given as running text, with the derivation."""
     sentences, question = split_passage(text)
     story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
     try:
@@ -37,7 +37,9 @@ def answer_passage(
 
 
 def show(example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading) -> Any:
-    """Format an example for reading: numbered sentences, support in bold, proof in words."""
+    """Format an example for reading: numbered sentences, the support in bold, and the proof in
+    words.
+    """
     sentences, question = split_passage(example.input)
     story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
     knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
@@ -60,7 +62,7 @@ def show_derived(example: Example) -> Any:
 
 
 def cited(example: Example) -> list[int]:
-    """Indices of the sentences in the official support, from 0."""
+    """Return the indices of the sentences in the official support, from 0."""
     return [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
 
 
@@ -68,7 +70,7 @@ def lit_story(example: Example) -> StoryPicture | None:
     """Return a story with its proof: what each sentence of the support states, then what follows.
 
     For an example without a derivation, such as a stored answer, the support is the proof. None for
-    inputs with only one part: the question or the story.
+    inputs with only one part, the question or the story.
     """
     try:
         sentences, question = split_passage(example.input)
@@ -79,8 +81,8 @@ def lit_story(example: Example) -> StoryPicture | None:
         return None
     proof = []
     for number, step in enumerate(example.derivation):
-        # The first steps are the sentences of the support, in order ("told"). Later steps name
-        # those that they follow from.
+        # The first steps are the sentences of the support, in order ("told"). Later steps refer to
+        # those from which they follow.
         used = (number,) if number < len(support) else step.of or ()
         places = tuple(support[i] for i in used if i < len(support))
         text = sentences[places[0]] if step.rule == "told" and places else step.value

@@ -1,8 +1,8 @@
-"""Answer a whole file in bAbI format, and compare with the answers in the file.
+"""Answers all questions of a file in bAbI format, and compares the answers with those in the file.
 
 Every answer is proven from the text before the question. If the file's answer differs, the report
-gives our proof. If the text leaves the question open, it states what remains possible, is missing
-or is contradictory. All tasks share one judge and one report format.
+shows our proof. If the text leaves the question open, the report states what remains possible, is
+missing or is contradictory. All tasks use the same judge and report format.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taskloom.suites.babi.story.grammar import understand
 from taskloom.suites.babi.story.text_format import QuestionLine, StoryText
 
 Entails = Callable[[frozenset[int]], bool]
-"""Predicate: True if some sentences alone entail the claimed answer."""
+"""Predicate: True if the given sentences alone entail the claimed answer."""
 
 VERDICTS = {
     "agrees": "the text entails the claimed answer",
@@ -38,11 +38,11 @@ VERDICTS = {
 }
 SUPPORT_VERDICTS = {
     "official": "the shortest, then earliest minimal support",
-    "minimal": "another minimal support, no sentence of it can be spared",
+    "minimal": "another minimal support; none of its sentences can be omitted",
     "convention": (
-        "the sentences that the published convention uses where the text leaves the answer open"
+        "the sentences used by the published convention, because the text leaves the answer open"
     ),
-    "larger": "sufficient, but some sentence of it can be spared",
+    "larger": "sufficient, but some sentence can be omitted",
     "insufficient": "the cited sentences do not entail the answer",
     "unclaimed": "nothing to compare",
 }
@@ -50,22 +50,22 @@ SUPPORT_VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class SolvedQuestion:
-    """A question in a file, with our answer and a verdict on the file's.
+    """A question in a file, with our answer and a verdict on the file's answer.
 
     Attributes:
-        line: Its line in the file.
+        line: Line number in the file.
         question: The question.
         answer: Answer entailed by the text, or `unknown`.
         supports: All minimal supporting sets as line numbers within the story, the official one
             first.
-        proof: In words; for `unknown`, what is missing or what remains possible.
-        claimed: The file's answer, or None if it gives none.
-        cited: The file's supporting lines.
+        proof: The proof in words. For `unknown`, what is missing or what remains possible.
+        claimed: The file's answer, or None if there is none.
+        cited: Supporting lines given in the file.
         verdict: One of `VERDICTS`.
         support_verdict: One of `SUPPORT_VERDICTS`.
-        others: Further right answers, if a question has several.
-        by_convention: The text leaves the answer open, and the published convention gives the
-            claimed one.
+        others: Other right answers, if a question has several.
+        by_convention: True if the text leaves the answer open and the published convention gives
+            the claimed answer.
     """
 
     line: int
@@ -86,7 +86,7 @@ class SolvedQuestion:
         return self.supports[0] if self.supports else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields for JSON."""
+        """Return the fields for JSON."""
         return {
             "line": self.line,
             "question": self.question,
@@ -103,7 +103,7 @@ class SolvedQuestion:
         }
 
     def text(self) -> str:
-        """Readable text: our answer, compared with the file's if it gives one."""
+        """Format our answer, compared with the file's answer if there is one."""
         if self.verdict == "unclaimed":
             return f"line {self.line}: {self.question} {self.answer}: {self.proof}"
         ours = (
@@ -120,15 +120,15 @@ class SolvedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class StoryFileReport:
-    """Answers to the questions in a file, and verdicts on the file's answers.
+    """Answers to the questions in a file, with verdicts on the file's answers.
 
     Attributes:
         path: The file, or another name for the source.
         stories: Number of stories.
         solved: Its questions in order.
-        number: The task, if it can be recognised by its wording (14 to 20). None for the tasks with
-            shared wording.
-        reading: Reading of the sentences. None for tasks 14 to 20, which have only one.
+        number: The task, if its wording identifies it (14 to 20). None for tasks that share their
+            wording.
+        reading: How sentences are read. None for tasks 14 to 20, which have a single reading.
     """
 
     path: str
@@ -139,12 +139,12 @@ class StoryFileReport:
 
     @property
     def answers(self) -> Counter[str]:
-        """Number of claimed answers that agree, are wrong, or are open."""
+        """Numbers of claimed answers that agree, are wrong, or are open."""
         return Counter(s.verdict for s in self.solved)
 
     @property
     def supports(self) -> Counter[str]:
-        """Counts of how cited supports compare with the minimal ones."""
+        """Numbers of cited supports by comparison with the minimal ones."""
         return Counter(s.support_verdict for s in self.solved)
 
     @property
@@ -153,7 +153,7 @@ class StoryFileReport:
         return tuple(s for s in self.solved if s.verdict in ("wrong", "open"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields for JSON, with the same keys for every task."""
+        """Return the fields for JSON, with the same keys for every task."""
         return {
             "path": self.path,
             "task": self.number,
@@ -166,8 +166,8 @@ class StoryFileReport:
         }
 
     def text(self) -> str:
-        """Readable text: the counts, each difference with its proof, and our answers where the file
-        gives none.
+        """Format the counts, each difference with its proof, and our answers where the file has
+        none.
         """
         task = "" if self.number is None else f"task {self.number}, "
         reading = "" if self.reading is None else f", {self.reading} reading"
@@ -199,10 +199,10 @@ def judge(
 
     Args:
         line: The question with the claimed answer and support.
-        proof: Proof from the text.
+        proof: The proof from the text.
         agrees: True if the claimed answer is equivalent to ours.
-        entails: Predicate that is true if some sentences alone entail the claimed answer.
-        convention: Answer by the published convention, if the text leaves it open.
+        entails: Returns True if the given sentences alone entail the claimed answer.
+        convention: The answer by the published convention, if the text leaves it open.
     """
     reference, by_convention = proof, False
     if line.answer is None:
@@ -245,11 +245,11 @@ def _judge_support(cited: frozenset[int], reference: Proof, entails: Entails) ->
 
 
 def refuse_cut(report: StoryFileReport, stories: list[StoryText]) -> StoryFileReport:
-    """Return the report unless the file may have been truncated. A last line without line end is
+    """Return the report unless the file may have been cut off. A last line without a line end is
     accepted only if its claim is correct.
 
     Raises:
-        InputError: If it may be truncated. The error names the line and the remedy.
+        InputError: If the file may have been cut off. The error names the line and the remedy.
     """
     line = stories[-1].lines[-1]
     if not isinstance(line, QuestionLine) or not line.unended or line.answer is None:
@@ -259,9 +259,9 @@ def refuse_cut(report: StoryFileReport, stories: list[StoryText]) -> StoryFileRe
     if fails or last.support_verdict == "insufficient":
         cited = "".join(f" {n}" for n in last.cited)
         raise InputError(
-            f"{report.path}:{last.line}: the file ends without a line end in"
-            f" '{last.claimed}{cited}', which does not answer {last.question!r}, so it may be cut"
-            " off here; end the line if that is the whole claim"
+            f"{report.path}:{last.line}: the file ends without a line end in "
+            f"'{last.claimed}{cited}', which does not answer {last.question!r}, so it may be cut "
+            "off here; add a line end if the claim is complete"
         )
     return report
 
@@ -272,21 +272,22 @@ READINGS: tuple[str, ...] = get_args(Reading)
 def solve_file(
     path: str | Path, reading: str = "natural", number: int | None = None
 ) -> StoryFileReport:
-    """Answer and support every question of a file in bAbI format, and compare with the file's own
-    answers.
+    """Answer every question of a file in bAbI format, with supports, and compare with the file's
+    own answers.
 
     Args:
-        path: Text in the words of any task of bAbI 1.0 or of Dyna-bAbI; `-` reads standard input.
+        path: File with the wording of any task of bAbI 1.0 or of Dyna-bAbI. `-` reads standard
+            input.
         reading: `natural` or `strict`; see `taskloom.suites.babi.reasoner.knowledge`.
         number: One of tasks 14 to 20, whose wording the file must have. None: detect the task from
             the first story.
 
     Raises:
-        InputError: If a story is unreadable, contradictory, or about an unknown person. The error
-            names file and line.
+        InputError: If a story cannot be parsed, contradicts itself, or asks about an unknown
+            person. The error names file and line.
     """
     if reading not in READINGS:
-        raise InputError(f"there is no reading '{reading}'; {nearest(reading, READINGS)}")
+        raise InputError(f"unknown reading '{reading}'; {nearest(reading, READINGS)}")
     if str(path) == "-":
         return solve_text(_standard_input(), "standard input", cast(Reading, reading), number)
     return _solve(text_format.read_path(Path(path)), str(path), cast(Reading, reading), number)
@@ -301,8 +302,8 @@ def _standard_input() -> str:
 def solve_text(
     text: str, name: str = "story", reading: Reading = "natural", number: int | None = None
 ) -> StoryFileReport:
-    """Answer every question of a text in bAbI format, with supports. `name` identifies the text in
-    messages.
+    """Answer every question of a text in bAbI format, with supports. Messages use `name` for the
+    text.
     """
     return _solve(
         text_format.read_story_text(text.removeprefix("\ufeff"), name), name, reading, number
@@ -313,9 +314,7 @@ def _solve(
     stories: list[StoryText], name: str, reading: Reading, number: int | None
 ) -> StoryFileReport:
     if number is not None and number not in TASKS:
-        raise InputError(
-            f"task {number} is not among these; {nearest(str(number), map(str, TASKS))}"
-        )
+        raise InputError(f"task {number} cannot be solved; {nearest(str(number), map(str, TASKS))}")
     task = TASKS[number] if number is not None else task_of(stories[0])
     if task is not None:
         solved = tuple(s for x in stories for s in _solve_numbered(task, x, name))
@@ -360,12 +359,12 @@ def solve_story(
         )
     _tell(
         knowledge, story, len(story.events), name
-    )  # sentences after the last question may still be contradictory
+    )  # sentences after the last question may also be contradictory
     return solved
 
 
 def _contains(sets: tuple[tuple[int, ...], ...], numbers: frozenset[int]) -> bool:
-    """True if some sentences contain a minimal support."""
+    """True if the given sentences contain a minimal support."""
     return any(numbers.issuperset(s) for s in sets)
 
 
@@ -378,7 +377,7 @@ def _tell(knowledge: Knowledge, story: Story, upto: int, name: str) -> None:
 
 
 def places_of(story: Story) -> list[str]:
-    """All places that a story or its questions name, in order of appearance."""
+    """Return all places named in a story or its questions, in order of appearance."""
     places = [place for event in story.events for place in event.places]
     places += [placed.question.place for placed in story.questions if placed.question.place]
     return list(dict.fromkeys(places))
@@ -390,17 +389,19 @@ def _must_know(knowledge: Knowledge, placed: PlacedQuestion, name: str) -> None:
     for who in (question.person, question.other):
         if who and who not in known:
             raise InputError(
-                f"{name}:{placed.at}: the question is about {who}, of whom the story says nothing"
+                f"{name}:{placed.at}: the question is about {who}, who is not in the story"
             )
     if question.thing and question.thing not in knowledge.things:
         raise InputError(
-            f"{name}:{placed.at}: the question is about the {question.thing}, of which the story"
-            " says nothing"
+            f"{name}:{placed.at}: the question is about the {question.thing}, which is not in the "
+            "story"
         )
 
 
 def same_answer(question: Question, verdict: Verdict, claimed: str) -> bool:
-    """True if two answers are equivalent: lists in any order, numbers in words or digits."""
+    """True if two answers are equivalent. Lists may be in any order, and numbers in words or
+    digits.
+    """
     text = claimed.strip().casefold()
     if question.kind == "list" or question.form == "given":
         items = {x.strip() for x in text.split(",")} - {"nothing", ""}
@@ -434,8 +435,8 @@ def _solve_rooms(story: StoryText, name: str) -> Iterator[SolvedQuestion]:
             )
         if query.other not in {room for fact in facts for room in (fact.room, fact.other)}:
             raise InputError(
-                f"{name}:{line.line}: the question is about the {query.other}, of which the story"
-                " says nothing"
+                f"{name}:{line.line}: the question is about the {query.other}, which is not in "
+                "the story"
             )
         placed = task04_relations.solve(facts, query)
         rooms = {room for room, _ in placed}

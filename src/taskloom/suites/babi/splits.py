@@ -1,15 +1,15 @@
-"""Splits: which stories each may contain, its groups, and what training must not contain.
+"""Splits: which stories and groups each may contain, and what must not be in training.
 
 A keyed hash of a story's content decides its split, so any row can be generated without the others.
 The structure of its beginning (the first sentences, with names and places numbered) belongs to
-training or to test by a hash that is the same for every recipe: no test story of one recipe has the
-structure of a training story of another. Dev has one half of the test side and other tests the
+training or to test by a hash that is the same for every recipe. So no test story of one recipe has
+the structure of a training story of another. Dev has one half of the test side and other tests the
 other half; `mix` has the whole side. Stories with several questions are too short at their first
-question (two MOVE sentences have only three structures). They are divided by what happens in their
+question: two MOVE sentences have only three structures. They are divided by what happens in their
 opening, and by structure once they are long enough.
 
-The paper's compositional rule (section 3.4): each training sub-task sees some of the test's
-concepts but not all, and together they see all of them. Both the rule and held-out combinations are
+The paper's compositional rule (section 3.4) is that each training sub-task has some of the test's
+concepts but not all, and together they have all of them. This rule and held-out combinations are
 checked here.
 """
 
@@ -31,7 +31,7 @@ Belongs = Callable[[str], bool]
 """True if a story, given by a text that identifies it, belongs to a split."""
 
 SIDES = Key("babi", "signatures")
-"""Key of the division into training and test structures. A constant, so that the division is the
+"""Key for dividing structures into training and test. It is constant, so that the division is the
 same for all recipes and seeds.
 """
 
@@ -39,8 +39,8 @@ DEV = ("dev", "valid", "validation")
 """Names of splits that use the third quarter of the hashes."""
 
 BEGINNING = 10
-"""Number of sentences at the beginning whose structure decides. The paper's test stories are no
-shorter.
+"""Number of sentences in the beginning whose structure decides. The paper's test stories are at
+least this long.
 """
 
 
@@ -49,26 +49,28 @@ class SplitRule:
     """Decides which stories belong to a split.
 
     Attributes:
-        opening: True if what happens in a growing story's first sentences belongs there.
-        structure: True if the structure of a beginning belongs there.
+        opening: Returns True if the events in a growing story's first sentences belong to the
+            split.
+        structure: Returns True if the structure of a beginning belongs to the split.
     """
 
     opening: Belongs
     structure: Belongs
 
     def has(self, events: Sequence[Event], structure: Structure | None = None) -> bool:
-        """True if a story with these events belongs to the split by its structure.
+        """True if the structure of a story with these events belongs to the split.
 
-        A given `structure` is left at the end of the beginning, so that the caller can read on.
+        If `structure` is given, it is left at the end of the beginning, so that the caller can
+        continue reading.
         """
         return self.structure((structure or Structure()).read(events[:BEGINNING]))
 
 
 def structures(names: Iterable[str], key: Key = SIDES) -> dict[str, Belongs]:
-    """Build the test of each split: training has the lower half of the hashes, dev the third
+    """Build the test for each split: training has the lower half of the hashes, dev the third
     quarter, other tests the fourth.
 
-    The division depends neither on sizes nor on other splits. A small test next to a large training
+    The division does not depend on sizes or on other splits. A small test next to a large training
     set has as many structures as a large test. Two tests use the same quarter, each with its own
     random stream.
     """
@@ -90,7 +92,7 @@ def _between(key: Key, low: float, high: float) -> Belongs:
 
 
 def split_rules(names: Iterable[str], key: Key) -> dict[str, SplitRule]:
-    """Build the rule of each split."""
+    """Build the rules for all splits."""
     names = list(names)
     opening, structure = structures(names, key.child("openings")), structures(names)
     return {name: SplitRule(opening[name], structure[name]) for name in names}
@@ -100,8 +102,7 @@ def split_rules(names: Iterable[str], key: Key) -> dict[str, SplitRule]:
 
 
 def share_out(total: int, weights: Sequence[int]) -> list[int]:
-    """Divide a total into whole numbers in proportion to weights; the largest remainders are
-    rounded up.
+    """Divide a total into integers in proportion to weights. The largest remainders are rounded up.
 
     >>> share_out(10, [1, 1, 1])
     [4, 3, 3]
@@ -112,7 +113,7 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
-    """Groups of a split, with their numbers of examples."""
+    """Return the groups of a split, with their numbers of examples."""
     value = fields.splits[split]
     groups = []
     if not isinstance(value, Size):
@@ -128,8 +129,8 @@ def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
 
 
 def training_groups(fields: BabiFields) -> list[StoryGroup]:
-    """All groups of the training splits. With concat, the group of each task with the injected
-    question types.
+    """Return all groups of the training splits. With concat, return the group of each task with the
+    injected question types.
     """
     if fields.concat:
         groups = []
@@ -145,7 +146,7 @@ def training_groups(fields: BabiFields) -> list[StoryGroup]:
 
 
 def _in_use(fields: BabiFields, split: str) -> list[StoryGroup]:
-    """Groups that a split has at some size.
+    """Return the groups that a split uses at any size.
 
     A group whose own `n` is above 0 counts even if a small split has no example of it.
     """
@@ -168,8 +169,8 @@ def check_recipe(fields: BabiFields) -> None:
         for together in fields.holdout:
             if set(together) <= group.concepts():
                 raise RecipeError(
-                    f"holdout: training group '{group.name}' has {' and '.join(together)} together;"
-                    " take one of them out of the group, or the combination out of holdout"
+                    f"holdout: training group '{group.name}' has {' and '.join(together)} "
+                    "together; remove one of them from the group, or the combination from holdout"
                 )
     if fields.tested_by:
         check_compositional(
@@ -197,10 +198,10 @@ def _story_fields(recipe: str) -> BabiFields:
 def check_compositional(
     train: Sequence[tuple[str, frozenset[str]]], test: frozenset[str], name: str
 ) -> None:
-    """Check the paper's rule (section 3.4). Concepts that occur only in training do not matter.
+    """Check the paper's rule (section 3.4). Concepts that occur only in training are ignored.
 
     Raises:
-        RecipeError: If a training group has every test concept, or a test concept is in no group.
+        RecipeError: If a training group has all test concepts, or a test concept is in no group.
     """
     for group, concepts in train:
         if test <= concepts:
@@ -221,10 +222,10 @@ def _listed(concepts: Iterable[str]) -> str:
 
 def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str) -> None:
     """Raise an error if a training example combines held-out concepts. `check_recipe` already rules
-    this out; this check verifies it for every example.
+    this out, but this check verifies it for every example.
 
     Raises:
-        RecipeError: It names the concepts.
+        RecipeError: If it does. The error names the concepts.
     """
     if not holdout:
         return
@@ -232,8 +233,7 @@ def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str
     for together in holdout:
         if concepts.issuperset(together):
             raise RecipeError(
-                f"split '{split}': an example has {' and '.join(together)} together, which is"
-                " held out"
+                f"split '{split}': an example combines {' and '.join(together)}, which is held out"
             )
 
 
@@ -241,7 +241,7 @@ def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str
 
 
 class Trial:
-    """Trial of everything that a recipe requests, before the first row of any split.
+    """Tests everything that a recipe requests before the first row of any split is generated.
 
     Impossible requests fail here rather than after hours of generating other rows.
     """
@@ -252,7 +252,7 @@ class Trial:
     def rows(
         self, rows: Callable[[int, int], Iterable[Example]], start: int, stop: int
     ) -> Iterator[Example]:
-        """Yield the rows of a split, after running the trial if necessary."""
+        """Yield the rows of a split. The trial runs first if necessary."""
         while self._trials and start < stop:
             self._trials[0]()
             del self._trials[0]

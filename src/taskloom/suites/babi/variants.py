@@ -1,9 +1,10 @@
 """Variants of a story: without some sentences, persons or objects; with other places, objects,
-persons or negations; with other wording, other order, or irrelevant sentences.
+persons or negations; with other wording, another order, or irrelevant sentences.
 
-An edit is made in the text. The edited story is read again from its first sentence on, and it
-counts only if every sentence that was not edited still means the same (a pronoun may have got
-another antecedent), if it does not contradict itself, and if its question can still be answered.
+An edit is made in the text, and the edited story is parsed again from its first sentence. The
+variant is used only if every sentence that was not edited still means the same (a pronoun may have
+changed its antecedent), the story does not contradict itself, and its question can still be
+answered.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class StoryEdit(NamedTuple):
     Attributes:
         kind: Intended effect of the edit.
         edit: Name of the edit.
-        sentences: The text of each sentence, with the index that it had in the original; None for
+        sentences: The text of each sentence, with its index in the original. The index is None for
             a sentence that is new or changed.
         before: Text that was replaced.
         after: Text that replaced it.
@@ -57,16 +58,16 @@ class OriginalStory(NamedTuple):
     support: frozenset[int]
 
     def replaced(self, i: int, text: str) -> list[tuple[str, int | None]]:
-        """Sentences with sentence i replaced."""
+        """Return the sentences with sentence i replaced."""
         return [(text, None) if at == i else (e.text, at) for at, e in enumerate(self.events)]
 
     def without(self, left_out: Collection[int]) -> list[tuple[str, int | None]]:
-        """Sentences with some of them removed."""
+        """Return the sentences without some of them."""
         return [(e.text, at) for at, e in enumerate(self.events) if at not in left_out]
 
 
 class StoryVariants:
-    """The candidates of `Plan.variants` for stories of one vocabulary and wording."""
+    """Generates the candidates of `Plan.variants` for stories with one vocabulary and wording."""
 
     def __init__(
         self,
@@ -75,12 +76,12 @@ class StoryVariants:
         reading: Reading = "natural",
         cited: Collection[str] = (),
     ) -> None:
-        """Set up the words of the stories.
+        """Store the words of the stories.
 
         Args:
             vocabulary: Persons, objects and places.
-            lexicon: Verbs and small words.
-            reading: Reading of the sentences: `natural` or `strict`.
+            lexicon: Verbs and function words.
+            reading: How sentences are read: `natural` or `strict`.
             cited: Groups that use the support cited by bAbI.
         """
         self._vocabulary = vocabulary
@@ -90,7 +91,7 @@ class StoryVariants:
         self._writer = SentenceWriter(vocabulary, lexicon)
 
     def __call__(self, example: Example) -> Iterator[Variant]:
-        """Yield candidates: simpler ones (shortest first), then flips, then keeps."""
+        """Yield candidates: first simpler ones (shortest first), then flips, then keeps."""
         story = self._read(example)
         rng = Key("babi/variants", example.input).random()
         simpler = [
@@ -105,7 +106,7 @@ class StoryVariants:
             if varied is not None:
                 yield Variant(edit.kind, edit.edit, varied, edit.before, edit.after)
 
-    # Reading a story, and answering an edited one
+    # Parsing a story, and answering an edited one
 
     def _read(self, example: Example) -> OriginalStory:
         sentences, asked = split_passage(example.input)
@@ -121,7 +122,7 @@ class StoryVariants:
         return story.events, story.questions[0].question
 
     def _example(self, story: OriginalStory, edit: StoryEdit) -> Example | None:
-        """The edited story with its answer, or None if it is not a valid variant."""
+        """Return the edited story with its answer, or None if it is not a valid variant."""
         texts = [text for text, _ in edit.sentences]
         try:
             events, question = self._parse(texts, story.question.text)
@@ -134,7 +135,7 @@ class StoryVariants:
         if not _asks_about_known(knowledge, question):
             return None
         found = answer(knowledge, question).answer
-        # If the recipe has no open questions, no edit may create one.
+        # If the recipe has no open questions, an edit must not create one.
         if found in (UNKNOWN, MAYBE) and found != story.answer:
             return None
         if edit.kind != "simpler" and (found == story.answer) != (edit.kind == "keep"):
@@ -158,8 +159,8 @@ class StoryVariants:
             yield StoryEdit("simpler", "sentence removed", story.without([i]), event.text, "")
 
     def _handled_less(self, story: OriginalStory) -> Iterator[StoryEdit]:
-        """Remove two successive sentences about an object, because often neither taking nor
-        dropping it can be removed alone.
+        """Remove two successive sentences about an object, because often neither can be removed
+        alone.
         """
         last: dict[str, int] = {}
         for i, event in enumerate(story.events):
@@ -246,7 +247,7 @@ class StoryVariants:
             yield StoryEdit("keep", "irrelevant sentence", sentences, "", text)
 
     def _other_orders(self, story: OriginalStory) -> Iterator[StoryEdit]:
-        """Exchange neighbouring sentences that have no person and no object in common."""
+        """Exchange adjacent sentences that have no person and no object in common."""
         for i in range(len(story.events) - 1):
             one, two = story.events[i], story.events[i + 1]
             names = {*one.who, one.to, *one.things} - {""}
@@ -283,7 +284,7 @@ def _asks_about_known(knowledge: Knowledge, question: Question) -> bool:
 
 
 def _opposite(event: Event) -> Event | None:
-    """The event with its denial toggled, or None if that cannot be expressed."""
+    """Return the event with its denial toggled, or None if that cannot be expressed."""
     if event.kind in ("move", "in", "not"):
         kind: Kind = "in" if event.kind == "not" else "not"
         return event._replace(kind=kind, text="")

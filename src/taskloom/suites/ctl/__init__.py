@@ -1,10 +1,10 @@
 """CTL and CTL++: compositions of known functions in patterns that training never shows.
 
-A world has symbols and named functions (random permutations of the symbols) in groups. An example
-applies a chain of functions to a symbol (`c b a 3` is c(b(a(3)))); the answer is the resulting
-symbol. Sampling graphs define which groups may follow each other in training and which only in the
-test. Paper: CTL++ (EMNLP 2022), see docs/papers/ctlpp.md; the original CTL is the recipe
-`ctl/length`.
+A world consists of symbols and named functions, which are random permutations of the symbols and
+belong to groups. An example applies a chain of functions to a symbol: `c b a 3` is c(b(a(3))), and
+the answer is the resulting symbol. Sampling graphs define which groups may follow each other in
+training and which only in test splits. For the paper (CTL++, EMNLP 2022) see docs/papers/ctlpp.md.
+The original CTL is the recipe `ctl/length`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 TRAIT_NAMES = {
     "length": TraitName("chain length", "Number of functions that are applied."),
-    "groups": TraitName("groups of functions", "Group of each function, in order of application."),
-    "functions": TraitName("functions", "The functions, in order of application."),
-    "values": TraitName("intermediate values", "The symbol after each function."),
-    "seen": TraitName("seen in training", "True if training has the same expression."),
+    "groups": TraitName("groups of functions", "Groups of the functions, in order of application."),
+    "functions": TraitName("functions", "Functions, in order of application."),
+    "values": TraitName("intermediate values", "Symbols after each function."),
+    "seen": TraitName("seen in training", "True if training contains the same expression."),
 }
 
 
@@ -46,7 +46,7 @@ class CtlSuite(Suite):
 
     def weave(self, fields: CtlFields, key: Key) -> Plan:
         """Plan the splits of a CTL recipe."""
-        # Imported here: commands that only list the suite need neither numpy nor pyarrow.
+        # Imported here, because commands that only list the suite need neither numpy nor pyarrow.
         from taskloom.core.plan import Plan, proved
         from taskloom.core.scoring import exact
         from taskloom.suites.ctl.second_solver import SecondSolver
@@ -84,7 +84,7 @@ class CtlSuite(Suite):
         return plan
 
     def function(self, fields: CtlFields) -> Callable[[str], Answer]:
-        """Return the function of a recipe."""
+        """Return the function that solves inputs of a recipe."""
         from taskloom.suites.ctl.second_solver import SecondSolver
         from taskloom.suites.ctl.world import functions_of
 
@@ -92,9 +92,9 @@ class CtlSuite(Suite):
         return SecondSolver(names, images, fields.order).answer
 
     def picture(self, example: Example, fields: CtlFields, key: Key) -> ChainPicture | None:
-        """The chain of applications, with the value after each.
+        """Return a picture of the chain, with the value after each function.
 
-        None if the input lacks the symbol or the functions, as it does with `parts`.
+        None if the input lacks the symbol or the functions, for example if the recipe sets `parts`.
         """
         from taskloom.core.pictures import ChainLink, ChainPicture
 
@@ -103,7 +103,7 @@ class CtlSuite(Suite):
         if len(words) != len(steps) + 1:
             return None
         groups = str(example.traits.get("groups", "")).split()
-        if len(groups) != len(steps):  # the traits were left out of the file
+        if len(groups) != len(steps):  # the file has no traits
             groups = [""] * len(steps)
         links = [
             ChainLink(step.rule, step.value, group)

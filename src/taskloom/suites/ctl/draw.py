@@ -1,9 +1,9 @@
-"""Draw of the splits train and iid.
+"""Drawing the train and iid splits.
 
-The field `draw` decides the order of the expressions of each length (`graphs`). Training takes the
-first ones, except those in iid or in a test split. Iid is a keyed choice from as many first
-expressions as the paper's training set has, so its rows do not depend on the size of training. Test
-splits exclude these expressions.
+For each length, the field `draw` decides the order of the expressions (see `graphs`). Training
+takes expressions from the start of this order and skips those in iid or in a test split. Iid is a
+keyed choice from the first expressions, as many as the paper's training set has, so that its rows
+do not depend on the size of training. Test splits exclude all of these first expressions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from taskloom.suites.ctl.published_draw import published_count, published_draw
 from taskloom.suites.ctl.world import SymbolWorld
 
 Parts = list[tuple[int, Callable[[Ints], Expressions]]]
-"""Parts of a split: the number of expressions in each, and a function from indices to expressions.
-"""
+"""Parts of a split: the size of each part, and a function from indices to expressions."""
 
 Tested = Callable[[int], Iterable[Expressions]]
 """Function from a length to the expressions of that length in test splits."""
@@ -46,11 +45,12 @@ Tested = Callable[[int], Iterable[Expressions]]
 def equalise(
     n: int, possible: Mapping[int, int], fill: float = 1.0, fully: bool = False
 ) -> dict[int, int]:
-    """Divide n among lengths as equally as their spaces allow.
+    """Divide n among lengths as equally as the number of possible expressions allows.
 
-    In rising order of length, with n still to place and k lengths left: min(floor(fill x possible),
-    ceil(n / k)). This is the paper's rule. It may place less than n if a longer length has less
-    room than a shorter one. `fully` goes in rising order of room, which places all that fits.
+    In ascending order of length, with n remaining and k lengths left, each length gets
+    min(floor(fill x possible), ceil(n / k)). This is the paper's rule. The result may add up to
+    less than n if a longer length has fewer possible expressions than a shorter one. With `fully`,
+    lengths are processed in ascending order of `possible` instead, which avoids this.
 
     >>> equalise(301_000, {2: 4_096, 3: 65_536, 4: 1_048_576, 5: 16_777_216, 6: 268_435_456}, 0.5)
     {2: 2048, 3: 32768, 4: 88728, 5: 88728, 6: 88728}
@@ -68,7 +68,7 @@ def equalise(
 
 
 def share(fill: float, possible: int) -> int:
-    """Compute floor(fill x possible), exactly even for spaces beyond floating point."""
+    """Return floor(fill x possible), exact even if `possible` is too large for a float."""
     numerator, denominator = fill.as_integer_ratio()
     return possible * numerator // denominator
 
@@ -81,9 +81,9 @@ def apportion(n: int, sizes: Mapping[int, int]) -> dict[int, int]:
     """
     parts: dict[int, int] = {}
     total = max(1, sum(sizes.values()))
-    below = 0  # sizes of the lengths before
+    below = 0  # total size of the previous lengths
     for length, size in sizes.items():
-        # Rounding running totals instead of parts, so that the parts add up to n.
+        # Round running totals rather than parts, so that the parts add up to n.
         parts[length] = n * (below + size) // total - n * below // total
         below += size
     return parts
@@ -97,16 +97,16 @@ def refuse(
     available: int,
     taken: int = 0,
 ) -> CapacityError:
-    """Build the error for a split that wants more expressions than there are.
+    """Build the error for a split that requests more expressions than are available.
 
     Args:
         split: Name of the split.
-        wanted: Number of expressions that it wants.
+        wanted: Number of expressions requested.
         possible: Number of expressions of each length.
-        fill: Share of them that the split may take.
-        available: Number of expressions that it can have.
-        taken: How many of both `wanted` and `available` are for another split: in training, those
-            of iid.
+        fill: Maximum share of them that the split may use.
+        available: Number of expressions available to the split.
+        taken: Number of expressions that belong to another split but are included in `wanted` and
+            `available`. For training, these are the iid expressions.
     """
     parts = []
     for length, size in sorted(possible.items()):
@@ -121,13 +121,13 @@ def refuse(
         split,
         wanted - taken,
         max(0, available - taken),
-        f"splits.{split}: {wanted:,} expressions are wanted{shared}, but only {available:,} can be"
-        f" drawn ({'; '.join(parts)}); {remedy}",
+        f"splits.{split}: {wanted:,} expressions are requested{shared}, but only {available:,} "
+        f"can be drawn ({'; '.join(parts)}); {remedy}",
     )
 
 
 class Pools:
-    """The spaces that the splits of a recipe are drawn from."""
+    """The pools of expressions from which the splits of a recipe are drawn."""
 
     def __init__(self, fields: CtlFields, world: SymbolWorld, key: Key) -> None:
         self._fields = fields
@@ -135,22 +135,24 @@ class Pools:
         self._key = key
 
     def train(self, length: int) -> Pool:
-        """All expressions of a length that training may show."""
+        """All expressions of a length that may occur in training."""
         if self._fields.variant == "length":
             return self._chains(length, reserved=False)
         return Pool(split_graph(self._world, self._fields.variant, "seen"), self._world, length)
 
     def test(self, split: str, length: int) -> Pool:
-        """All expressions of a length that a test split or probe is drawn from."""
+        """All expressions of a length that may occur in a test split or probe."""
         if split == "new-compositions":
             return self._chains(length, reserved=True)
-        # The probe `pairs` enumerates what training could show.
+        # The probe `pairs` enumerates what may occur in training.
         drawn_from = "seen" if split == "pairs" else split
         graph = split_graph(self._world, self._fields.variant, drawn_from)
         return Pool(graph, self._world, length)
 
     def _chains(self, length: int, reserved: bool) -> ChainPool:
-        """Chains of `ctl/length`: those excluded from training (`reserved`), or all others."""
+        """Chains of `ctl/length`: those held out of training if `reserved`, otherwise all
+        others.
+        """
         known = self._world.groups["known"]
         chains = len(known) ** length
         kept_out = min(self._fields.reserved, chains // 4) if length >= 2 else 0
@@ -161,17 +163,17 @@ class Pools:
 
 @dataclass(frozen=True)
 class LengthDraw:
-    """The draw of one length.
+    """The draw for one length.
 
     Attributes:
         length: Number of functions.
-        order: Order in which the expressions are drawn.
-        reserve: Number of leading positions of the order that test splits never take: as many as
-            training and iid have in the paper.
-        iid_order: Keyed order of those positions. iid takes the first `iid_size`.
+        order: Order in which expressions are drawn.
+        reserve: Number of leading positions of the order that test splits must not use. It equals
+            the size of the paper's training and iid splits for this length.
+        iid_order: Keyed permutation of these positions. Iid takes the first `iid_size`.
         iid_size: Number of expressions in iid.
         train: Number of expressions in training.
-        tested: Expressions of this length that test splits have.
+        tested: Returns the expressions of a length that are in test splits.
     """
 
     length: int
@@ -184,8 +186,8 @@ class LengthDraw:
 
     @cached_property
     def iid(self) -> NDArray[np.int64]:
-        """Positions of iid, computed on demand: shuffling them takes 4 ms, which is wasted when
-        only a few rows of another length are needed.
+        """Positions of the iid expressions. Computed on demand, because shuffling takes 4 ms and
+        reading rows of another length does not need them.
         """
         places: NDArray[np.int64] = self.iid_order(np.arange(self.iid_size))
         return places
@@ -201,41 +203,42 @@ class LengthDraw:
         return withheld[withheld >= 0]
 
     def train_expressions(self, members: Ints) -> Expressions:
-        """Some expressions of training, which are those at the first positions that are not
-        withheld.
+        """Return training expressions by index. Training consists of the first `train` positions
+        that are not withheld.
         """
         withheld = self._withheld
-        # If w is the k-th withheld position, w - k expressions of training come before it. An
-        # expression skips as many positions as have a value of w - k at or below its own index.
+        # If w is the k-th withheld position, w - k training expressions come before it. So the
+        # position of an expression is its index plus the number of withheld positions with w - k <=
+        # index.
         members_before = withheld - np.arange(len(withheld))
         before = np.searchsorted(members_before, members, side="right")
         return self.order.expressions(members + before)
 
     def iid_expressions(self, members: Ints) -> Expressions:
-        """Some expressions of iid."""
+        """Return iid expressions by index."""
         return self.order.expressions(self.iid[members])
 
     def in_train(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions in training."""
+        """True for each expression that is in training."""
         places, withheld = self.order.positions(expressions), self._withheld
         before = np.searchsorted(withheld, places)
         free = ~np.isin(places, withheld)
         return np.asarray((places >= 0) & free & (places - before < self.train), dtype=bool)
 
     def reserved(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions that test splits must exclude."""
+        """True for each expression that test splits must exclude."""
         places = self.order.positions(expressions)
         return np.asarray((places >= 0) & (places < self.reserve), dtype=bool)
 
 
 class TrainingDraw:
-    """The expressions of training and iid, length by length.
+    """The expressions of the train and iid splits, by length.
 
     Attributes:
-        whole: Lengths of which training contains every expression, as part of its n: single
-            applications and, if the recipe asks for them, pairs.
-        added: Pairs added to the n drawn rows, or None.
-        lengths: Draw of each other length.
+        whole: Pools of which training contains every expression, counted towards its n: single
+            applications and, if the recipe requests them, pairs. Keys are lengths.
+        added: Pairs added on top of the n training rows, or None.
+        lengths: Draws for all other lengths.
     """
 
     def __init__(
@@ -247,16 +250,15 @@ class TrainingDraw:
         tested: Tested,
         tight: bool = False,
     ) -> None:
-        """Draw training and iid.
+        """Draw the train and iid splits.
 
         Args:
             fields: The recipe.
             world: Symbols and functions.
-            key: The key of the recipe and seed.
-            pools: The spaces to draw from.
-            tested: Expressions of a length that test splits have.
-            tight: Take no more than the recipe asks for, and reserve no room for splits of the
-                paper's sizes.
+            key: Key derived from the recipe and its seed.
+            pools: Pools to draw from.
+            tested: Returns the expressions of a length that are in test splits.
+            tight: Reserve only what the recipe requests, instead of splits of the paper's sizes.
         """
         self._fields = fields
         self._world = world
@@ -305,7 +307,7 @@ class TrainingDraw:
             if taken <= reserve[k]:
                 counts = [taken, reserve[k]]
             else:
-                # Training skips test expressions, so it may extend beyond its size by their number.
+                # Training skips test expressions, so it may extend further by their number.
                 counts = [min(pool.size, taken + self._room_for_tests())]
             places = self._key.permutation(reserve[k], "iid", k)
             draws[k] = LengthDraw(
@@ -316,7 +318,9 @@ class TrainingDraw:
     def _tight_quotas(
         self, pools: Mapping[int, Pool], possible: Mapping[int, int]
     ) -> tuple[dict[int, int], dict[int, int]]:
-        """Divide iid and training among the lengths. Any length can make up for the others."""
+        """Divide iid and training among the lengths. If a length has too few expressions, the
+        others make up for it.
+        """
         fill = self._fields.fill
         room = {k: min(share(fill, possible[k]), pool.size) for k, pool in pools.items()}
         wanted = self._size("iid")
@@ -332,18 +336,18 @@ class TrainingDraw:
         return iid, train
 
     def _without_whole(self, sizes: Mapping[int, int]) -> dict[int, int]:
-        """Sizes, with 0 for lengths of which training contains every expression: they leave nothing
-        for iid.
+        """Return the sizes with 0 for lengths of which training contains every expression, because
+        nothing remains for iid.
         """
         whole = {pool.length for pool in self._whole_pools()}
         return {k: 0 if k in whole else size for k, size in sizes.items()}
 
     def _possible(self, pool: Pool) -> int:
-        """Number of expressions of a length, by which lengths are equalised."""
+        """Number of expressions of a length, used to balance the lengths."""
         if self._fields.draw != "published" or self._fields.variant != "S":
             return pool.size
-        # For S, the public code overestimates this number. We use its number, but never more than
-        # exist.
+        # For S, the public code overestimates this number. Use its estimate, capped so that the
+        # quota never exceeds the expressions that exist.
         counted = published_count(self._world, pool.length)
         return min(counted, int(pool.size / self._fields.fill))
 
@@ -353,12 +357,12 @@ class TrainingDraw:
         return n
 
     def _room_for_tests(self) -> int:
-        """Maximum number of expressions of one length that test splits may have."""
+        """Maximum number of expressions of one length in all test splits together."""
         least = 0 if self._tight else PAPER_TEST
         return sum(max(least, self._size(name)) for name in drawn_tests(self._fields.variant))
 
     def _iid_quotas(self, reserve: Mapping[int, int]) -> dict[int, int]:
-        """Divide iid among the lengths in proportion to the paper's training."""
+        """Divide iid among the lengths in proportion to the paper's training set."""
         n = self._size("iid")
         sizes = self._without_whole(reserve)
         if n > sum(sizes.values()):
@@ -372,8 +376,8 @@ class TrainingDraw:
         reserve: Mapping[int, int],
         iid: Mapping[int, int],
     ) -> dict[int, int]:
-        """Divide training among the lengths, subject to the fill factor and the space that test
-        splits need.
+        """Divide training among the lengths, subject to the fill factor and the space needed by
+        test splits.
         """
         n, whole = self._size("train"), self._always()
         fill = self._fields.fill
@@ -389,20 +393,20 @@ class TrainingDraw:
         return quotas
 
     def _always(self) -> int:
-        """Number of expressions that are always in training, as part of its n."""
+        """Return the number of expressions that are always in training, counted towards its n."""
         n, whole = self._size("train"), sum(pool.size for pool in self.whole.values())
         if whole > n:
             parts = " + ".join(f"{pool.size:,} of length {k}" for k, pool in self.whole.items())
             raise RecipeError(
-                f"splits.train: {n:,} examples cannot contain what is always in training ({parts} ="
-                f" {whole:,}); raise splits.train.n, or set include_singles or include_pairs to"
-                " false"
+                f"splits.train: {n:,} examples are too few for what is always in training "
+                f"({parts} = {whole:,}); raise splits.train.n, or set include_singles or "
+                "include_pairs to false"
             )
         return whole
 
     def _order(self, pool: Pool, counts: Sequence[int]) -> DrawOrder:
-        """Build the order in which the expressions of a length are drawn; `counts` are numbers of
-        expressions that may be needed.
+        """Build the order in which expressions of a length are drawn. `counts` lists, in ascending
+        order, how many expressions may be needed.
         """
         fields, world, length = self._fields, self._world, pool.length
         key = self._key.child("draw", length)
@@ -411,12 +415,12 @@ class TrainingDraw:
         if fields.draw == "chains" and fields.variant != "S":
             per_chain = fields.symbols_per_chain or world.symbols
             return PoolOrder(pool, GroupedOrder(key, pool.size, world.symbols, per_chain))
-        # Chains of S and the published draw depend on earlier draws, so their expressions are
-        # stored as numbers, which must fit into 64 bits.
+        # In S and in published draws, an expression depends on earlier draws. Drawn expressions are
+        # stored as integer codes, which must fit into 64 bits.
         if code_limit(world, length) >= WORD_LIMIT:
             raise RecipeError(
-                f"draw: '{fields.draw}' cannot number the expressions of length {length}; lower"
-                " max_length, or use draw: independent"
+                f"draw: '{fields.draw}' cannot encode expressions of length {length} in 64 bits; "
+                "lower max_length, or use draw: independent"
             )
         if fields.draw == "chains":
             return DrawnOrder(world, partial(whole_chains, world, pool, key), counts)
@@ -427,21 +431,21 @@ class TrainingDraw:
         )
 
     def train_parts(self) -> Parts:
-        """The parts of training, each with its size."""
+        """Parts of the training split."""
         parts: Parts = [(pool.size, pool.unrank) for pool in self._whole_pools()]
         parts += [(draw.train, draw.train_expressions) for draw in self.lengths.values()]
         return parts
 
     def in_train(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions of one length that are in training."""
+        """True for each expression of this length that is in training."""
         return self._member(length, expressions, LengthDraw.in_train)
 
     def reserved(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions of one length that test splits must exclude."""
+        """True for each expression of this length that test splits must exclude."""
         return self._member(length, expressions, LengthDraw.reserved)
 
     def most_reserved(self, length: int) -> int:
-        """Maximum number of expressions of one length that test splits must exclude."""
+        """Return the maximum number of expressions of this length that test splits must exclude."""
         most = sum(pool.size for pool in self._whole_pools() if pool.length == length)
         if length in self.lengths:
             most += self.lengths[length].reserve

@@ -1,5 +1,5 @@
-"""Fields of a CTL recipe: all settings of the paper and of its public code, with the paper's
-defaults.
+"""Fields of a CTL recipe. They cover all settings of the paper and of its public code, with the
+paper's defaults.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ SPLITS: dict[str, tuple[str, ...]] = {
     ),
     "length": ("train", "iid", "valid", "ood", "new-compositions", "new-primitives"),
 }
-"""Splits of each variant, in the order in which they are made."""
+"""Splits of each variant, in the order in which they are generated."""
 
 PROBES = ("cross-unseen-symbols", "unseen-pairs", "pairs", "all-pairs")
-"""Splits of all two-function expressions, for analyses. They may overlap with other splits."""
+"""Splits that enumerate two-function expressions for analysis. They may overlap with other
+splits.
+"""
 
 
 def drawn_tests(variant: str) -> tuple[str, ...]:
@@ -53,17 +55,17 @@ OF_VARIANTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("overlap", "shared_symbols", "imbalance", "allowed"), ("S",)),
     **dict.fromkeys(("new_functions", "deeper", "reserved"), ("length",)),
 }
-"""Fields that only some variants have."""
+"""Fields that only apply to some variants."""
 
 PAPER_TRAIN = 300_000
 PAPER_TEST = 1_000
-"""Sizes of the paper's splits. Splits reserve room for each other at these sizes. Changing the size
-of a split does not change the rows of others as long as it stays below.
+"""Sizes of the paper's splits. Each split reserves space for the others at these sizes, so changing
+the size of a split within this limit does not change the rows of others.
 """
 
 
 class CtlSplit(Fields):
-    """Size of one split: a number, or `every` for a split that enumerates its space."""
+    """Size of a split: a number, or `every` for a split that enumerates all its expressions."""
 
     n: Count
 
@@ -83,99 +85,106 @@ class CtlFields(InputParts):
 
     variant: Variant = kinds.world(
         description=(
-            "Which compositions are seen: A alternating, R repeating, S staged, length productivity"
+            "Compositions seen in training: A alternates groups, R repeats a group, S uses two "
+            "stages, length tests longer chains"
         )
     )
     symbols: int = kinds.world(8, ge=2, le=10_000, description="Number of symbols")
     functions: int = kinds.world(32, ge=1, le=10_000, description="Number of functions")
-    groups: int = kinds.world(2, ge=1, le=10_000, description="Groups of A and R; paths of S (2)")
-    min_length: int = kinds.draw(2, ge=1, description="Fewest functions in a drawn expression")
+    groups: int = kinds.world(
+        2, ge=1, le=10_000, description="Number of groups in A and R; number of paths in S (2)"
+    )
+    min_length: int = kinds.draw(
+        2, ge=1, description="Minimum number of functions in a drawn expression"
+    )
     max_length: int = kinds.draw(
-        6, ge=1, le=64, description="Most functions in a training expression"
+        6, ge=1, le=64, description="Maximum number of functions in a training expression"
     )
     include_singles: bool = kinds.draw(
-        True, description="Put every single application into training (the paper, for A and R)"
+        True, description="Add every single application to training, as the paper does for A and R"
     )
     include_pairs: bool | Literal["added"] = kinds.draw(
         False,
         description=(
-            "Put every two-function expression into training: true instead of drawn ones, added"
-            " beside the n drawn rows, as the public code does, so that drawn pairs are there twice"
+            "Add every two-function expression to training. true: in place of drawn rows; added: "
+            "on top of the n drawn rows, as in the public code, so that drawn pairs occur twice"
         ),
     )
     fill: float = kinds.draw(
         0.5,
         gt=0,
         le=1,
-        description="Largest share of the expressions of a length that training may take",
+        description="Maximum share of the expressions of a length that training may use",
     )
     draw: Literal["published", "chains", "independent"] = kinds.draw(
         "independent",
         description=(
-            "How training and iid are drawn. published: as the public code on a machine with many"
-            " cores, chains nested across lengths and with nearly all start symbols; chains:"
-            " independent chains with all start symbols; independent: every expression on its own"
+            "How training and iid are drawn. published: like the public code on a machine with "
+            "many cores, with chains nested across lengths and combined with nearly all start "
+            "symbols; chains: independent chains, each with all start symbols; independent: each "
+            "expression independently"
         ),
     )
     processes: int = kinds.draw(
-        32, ge=1, le=1_000, description="draw published: processes of the public code"
+        32, ge=1, le=1_000, description="draw published: number of processes of the public code"
     )
     symbols_per_chain: int | None = kinds.draw(
         None,
         ge=1,
-        description=(
-            "draw chains, A and R: start symbols that every chain comes with; all unless given"
-        ),
+        description=("draw chains, A and R: number of start symbols per chain [all]"),
     )
-    overlap: int = kinds.world(16, ge=0, description="S: functions shared by both paths")
+    overlap: int = kinds.world(16, ge=0, description="S: number of functions shared by both paths")
     shared_symbols: int = kinds.world(
-        6, ge=0, description="S: symbols on which a shared function is seen after both paths"
+        6,
+        ge=0,
+        description="S: number of symbols on which a shared function is seen after both paths",
     )
     imbalance: int = kinds.world(
-        0, ge=0, description="S: unshared symbols moved from path b to path a"
+        0, ge=0, description="S: number of unshared symbols moved from path b to path a"
     )
     allowed: dict[str, dict[str, list[int]]] | None = kinds.world(
         None,
         description=(
-            "S: symbols per shared function and stage-1 group, instead of drawn ones: {f: {a1:"
-            " [...], b1: [...]}}"
+            "S: allowed symbols by shared function and stage-1 group, instead of drawn ones: {f: "
+            "{a1: [...], b1: [...]}}"
         ),
     )
     new_functions: int = kinds.world(
-        0, ge=0, description="length: functions seen only alone in training"
+        0, ge=0, description="length: number of functions that training shows only on their own"
     )
     deeper: int = kinds.draw(
         3,
         ge=1,
         le=64,
-        description=(
-            "length: number of functions by which the longest test expression exceeds max_length"
-        ),
+        description=("length: maximum length of test expressions minus max_length"),
     )
     reserved: int = kinds.draw(
-        200, ge=0, description="length: chains per length kept out of training (at most a quarter)"
+        200,
+        ge=0,
+        description="length: number of chains held out of training per length (at most a quarter)",
     )
     order: Literal["right-to-left", "left-to-right"] = kinds.presentation(
-        "right-to-left", description="Where the outermost function is written"
+        "right-to-left", description="Side on which the outermost function is written"
     )
     table_seed: int = kinds.world(
-        0, description="Seed of the function tables and of the shared symbols"
+        0, description="Seed for the function tables and the shared symbols"
     )
     tables: dict[str, list[Annotated[int, Field(strict=True)]]] | None = kinds.world(
-        None, description="Given function tables: name to list of images"
+        None, description="Function tables to use: name to list of images"
     )
     group_distance: Annotated[
         Literal["given", "smallest", "largest"] | Annotated[float, Field(ge=0, le=1)], LATER
     ] = kinds.world(
         "given",
         description=(
-            "A, R, S: how differently the groups act, as a number from 0 to 1 (the nearest that can"
-            " be reached), smallest or largest. The functions are divided anew among the groups to"
-            " reach it; given keeps the division"
+            "A, R, S: how differently the groups behave: a number from 0 to 1 (approximated as "
+            "closely as possible), smallest or largest. Functions are regrouped to reach it; "
+            "given keeps the groups"
         ),
     )
     splits: dict[str, CtlSplit] = kinds.draw(
-        default_factory=dict, description="Sizes by split; a missing split is not made"
+        default_factory=dict,
+        description="Size of each split; splits that are not listed are not generated",
     )
 
     def divide(self, text: str, question: str) -> tuple[str, str]:
@@ -195,20 +204,20 @@ class CtlFields(InputParts):
         if self.variant == "S" and self.groups != 2:
             raise ValueError(f"groups: variant S has 2 paths, not {self.groups}")
         if self.draw != "independent" and self.variant == "length":
-            raise ValueError(
-                f"draw: variant length has only the draw 'independent', not '{self.draw}'"
-            )
+            raise ValueError(f"draw: variant length only supports 'independent', not '{self.draw}'")
         if self.symbols_per_chain is not None and (self.draw != "chains" or self.variant == "S"):
             raise ValueError(
-                f"symbols_per_chain: only for draw 'chains' of variants A and R, not '{self.draw}'"
-                f" of {self.variant}"
+                "symbols_per_chain: only for draw 'chains' of variants A and R, not for draw "
+                f"'{self.draw}' of {self.variant}"
             )
         self._check_variant()
         self._check_splits()
         return self
 
     def _check_variant(self) -> None:
-        """Reject fields of other variants, unless they have their defaults."""
+        """Raise an error if a field that only applies to other variants differs from its
+        default.
+        """
         for name, variants in OF_VARIANTS.items():
             if self.variant in variants:
                 continue
@@ -227,9 +236,9 @@ class CtlFields(InputParts):
                     f" {', '.join(known)}"
                 )
         if "train" not in self.splits:
-            raise ValueError("splits: a CTL recipe needs the split 'train'")
+            raise ValueError("splits: a CTL recipe needs a 'train' split")
         for name, split in self.splits.items():
             if split.n == "every" and name not in PROBES:
                 raise ValueError(
-                    f"splits.{name}: n must be a number; 'every' is for {', '.join(PROBES)}"
+                    f"splits.{name}: n must be a number; 'every' is only for {', '.join(PROBES)}"
                 )

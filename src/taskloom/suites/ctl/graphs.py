@@ -1,13 +1,14 @@
 """Sampling graphs as automata, with exact counts and ranks of all their expressions.
 
-A graph defines which function may come next. Together with the current symbol it is a deterministic
-automaton, so the number of expressions of a length is a sum over states, and every expression has a
-rank. `Pool.unrank` and `Pool.rank` convert whole arrays in both directions, so drawing without
-replacement permutes ranks, and membership in training is a look-up.
+A graph defines which functions may come next. Together with the current symbol it forms a
+deterministic automaton, so the number of expressions of a length is a sum over states, and every
+expression has a rank. `Pool.unrank` and `Pool.rank` convert whole arrays in either direction.
+Drawing without replacement is then a permutation of ranks, and membership in training is a look-up.
 
-Training takes the first expressions of an order (`DrawOrder`), which turns positions into
-expressions and back. A keyed permutation of a pool does both without memory (`PoolOrder`). If an
-expression depends on those drawn before it, the drawn ones are kept in arrays (`DrawnOrder`).
+Training takes the first expressions of an order (`DrawOrder`), which converts positions to
+expressions and back. `PoolOrder` does this without storing expressions, by a keyed permutation of a
+pool. `DrawnOrder` stores the drawn expressions in arrays, for draws in which an expression depends
+on earlier ones.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Ints = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`step[node, symbol, function]` is the next node, or -1 if the function is not allowed there.
-    Node 0 is the start.
+    """A sampling graph. `step[node, symbol, function]` is the next node, or -1 if the function is
+    not allowed there. Node 0 is the start.
     """
 
     step: NDArray[np.int64]
@@ -42,7 +43,7 @@ class Graph:
 @dataclass(frozen=True, slots=True)
 class Expressions:
     """Many expressions of one length: start symbols, functions in order of application, and the
-    value after each.
+    value after each function.
     """
 
     symbols: NDArray[np.int64]
@@ -65,14 +66,16 @@ def _empty(world: SymbolWorld, nodes: int) -> NDArray[np.int64]:
 
 
 def anything(world: SymbolWorld, members: tuple[int, ...] | None = None) -> Graph:
-    """Graph that allows any function after any function."""
+    """Build the graph that allows every sequence of functions."""
     step = _empty(world, 1)
     step[0][:, list(members) if members is not None else slice(None)] = 0
     return Graph(step, (True,))
 
 
 def repeating(world: SymbolWorld) -> Graph:
-    """Graph that takes all functions from one group: training of R, test of A."""
+    """Build the graph whose functions all belong to one group. Used for training in R and for
+    testing in A.
+    """
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
     for node, members in enumerate(groups, 1):
@@ -82,8 +85,8 @@ def repeating(world: SymbolWorld) -> Graph:
 
 
 def alternating(world: SymbolWorld) -> Graph:
-    """Graph that takes each function from a different group than the one before: training of A,
-    test of R.
+    """Build the graph in which each function belongs to a different group than the previous one.
+    Used for training in A and for testing in R.
     """
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
@@ -95,12 +98,12 @@ def alternating(world: SymbolWorld) -> Graph:
 
 
 def staged(world: SymbolWorld, kind: str) -> Graph:
-    """Graph of S: stage 1, then stage 2, repeatedly. `kind` selects the stage-2 functions that may
-    follow.
+    """Build a graph of S, which alternates between stages 1 and 2. `kind` selects the stage-2
+    functions that may follow a stage-1 function.
 
-    seen: the path's own, or a shared one on an allowed symbol (training). cross: the other path's
-    (test). overlap: any shared one. unseen-symbols: a shared one on a symbol that is not allowed.
-    unseen: cross or unseen-symbols. any: all of stage 2.
+    seen (training): functions of the same path, or shared ones on an allowed symbol. cross (test):
+    functions of the other path. overlap: shared functions. unseen-symbols: shared functions on a
+    symbol that is not allowed. unseen: cross or unseen-symbols. any: all functions of stage 2.
     """
     g = world.groups
     step = _empty(world, 3)
@@ -124,7 +127,7 @@ def staged(world: SymbolWorld, kind: str) -> Graph:
 
 
 def with_new(world: SymbolWorld) -> Graph:
-    """Graph of chains with at least one function that occurs in training only on its own
+    """Build the graph of chains with at least one function that training shows only on its own
     (`ctl/length`).
     """
     step = _empty(world, 2)
@@ -135,7 +138,7 @@ def with_new(world: SymbolWorld) -> Graph:
 
 
 def split_graph(world: SymbolWorld, variant: str, split: str) -> Graph:
-    """Graph of a split of a variant. `seen` is the graph of training."""
+    """Return the graph for a split of a variant. `seen` is the graph for training."""
     if split == "all" or (split == "all-pairs" and variant != "S"):
         return anything(world)
     if split == "new-primitives":
@@ -162,7 +165,7 @@ class Pool:
         self.world = world
         nodes, symbols, functions = graph.step.shape
         self._symbols = symbols
-        # A state is a node and a symbol; the successor of (node, s) by f is (step[node, s, f],
+        # A state is a node and a symbol. From (node, s), function f leads to (step[node, s, f],
         # images[f, s]).
         following = graph.step * symbols + world.images.T[None, :, :]
         self._next = np.where(graph.step >= 0, following, -1).reshape(nodes * symbols, functions)
@@ -183,8 +186,8 @@ class Pool:
 
     @cached_property
     def _flat(self) -> list[tuple[NDArray[np.int64], int]]:
-        """Per step, the cumulative counts of all states in one ascending array. Each state is
-        offset to lie above the one before.
+        """For each step, the cumulative counts of all states in one ascending array. Each state is
+        offset to start above the previous one.
         """
         lifted = []
         for through in self._through:
@@ -194,7 +197,7 @@ class Pool:
         return lifted
 
     def unrank(self, ranks: Ints) -> Expressions:
-        """Expressions with these ranks."""
+        """Return the expressions with these ranks."""
         if not self._narrow:
             return self._unrank_wide(ranks)
         rest = np.asarray(ranks, dtype=np.int64)
@@ -237,7 +240,7 @@ class Pool:
         return Expressions(symbols, functions, values)
 
     def rank(self, symbols: NDArray[np.int64], functions: NDArray[np.int64]) -> Ints:
-        """Ranks of expressions; -1 for those that the graph does not allow."""
+        """Return the ranks of expressions, or -1 for those that the graph does not allow."""
         kind: Any = np.int64 if self._narrow else object
         state = symbols.copy()
         inside = np.ones(len(symbols), dtype=bool)
@@ -253,11 +256,11 @@ class Pool:
 
 
 class ChainPool(Pool):
-    """Expressions of a free graph whose chain of functions is at positions low..high of a keyed
-    order of all chains.
+    """Expressions whose chains are at positions low to high of a keyed order of all chains. The
+    graph must allow every sequence of functions.
 
-    `ctl/length` excludes some chains from training for every start symbol. Both sides are then
-    ranges of one permutation.
+    `ctl/length` excludes some chains from training, with every start symbol. Training chains and
+    excluded chains are then two ranges of one permutation.
     """
 
     def __init__(
@@ -277,7 +280,7 @@ class ChainPool(Pool):
         self.size = (high - low) * world.symbols
 
     def unrank(self, ranks: Ints) -> Expressions:
-        """Expressions with these ranks."""
+        """Return the expressions with these ranks."""
         symbols = (ranks % self._symbols).astype(np.int64)
         chain = self._order(ranks // self._symbols + self._low)
         functions = np.empty((len(ranks), self.length), dtype=np.int64)
@@ -287,7 +290,7 @@ class ChainPool(Pool):
         return applied(self.world, symbols, functions)
 
     def rank(self, symbols: NDArray[np.int64], functions: NDArray[np.int64]) -> Ints:
-        """Ranks of expressions; -1 for those outside the range."""
+        """Return the ranks of expressions, or -1 for those outside the range."""
         place = np.full(self.world.functions, -1, dtype=np.int64)
         place[self._members] = np.arange(len(self._members))
         digits = place[functions]
@@ -302,30 +305,30 @@ class ChainPool(Pool):
 
 
 class DrawOrder(Protocol):
-    """An order of expressions of one length."""
+    """An order of the expressions of one length."""
 
     def expressions(self, positions: Ints) -> Expressions:
-        """Expressions at these positions."""
+        """Return the expressions at these positions."""
         ...
 
     def positions(self, expressions: Expressions) -> Ints:
-        """Positions of these expressions; -1 for those that are not in the order."""
+        """Return the positions of expressions, or -1 for those that are not in the order."""
         ...
 
 
 class PoolOrder:
-    """A keyed order of all expressions of a pool."""
+    """A pool in a keyed random order."""
 
     def __init__(self, pool: Pool, order: Permutation | GroupedOrder) -> None:
         self._pool = pool
         self._order = order
 
     def expressions(self, positions: Ints) -> Expressions:
-        """Expressions at these positions."""
+        """Return the expressions at these positions."""
         return self._pool.unrank(self._order(positions))
 
     def positions(self, expressions: Expressions) -> Ints:
-        """Positions of these expressions; -1 for those that are not in the pool."""
+        """Return the positions of expressions, or -1 for those that are not in the pool."""
         ranks = self._pool.rank(expressions.symbols, expressions.functions)
         inside = np.flatnonzero(ranks >= 0)
         positions = np.full_like(ranks, -1)
@@ -337,20 +340,21 @@ class GroupedOrder:
     """An order of a pool in which every chain of functions appears with several start symbols in a
     row.
 
-    Only for graphs that do not depend on the symbol, whose ranks are symbol * chains + chain.
+    Requires a graph that does not depend on the symbol, so that ranks are symbol * chains + chain.
     """
 
     def __init__(self, key: Key, size: int, symbols: int, group: int) -> None:
         if symbols % group:
             raise RecipeError(
-                f"symbols_per_chain: {group} does not divide the {symbols} symbols; use a divisor"
+                f"symbols_per_chain: {group} is not a divisor of the {symbols} symbols; use one "
+                "of its divisors"
             )
         self._symbols, self._group, self._chains = symbols, group, size // symbols
         self._order = key.permutation(self._chains, "chain")
         self._first = key.permutation(self._chains, "first symbol")
 
     def __call__(self, positions: Ints) -> Ints:
-        """Ranks at these positions."""
+        """Return the ranks at these positions."""
         turn, within = (
             positions // (self._chains * self._group),
             positions % (self._chains * self._group),
@@ -361,7 +365,7 @@ class GroupedOrder:
         return ranks
 
     def inverse(self, ranks: Ints) -> Ints:
-        """Positions of these ranks."""
+        """Return the positions of these ranks."""
         symbol, chain = ranks // self._chains, ranks % self._chains
         turn, step = np.divmod((symbol - self._first(chain)) % self._symbols, self._group)
         positions: Ints = (
@@ -374,10 +378,10 @@ class DrawnOrder:
     """The first expressions of a draw, stored in arrays.
 
     Args:
-        draw: Function that draws a number of different expressions: their start symbols and
+        draw: Draws a given number of distinct expressions and returns their start symbols and
             functions.
-        counts: Numbers of expressions to draw, in ascending order. The first sufficient one is
-            drawn on demand.
+        counts: Numbers of expressions that can be drawn, in ascending order. On demand, the first
+            sufficient number is drawn.
     """
 
     def __init__(
@@ -398,20 +402,20 @@ class DrawnOrder:
 
     @cached_property
     def _by_code(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Codes of all drawn expressions in ascending order, and the position of each."""
+        """Codes of all drawn expressions in ascending order, and their positions in the draw."""
         self._at_least(self._counts[-1])
         code = codes(self._world, self._symbols, self._functions)
         order = np.argsort(code)
         return code[order], order
 
     def expressions(self, positions: Ints) -> Expressions:
-        """Expressions at these positions."""
+        """Return the expressions at these positions."""
         self._at_least(int(positions.max()) + 1 if len(positions) else 0)
         chosen = self._functions[positions].astype(np.int64)
         return applied(self._world, self._symbols[positions], chosen)
 
     def positions(self, expressions: Expressions) -> Ints:
-        """Positions of these expressions; -1 for those that were not drawn."""
+        """Return the positions of expressions, or -1 for those that were not drawn."""
         code, order = self._by_code
         if not len(code):
             return np.full(len(expressions.symbols), -1)
@@ -423,7 +427,7 @@ class DrawnOrder:
 def codes(
     world: SymbolWorld, symbols: NDArray[np.int64], functions: NDArray[np.integer]
 ) -> NDArray[np.int64]:
-    """Unique code for every expression of a length."""
+    """Return a unique integer code for each expression of a length."""
     code = symbols.astype(np.int64)
     for i in range(functions.shape[1]):
         code = code * world.functions + functions[:, i]
@@ -437,8 +441,8 @@ def code_limit(world: SymbolWorld, length: int) -> int:
 
 
 def first_places(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """Index of the first occurrence of each number, in ascending order. `limit` is greater than all
-    numbers.
+    """Return the index of the first occurrence of each distinct number, in ascending order. `limit`
+    is greater than all numbers.
     """
     bits = max(1, len(numbers) - 1).bit_length()
     if limit << bits >= WORD_LIMIT:
@@ -458,8 +462,8 @@ def whole_chains(
     """Draw independent chains of functions, each with all start symbols that the graph allows,
     until there are `count` expressions.
 
-    For graphs that depend on the symbol. A chain is drawn with a probability proportional to its
-    number of start symbols.
+    For graphs that depend on the symbol. The probability of a chain is proportional to its number
+    of allowed start symbols.
     """
     order = key.permutation(pool.size)
     symbols = np.zeros(0, dtype=np.int64)

@@ -9,8 +9,8 @@ is then too large is skipped. In A and R with the paper's sizes, no word is skip
 of allowed functions depends on the symbol, so that processes with other symbols skip other words
 and diverge.
 
-Every process returns its expressions in rounds of 100. They are collected process by process,
-without repeats, until there are enough.
+Every process returns its expressions in rounds of 100. The rounds are collected process by process,
+without duplicates, until there are enough expressions.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
 ROUND = 100
-"""Number of expressions that a process of the public code returns at a time."""
+"""Number of expressions that a process of the public code returns per round."""
 
 BLOCK = 32
-"""Rounds drawn at once. Their arrays take a megabyte each and fit into the processor's cache, which
-saves a third of the time.
+"""Rounds drawn per batch. A batch takes a megabyte and fits into the processor's cache, which saves
+a third of the time.
 """
 
 PATIENCE = 50
-"""Maximum draws per wanted expression. After that the rest is taken in a keyed order, because
-repeats become ever more frequent when nearly all expressions of a length are wanted. The public
-code would run for hours, or forever if its walks cannot reach an expression.
+"""Maximum draws per requested expression. The remaining expressions are then taken in a keyed
+order, because duplicates become ever more frequent when nearly all expressions of a length are
+requested. The public code would run for hours, or forever if its walks cannot reach an expression.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Functions to choose from in every state.
+    """The functions that may be chosen in each state.
 
-    A state is a node of the graph, together with the current symbol if the graph depends on it.
+    A state is a node of the graph, combined with the current symbol if the graph depends on it.
 
     Attributes:
-        options: `options[state, i]` is the i-th function to choose from.
-        following: `following[state, i]` is the state after the i-th function.
-        count: Number of functions to choose from in each state.
+        options: `options[state, i]` is the i-th function that may be chosen.
+        following: `following[state, i]` is the state after this function.
+        count: Number of functions that may be chosen in each state.
         starts: Number of start states: one per symbol, or 1 if the graph does not depend on the
             symbol.
     """
@@ -66,8 +66,8 @@ class Choices:
 
 
 def choices(graph: Graph, world: SymbolWorld) -> Choices:
-    """Functions to choose from: first those that every symbol allows, then the others, as in the
-    public code.
+    """List the functions that may be chosen in each state, in the public code's order: functions
+    that every symbol allows come first.
     """
     step = graph.step
     by_symbol = bool((step != step[:, :1]).any())
@@ -85,11 +85,12 @@ def choices(graph: Graph, world: SymbolWorld) -> Choices:
 
 
 class Walk:
-    """Processes that read one stream of words, each starting where its last chain ended.
+    """Processes that read the same stream of words. Each chain starts where the previous one of its
+    process ended.
 
-    If words are skipped, chains cannot be located without those before them. So for each word and
-    start state, everything up to the next start state is decoded at once, and the processes are
-    then followed by table lookups.
+    If words are skipped, a chain can only be located after all chains before it. So for each word
+    and start state, the words up to the next start state are decoded in one batch, and the
+    processes are then followed by table look-ups.
     """
 
     def __init__(self, choices: Choices, key: Key, length: int, processes: int) -> None:
@@ -103,8 +104,8 @@ class Walk:
         self._leg = self._find_leg()
 
     def _find_leg(self) -> int:
-        """Number of functions after which a chain returns to a start state: 2 in S, or the whole
-        length if it never does.
+        """Return the number of functions after which a chain is in a start state again: 2 in S, or
+        the whole length if this never happens.
         """
         states = set(range(self._choices.starts))
         for steps in range(1, self._length):
@@ -118,8 +119,8 @@ class Walk:
         return self._length
 
     def chains(self, starts: I64) -> NDArray[np.int16]:
-        """Next chains of all processes, `[chain, process, function]`, for start states `[chain,
-        process]`.
+        """Return the next chains of all processes as `[chain, process, function]`, for start states
+        `[chain, process]`.
         """
         if self._words_per_function == 1 and self._choices.starts == 1:
             return self._aligned(len(starts))
@@ -143,8 +144,8 @@ class Walk:
         return np.concatenate(parts)
 
     def _aligned(self, count: int) -> NDArray[np.int16]:
-        """Next chains if no word is skipped and all processes draw the same: chain k begins at word
-        k * length.
+        """Return the next chains if no word is skipped and all processes draw the same chains:
+        chain k begins at word k * length.
         """
         low = int(self._at[0])
         high = low + count * self._length
@@ -155,10 +156,11 @@ class Walk:
     def _decode(
         self, low: int, high: int, at: I32, state: I32
     ) -> tuple[NDArray[np.int16], I32, I32]:
-        """Decode one leg from these positions of the words low..high, starting in these states.
+        """Decode one leg from each of these positions in the words low..high, beginning in each of
+        these states.
 
-        Returns the functions, and the positions and states after them. The position is the last one
-        if there are not enough words.
+        Returns the functions, and the position and state after each leg. If the words run out, the
+        position is the last one.
         """
         words = (
             np.append(self._key.words(low, high), np.uint64(0)).astype(np.int64).astype(np.int32)
@@ -187,8 +189,8 @@ class Walk:
         return chains
 
     def _follow(self, starts: I64, ends: I64, low: int) -> I64:
-        """Decoded positions that the processes visit, as far as there are words. Advances the
-        processes.
+        """Return the decoded positions that the processes visit before the words run out, and
+        advance the processes.
         """
         states = self._choices.starts
         beyond = len(ends) // states - 1
@@ -205,8 +207,8 @@ class Walk:
 
 
 def _accepted(words: I32, n: int) -> I32:
-    """For each position, the first position from there on whose word selects one of n functions.
-    The last position if there is no such word.
+    """For each position, find the first word at or after it that selects one of n functions.
+    Returns the last position if there is no such word.
     """
     beyond = len(words) - 1
     mask = (1 << (n - 1).bit_length()) - 1
@@ -221,8 +223,8 @@ def _accepted(words: I32, n: int) -> I32:
 def published_draw(
     graph: Graph, world: SymbolWorld, pool: Pool, key: Key, processes: int, count: int
 ) -> tuple[I64, NDArray[np.int16]]:
-    """Draw `count` different expressions as the public code does with this number of processes:
-    their symbols and functions.
+    """Draw `count` distinct expressions like the public code with this number of processes. Returns
+    their start symbols and functions.
 
     Args:
         key: Key of the draw. All lengths read the same words, but each draws its own start symbols.
@@ -238,8 +240,8 @@ def published_draw(
             return rounds.expressions(places[:count])
         if rounds.drawn * ROUND * processes > PATIENCE * count + 100_000:
             return _filled_up(world, pool, key, rounds.expressions(places), count)
-        # As many more rounds as the missing expressions need at the current rate, plus a margin,
-        # because repeats become more frequent.
+        # Estimate the additional rounds from the current rate, plus a margin, because duplicates
+        # become more frequent.
         wanted = int(1.2 * (count - len(places)) / len(places) * rounds.drawn) + 1
 
 
@@ -267,7 +269,7 @@ class Rounds:
     """All expressions returned by the processes, in the order in which they are collected.
 
     Attributes:
-        drawn: Number of rounds so far.
+        drawn: Number of rounds drawn so far.
     """
 
     def __init__(
@@ -278,8 +280,8 @@ class Rounds:
         self._world = world
         self._length = length
         self._processes = processes
-        # If the graph does not depend on the symbol, all processes draw the same chains, so one of
-        # them suffices.
+        # If the graph does not depend on the symbol, all processes draw the same chains, so
+        # simulating one of them is enough.
         self._shared = options.starts == 1
         self._walkers = 1 if self._shared else processes
         self._walk = Walk(options, key.child("words"), length, self._walkers)
@@ -290,18 +292,20 @@ class Rounds:
         self._chain_count = 0
 
     def estimate(self, possible: int, count: int) -> int:
-        """Estimate the number of rounds needed to draw `count` of all possible expressions."""
+        """Estimate the number of rounds needed to draw `count` of the possible expressions."""
         symbols = self._world.symbols
         draws = -math.log1p(-min(count / possible, 0.999)) * possible
         if not self._shared:
-            # Processes that have not diverged yet repeat each other. Measured: this takes 1.6 to
-            # 1.9 times as many draws.
+            # Until processes diverge, they produce the same chains. Measured: this takes 1.6 to 1.9
+            # times as many draws.
             return int(1.8 * draws / (ROUND * self._processes)) + 1
         met = symbols * (1 - (1 - 1 / symbols) ** self._processes)
         return int(1.02 * draws / (ROUND * met)) + 1
 
     def draw(self, rounds: int) -> None:
-        """Append the expressions of further rounds, without the repeats within each chain."""
+        """Draw more rounds, and append their expressions without the duplicates within each
+        chain.
+        """
         shape = (rounds, self._processes, ROUND)
         first = self.drawn * self._processes * ROUND
         words = self._symbol_key.words(first, first + math.prod(shape))
@@ -313,8 +317,8 @@ class Rounds:
             else by_chain.reshape(rounds * ROUND, -1)
         )
         chains = self._walk.chains(starts).reshape(-1, self._length)
-        # Chains are drawn chain by chain, then process by process. Expressions are collected round
-        # by round, within each process by process.
+        # Chains are drawn in the order (chain, process), but expressions are collected in the order
+        # (round, process, chain).
         place = np.arange(len(chains)).reshape(rounds, ROUND, self._walkers).transpose(0, 2, 1)
         chain_of = np.broadcast_to(place, shape).ravel()
         number = chain_of * self._world.symbols + symbols.ravel()
@@ -326,7 +330,7 @@ class Rounds:
         self.drawn += rounds
 
     def different(self) -> I64:
-        """Indices of all expressions that occur for the first time."""
+        """Return the index of the first occurrence of each distinct expression."""
         world, chains = self._world, np.concatenate(self._chains)
         code = codes(world, np.zeros(len(chains), dtype=np.int64), chains)
         chain_of, symbols = np.concatenate(self._chain_of), np.concatenate(self._symbols)
@@ -334,10 +338,10 @@ class Rounds:
             [chains],
             [chain_of],
             [symbols],
-        )  # joined once for all
+        )  # join once for all callers
         if self._shared:
-            # There are few chains with many symbols each. Equal chains get one id, and only the ids
-            # are sorted.
+            # There are few distinct chains with many symbols each. Give equal chains one id, so
+            # that only the ids are sorted.
             different, same = np.unique(code, return_inverse=True)
             return _first(same[chain_of] * world.symbols + symbols, len(different) * world.symbols)
         return first_places(
@@ -345,29 +349,31 @@ class Rounds:
         )
 
     def expressions(self, places: I64) -> tuple[I64, NDArray[np.int16]]:
-        """Start symbols and functions of the expressions at these indices from `different`."""
+        """Return the start symbols and functions of the expressions at these indices from
+        `different`.
+        """
         (chains,), (chain_of,), (symbols,) = self._chains, self._chain_of, self._symbols
         return symbols[places], chains[chain_of[places]]
 
 
 def _first(numbers: I64, limit: int) -> I64:
-    """Index of the first occurrence of each number, in ascending order. Uses a lookup table, for
-    limits that are not far above.
+    """Return the index of the first occurrence of each number, in ascending order of index. Uses a
+    look-up table, for limits not far above the number of values.
     """
-    places = np.arange(len(numbers), dtype=np.int32)  # half the memory of 64 bits
-    # NumPy keeps the last of several values for one index. In reverse order, that is the first
-    # occurrence.
+    places = np.arange(len(numbers), dtype=np.int32)  # half the memory of int64
+    # If several values are assigned to one index, NumPy keeps the last. In reverse order, that is
+    # the first occurrence.
     first = np.empty(limit, dtype=np.int32)
     first[numbers[::-1]] = places[::-1]
     return np.flatnonzero(first[numbers] == places)
 
 
 def published_count(world: SymbolWorld, length: int) -> int:
-    """Number of training expressions of S by the public code's formula, which is too high from
-    length 4 on.
+    """Number of training expressions of S according to the public code's formula, which is too high
+    for lengths of 4 and more.
 
-    It follows sequences of groups with the set of symbols that some function of the group may have
-    produced. Every sequence of groups then counts with all symbols in its set.
+    The formula follows sequences of groups, with the set of symbols that some function of the group
+    can produce. It then counts each sequence of groups with all symbols in its set.
     """
     if length % 2:
         return 0

@@ -1,6 +1,7 @@
-"""The second solver: reads an expression word by word and applies one function after the other.
+"""The second solver reads an expression word by word and applies one function after the other.
 
-It shares only the tables with the generator, so that `taskloom verify` is independent.
+It shares nothing with the generator but the function tables, so `taskloom verify` is an independent
+check.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from taskloom.suites.ctl.world import Table
 
 @dataclass(frozen=True, eq=False)
 class SecondSolver:
-    """Answers expressions of one world from their text.
+    """Solver for the expressions of one world, which works on their text.
 
     Attributes:
-        names: The functions.
-        images: `images[f, s]` is the symbol that function f makes of symbol s.
+        names: Names of the functions.
+        images: `images[f, s]` is the result of applying function f to symbol s.
         order: `right-to-left` if the symbol comes last, `left-to-right` if it comes first.
     """
 
@@ -29,18 +30,18 @@ class SecondSolver:
     order: str
 
     def answer(self, text: str) -> Answer:
-        """Resulting symbol, with one derivation step per function."""
+        """Return the resulting symbol, with one derivation step per function."""
         chain, values = self.follow(text)
         return Answer((values[-1],), tuple(map(Step, chain, values[1:])))
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """Resulting symbol without derivation steps, which takes half the time."""
+        """Return the resulting symbol without derivation steps, which takes half the time."""
         return (self.follow(example.input)[1][-1],)
 
     @cached_property
     def _images_by_name(self) -> dict[str, list[str]]:
-        """Symbols of each function as text. Only solving needs them, so `make` does not wait for a
-        large table.
+        """For each function, its result for every symbol, as text. Cached on first use, so that
+        `make` does not wait for a large table.
         """
         return {name: [str(int(s)) for s in self.images[f]] for f, name in enumerate(self.names)}
 
@@ -49,9 +50,11 @@ class SecondSolver:
         return {str(s): s for s in range(self.images.shape[1])}
 
     def follow(self, text: str) -> tuple[Sequence[str], Sequence[str]]:
-        """Functions of an expression in order of application, and the symbols that they produce.
+        """Return the functions of an expression in order of application, and the symbol before and
+        after each of them.
 
-        The first symbol is the one in the expression, so there is one symbol more than functions.
+        There is one more symbol than there are functions, because the first symbol is the start
+        symbol.
         """
         images, position = self._images_by_name, self._symbol_numbers
         symbol_last = self.order == "right-to-left"

@@ -1,14 +1,14 @@
-"""The splits of a CTL recipe and the rows they hold.
+"""The splits of a CTL recipe, and their rows.
 
-Training and iid are drawn by `draw`. A test split takes the first expressions of a keyed order that
-are neither in a training set of the paper's size nor in an earlier test split. Probes enumerate all
-pairs of a kind, and a trait of every row states whether it is in training. Each chain of functions
-is a task, whose description names the functions in order of application.
+Training and iid are drawn in `draw`. A test split takes the first expressions, in a keyed order,
+that are neither in a training set of the paper's size nor in an earlier test split. Probes
+enumerate all pairs of a kind, and the trait `seen` of each row states whether it is in training.
+Each chain of functions is a task, whose description names the functions in order of application.
 
-The last part renders expressions as text. An expression of `graphs` is a start symbol, its
-functions in order of application and the value after each, all of them numbers. `Renderer` looks
-their names up in tables of phrases and joins them with Arrow's kernels, so no text is built in
-Python.
+The last part of this module renders expressions as text. In `graphs`, an expression is a start
+symbol, its functions in order of application and the value after each, all as integers. `Renderer`
+looks their names up in tables of phrases and joins them with Arrow's kernels, so no text is built
+in Python.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from taskloom.suites.ctl.world import SymbolWorld
 
 @dataclass(frozen=True, slots=True)
 class ExpressionRows:
-    """Some rows of a split, grouped by length.
+    """Rows of a split, grouped by length.
 
     Attributes:
-        parts: Expressions of one length, with the positions that they have among the rows.
-        seen: True for rows that are in training.
+        parts: Expressions of one length, with their positions among the rows.
+        seen: True for each row that is in training.
     """
 
     parts: list[tuple[NDArray[np.int64], Expressions]]
@@ -53,13 +53,13 @@ Rows = Callable[[int, int], ExpressionRows]
 """Function that returns rows start..stop of a split."""
 
 SEARCHED = 1 << 20
-"""Maximum size of a test split's space for which an error gives the exact number of expressions
-left, which takes a second to find. For larger spaces it gives the size of the space.
+"""Maximum number of expressions that are searched to state in an error exactly how many are left,
+which takes a second. For larger spaces, the error states the size of the whole space.
 """
 
 MOST_TESTED = 20_000_000
-"""Maximum examples of a test split, because their ranks are searched for at once: a million takes
-0.5 s and 8 MB.
+"""Maximum examples of a test split. All their ranks are searched for in one go, which takes 0.5 s
+and 8 MB per million.
 """
 
 COUNTED = 1 << 13
@@ -68,50 +68,52 @@ larger ones only a lower bound is known.
 """
 
 LARGEST_BATCH = 1 << 20
-"""Maximum ranks tested at once in the search for the expressions of a test split."""
+"""Maximum ranks tested in one batch when searching for the expressions of a test split."""
 
 CHUNK = 65_536
-"""Rows rendered at once, so that their arrays fit into the processor's cache."""
+"""Rows rendered per batch, so that their arrays fit into the processor's cache."""
 
 DESCRIBE = {
     "train": "learned from",
-    "iid": "drawn as training, never in it",
+    "iid": "drawn like training, but never in it",
     "ood": "the compositions that training never shows",
-    "valid": "one function longer than training",
-    "all": "any composition, never in training",
+    "valid": "one function longer than in training",
+    "all": "any composition that is not in training",
     "self-loop": "all functions from one group, never in training",
-    "overlap": "every second function a shared one, never in training",
-    "cross-unseen-symbols": "shared functions on the symbols that training withholds",
-    "unseen-pairs": "every stage-1/stage-2 pair that training withholds",
+    "overlap": "every second function is shared, never in training",
+    "cross-unseen-symbols": "shared functions on symbols that are held out of training",
+    "unseen-pairs": "every pair of stage-1 and stage-2 functions that is held out of training",
     "pairs": "every pair that training could show; the trait seen says whether it does",
     "all-pairs": "every pair of functions; the trait seen says whether training has it",
-    "new-compositions": "chains that were kept out of training for every symbol",
-    "new-primitives": "with functions that training shows only alone",
+    "new-compositions": "chains held out of training for every symbol",
+    "new-primitives": "with functions that training shows only on their own",
 }
 
 
 InTrain = Callable[[Expressions], NDArray[np.bool_]]
-"""Predicate: True for expressions, all of one length, that are in training."""
+"""Predicate: True for each expression that is in training. All expressions must have the same
+length.
+"""
 
 
 def plan_splits(
     fields: CtlFields, world: SymbolWorld, key: Key, render: Renderer
 ) -> tuple[tuple[Split, ...], tuple[str, ...], InTrain]:
-    """Draw the splits of a recipe. Also returns the warnings to show with the data, and the
-    predicate for training.
+    """Draw the splits of a recipe. Also return the warnings to show with the data, and the
+    predicate for membership in training.
     """
     try:
         drawn = Splits(fields, world, key)
         return drawn.all(render), drawn.warnings(), drawn.in_train
     except CapacityError:
-        # Splits of the paper's sizes do not fit together, but those requested may.
+        # The paper's split sizes do not fit together, but the requested ones may.
         drawn = Splits(fields, world, key, tight=True)
         return drawn.all(render), drawn.warnings(), drawn.in_train
 
 
 def _tables(rows: Rows, render: Renderer) -> Callable[[int, int], pa.Table]:
     def make(start: int, stop: int) -> pa.Table:
-        # At least one chunk, so that an empty range gives an empty table and not an error.
+        # At least one chunk, so that an empty range gives an empty table instead of an error.
         starts = range(start, max(stop, start + 1), CHUNK)
         tables = [render.table(low, rows(low, min(low + CHUNK, stop))) for low in starts]
         return pa.concat_tables(tables)
@@ -123,9 +125,9 @@ class Splits:
     """The splits of one recipe.
 
     Args:
-        tight: Reserve only as much for each split as the recipe asks for. In a small world this is
-            the only way to meet a request. The price is that the size of one split then changes
-            the rows of others.
+        tight: Reserve only what the recipe requests for each split. In a small world this may be
+            the only way to fit all splits, but changing the size of one split then changes the rows
+            of others.
     """
 
     def __init__(
@@ -150,7 +152,9 @@ class Splits:
         return tuple(splits)
 
     def in_train(self, expressions: Expressions) -> NDArray[np.bool_]:
-        """True for expressions, all of one length, that are in training."""
+        """True for each expression that is in training. All expressions must have the same
+        length.
+        """
         return self._training.in_train(expressions.functions.shape[1], expressions)
 
     def warnings(self) -> tuple[str, ...]:
@@ -158,14 +162,14 @@ class Splits:
         if self._training.added is None:
             return ()
         warning = (
-            f"all {self._training.added.size:,} two-function expressions are added to the drawn"
-            " rows of training, as in the public code: those that were drawn are there twice, and"
-            " audit counts them as duplicates"
+            f"all {self._training.added.size:,} two-function expressions are added to the drawn "
+            "rows of training, as in the public code: those that were also drawn are there "
+            "twice, and audit counts them as duplicates"
         )
         return (warning,)
 
     def split(self, name: str) -> tuple[int, Rows, Role]:
-        """Return size, rows and role of a split."""
+        """Return the size, rows and role of a split."""
         if name in PROBES:
             return self._probe(name)
         if name == "train":
@@ -208,7 +212,7 @@ class Splits:
         return n
 
     def _rows(self, name: str, parts: Parts, seen: bool) -> Rows:
-        """Rows of a split that consists of these parts, in a keyed order."""
+        """Return the rows of a split that consists of these parts, in a keyed order."""
         ends = np.cumsum([0, *(size for size, _ in parts)])
         order: Permutation = self._key.permutation(int(ends[-1]), "shuffle", name)
 
@@ -273,18 +277,18 @@ class Splits:
 
     @cache  # noqa: B019 - splits live as long as their plan
     def _kept(self, name: str) -> list[Kept]:
-        """Expressions kept for a test split, by length: as many as the paper's split has, or more
-        if the recipe asks for more.
+        """Reserve expressions for a test split, by length: the paper's size, or more if the recipe
+        requests more.
 
-        They are in a keyed order, without what is reserved for training or kept for an earlier test
-        split.
+        They are in a keyed order, without the expressions reserved for training or for an earlier
+        test split.
         """
         wanted = self._size(name)
         pools = {k: self._pools.test(name, k) for k in self._lengths(name)}
         pools = {k: pool for k, pool in pools.items() if pool.size}
         sizes = {k: pool.size for k, pool in pools.items()}
         space = sum(sizes.values())
-        # A small space is searched even if it is too small, to state how much of it is left.
+        # Search a small space even if it is too small, to report how much of it is left.
         searched = self._tight and space <= SEARCHED
         if wanted > space and not searched:
             raise refuse(name, wanted, sizes, 1.0, space)
@@ -301,24 +305,26 @@ class Splits:
             search = partial(self._fresh, name, length, pool, quota)
             part = Kept(pool, search, partial(self._further, name, pool))
             if pool.size - self._at_most_taken(name, length) >= quota:
-                # Certainly enough, so the search can wait until a row is requested.
+                # The space is certainly large enough, so search it only when a row is requested.
                 part.size = quota
             kept.append(part)
             left -= part.size
         return kept
 
     def _at_most_taken(self, name: str, length: int) -> int:
-        """Maximum number of expressions of a length that a test split may have to exclude."""
+        """Return the maximum number of expressions of a length that a test split may have to
+        exclude.
+        """
         by_tests = sum(max(PAPER_TEST, self._size(other)) for other in self._earlier(name))
         return self._training.most_reserved(length) + by_tests
 
     def _earlier(self, name: str) -> Sequence[str]:
-        """Test splits that are drawn before this one."""
+        """Return the test splits that are drawn before this one."""
         return self._test_names[: self._test_names.index(name)]
 
     def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[Kept]:
-        """Reserve only as many expressions as a test split needs. Each length makes up for those
-        with too few.
+        """Reserve only the requested number of expressions. If a length has too few, the others
+        make up for it.
         """
         wanted = self._size(name)
         fresh = {length: self._fresh(name, length, pool, wanted) for length, pool in pools.items()}
@@ -376,12 +382,13 @@ class Splits:
             further: Also exclude the training rows beyond those reserved for it.
         """
         order = self._key.permutation(pool.size, "test", name, length)
-        # Beyond int64, positions are Python integers.
+        # Above the range of int64, positions are Python integers.
         kind: Any = object if pool.size > 1 << 62 else np.int64
         kept: list[Ints] = []
         count = low = 0
         while count < quota and low < pool.size:
-            # Twice the missing number: most of a test space is free, so one batch usually suffices.
+            # Test twice the missing number of ranks. Most of a test space is free, so one batch
+            # usually suffices.
             batch = min(max(1_024, 2 * (quota - count)), LARGEST_BATCH)
             high = min(pool.size, low + batch)
             ranks = order(np.array(range(low, high), dtype=kind))
@@ -403,7 +410,7 @@ class Splits:
                     yield part.pool, part.ranks
 
     def _tested(self, length: int) -> list[Expressions]:
-        """Expressions of a length that are reserved for test splits."""
+        """Return the expressions of a length that are reserved for test splits."""
         return [pool.unrank(ranks) for pool, ranks in self._of_length(length, self._test_names)]
 
 
@@ -411,8 +418,8 @@ class Kept:
     """Expressions of one length that are reserved for a test split, and further ones.
 
     Attributes:
-        pool: The space that they are taken from.
-        ranks: Their ranks in it, searched for when they are first needed.
+        pool: The pool that the expressions come from.
+        ranks: Their ranks in the pool, searched for when first needed.
         size: Number of expressions.
     """
 
@@ -433,7 +440,7 @@ class Kept:
 
     @cached_property
     def ranks(self) -> Ints:
-        """Ranks in the pool; the first access searches for them."""
+        """Ranks in the pool, searched for on first access."""
         return self._search()
 
     @cached_property
@@ -457,11 +464,13 @@ def _first(ranks: Ints, count: int) -> Ints:
 
 
 def _even_share(left: int, parts: int) -> int:
-    """Share of the next of several parts of nearly equal size. The first parts get one more."""
+    """Return the size of the next of `parts` nearly equal parts. The first parts are larger by
+    one.
+    """
     return -(-left // parts)
 
 
-# Rendering: expressions as the columns of a dataset, whole arrays at a time
+# Rendering: turn arrays of expressions into the columns of a dataset
 
 TRAITS: dict[str, type] = {
     "length": int,
@@ -470,27 +479,27 @@ TRAITS: dict[str, type] = {
     "values": str,
     "seen": bool,
 }
-"""Length of the chain; functions, their groups and the values after each, in order of application;
-True if training has the expression.
+"""Types of the traits: length of the chain; functions, their groups and the values after each, in
+order of application; whether training contains the expression.
 """
 
 
 SPACE = strings([" "])[0]
 
 LARGEST_TABLE = 4_096
-"""Maximum phrases in a table: all pairs of 64 functions, or all sequences of four of eight symbols.
-Building it takes a millisecond.
+"""Maximum number of phrases in a table, enough for all pairs of 64 functions or all sequences of
+four of eight symbols. Building such a table takes a millisecond.
 """
 
 LONGEST_PHRASE = 4
-"""Maximum number of words looked up at once."""
+"""Maximum number of words looked up together."""
 
 
 class JoinedWords:
     """Words joined by spaces.
 
-    Several words are looked up at once, so that there are fewer and larger pieces to gather and
-    join.
+    Phrases of several words are looked up together, which gives fewer and larger pieces to gather
+    and join.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -501,13 +510,15 @@ class JoinedWords:
         self._tables: dict[int, pa.Array] = {}
 
     def pieces(self, codes: NDArray[Any]) -> list[pa.Array]:
-        """Columns whose concatenation is the phrase of each row of `codes` [rows, words]."""
+        """Return columns whose concatenation is the phrase for each row of `codes` [rows,
+        words].
+        """
         starts = range(0, codes.shape[1], self.most)
         return [self._look_up(codes[:, start : start + self.most]) for start in starts]
 
     def _look_up(self, codes: NDArray[Any]) -> pa.Array:
-        # The phrases of a table are in the order of `product`: the codes are the digits of a
-        # number in base len(words).
+        # The phrases of a table are in the order of `product`: the codes are digits of a number in
+        # base len(words).
         number = codes[:, 0].astype(np.int32)
         for i in range(1, codes.shape[1]):
             number = number * len(self.words) + codes[:, i]
@@ -521,7 +532,7 @@ class JoinedWords:
 
 
 class Renderer:
-    """Renderer of expressions as rows of a dataset."""
+    """Renders expressions as rows of a dataset."""
 
     def __init__(self, world: SymbolWorld, order: str, task: str) -> None:
         names = [str(s) for s in range(world.symbols)]
@@ -537,11 +548,11 @@ class Renderer:
         self.task = task
 
     def table(self, start: int, rows: ExpressionRows) -> pa.Table:
-        """Return the rows as a table; `start` is the index of the first."""
+        """Return rows as a table. `start` is the index of the first row."""
         n = len(rows.seen)
         if not n:
             return schema(TRAITS).empty_table()
-        # Parts are ordered by length. One gather at the end puts every row in its position.
+        # Parts are ordered by length. A single gather at the end puts every row into its position.
         origin = np.empty(n, dtype=np.int64)
         origin[np.concatenate([at for at, _ in rows.parts])] = np.arange(n)
         columns = [self._columns(e) for _, e in rows.parts]
@@ -552,7 +563,7 @@ class Renderer:
             joined[name] = pc.take(by_length, places)
         joined["seen"] = numbers(rows.seen)
         traits = [joined[name] for name in TRAITS]
-        # Null means that the question, and the content key, are the whole input.
+        # Null means that the question and the content key are the whole input.
         nothing = pa.nulls(n, pa.string())
         arrays = [
             numbers(np.arange(start, start + n)),
@@ -606,15 +617,15 @@ def chain_tasks(world: SymbolWorld, without: Callable[[Withheld], Plan]) -> Task
     """Build the tasks of a plan: one per chain of functions.
 
     Args:
-        world: The functions that chains are made of.
-        without: The same plan with some chains withheld from training.
+        world: The world whose functions form the chains.
+        without: Returns the same plan with the given chains withheld from training.
     """
     names = frozenset(world.names)
     return Tasks(
         "functions",
         partial(_describe, world),
         possible=lambda chain: names.issuperset(chain.split(" ")),
-        # Longer chains are made of single functions, so those are never withheld.
+        # Single functions are never withheld, because longer chains consist of them.
         always=lambda chain: " " not in chain,
         without=without,
     )
@@ -654,7 +665,9 @@ def _unseen_variants(plan: Plan, withheld: Withheld, example: Example) -> Iterat
 
 
 def unseen_chains(split: Split, withheld: Withheld) -> Split:
-    """The split with the trait `seen` set to false for rows that training no longer contains."""
+    """Return the split with the trait `seen` set to false for rows that training no longer
+    contains.
+    """
     if split.role == "train":
         return split
 

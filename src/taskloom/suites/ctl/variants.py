@@ -1,8 +1,8 @@
 """Variants of a chain of functions: one function fewer, another function or symbol, or detours that
 cancel out.
 
-Another function is always one of the same group, so that the pattern of groups, which decides what
-training contains, does not change.
+A function is only replaced by one of the same group, because the pattern of groups decides what
+training contains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from taskloom.suites.ctl.world import SymbolWorld
 
 
 class ChainEdit(NamedTuple):
-    """A varied chain: its start symbol and its functions in order of application."""
+    """An edited chain: its start symbol and its functions in order of application."""
 
     kind: VariantKind
     edit: str
@@ -34,7 +34,7 @@ class ChainEdit(NamedTuple):
 
 
 class ChainVariants:
-    """The candidates of `Plan.variants` for one world."""
+    """Generates the candidates of `Plan.variants` for one world."""
 
     def __init__(
         self, world: SymbolWorld, solver: SecondSolver, render: Renderer, in_train: InTrain
@@ -47,7 +47,7 @@ class ChainVariants:
         self._group_of = world.group_of()
 
     def __call__(self, example: Example) -> Iterator[Variant]:
-        """Yield candidates: simpler ones, then flips, then keeps."""
+        """Yield candidates: first simpler chains, then flips, then keeps."""
         names, values = self._solver.follow(example.input)
         chain = tuple(self._position[name] for name in names)
         symbols = [int(value) for value in values]
@@ -69,8 +69,8 @@ class ChainVariants:
             yield ChainEdit("simpler", "function removed", symbol, rest, self._world.names[f], "")
 
     def _other_functions(self, chain: tuple[int, ...], symbols: list[int]) -> Iterator[ChainEdit]:
-        """Another function of the same group: a keep if it gives the same result on its symbol,
-        otherwise a flip.
+        """Replace one function by another of the same group. The variant is a keep if the
+        replacement has the same result on its symbol, otherwise a flip.
         """
         world = self._world
         for i, f in enumerate(chain):
@@ -96,7 +96,7 @@ class ChainVariants:
     def _detours(
         self, chain: tuple[int, ...], symbols: list[int], rng: Random
     ) -> Iterator[ChainEdit]:
-        """Insert two functions that cancel each other, one pair per position of the chain."""
+        """Insert two functions that cancel out, one pair per position of the chain."""
         world = self._world
         for i, symbol in enumerate(symbols):
             for away in rng.sample(range(world.functions), world.functions):
@@ -114,7 +114,7 @@ class ChainVariants:
                 break
 
     def _rows(self, edits: list[ChainEdit]) -> Iterable[Example]:
-        """The edited chains as rows of a dataset, in their order."""
+        """Yield edited chains as rows of a dataset, in their order."""
         # Tables of expressions hold chains of one length; the rows' places put them in order again.
         by_length: dict[int, list[int]] = {}
         for i, edit in enumerate(edits):

@@ -22,21 +22,25 @@ Table = NDArray[np.int64]
 Groups = tuple[tuple[int, ...], ...]
 
 MOST_ENTRIES = 1_000_000
-"""Maximum table entries: drawing more takes minutes."""
+"""Maximum number of table entries, because drawing more takes minutes."""
 
 MOST_REGROUPED = 64
-"""Maximum functions, and maximum symbols, for which functions can be regrouped."""
+"""Maximum number of functions, and of symbols, for which functions can be regrouped."""
 
 RESTARTS = 10
-"""Number of starting points in the search for a group distance. In 40 worlds of 12 functions, where
-every division can be tried, the best of ten starts was always the optimum.
+"""Number of starting points in the search for a group distance. In 40 worlds of 12 functions, small
+enough to try every division, the best of ten starts was always the optimum.
 """
 
 ROUNDING = 1e-12
-"""Minimum improvement of a distance that counts, so that rounding errors have no effect."""
+"""Minimum change of a distance that counts as an improvement, so that rounding errors have no
+effect.
+"""
 
 MOST_COUNTS = 40_000_000
-"""Maximum numbers computed to count the expressions of a graph, which take 30 s and 3.6 GB."""
+"""Maximum number of values computed to count the expressions of a graph. This many take 30 s and
+3.6 GB.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,10 @@ class SymbolWorld:
     """Symbols and functions.
 
     Attributes:
-        names: Function names.
-        images: `images[f, s]` is the symbol that function f makes of symbol s.
-        groups: Group name to the positions of its functions.
-        allowed: S: `allowed[path, f, s]` is True if shared function f may follow a stage-1
+        names: Names of the functions.
+        images: `images[f, s]` is the result of applying function f to symbol s.
+        groups: Maps a group's name to the positions of its functions.
+        allowed: Only for S. `allowed[path, f, s]` is True if shared function f may follow a stage-1
             function of that path on symbol s.
     """
 
@@ -67,7 +71,7 @@ class SymbolWorld:
         return len(self.names)
 
     def group_of(self) -> list[str]:
-        """Group of each function."""
+        """Return the group of each function."""
         group_names = [""] * self.functions
         for group, members in self.groups.items():
             for f in members:
@@ -76,7 +80,7 @@ class SymbolWorld:
 
 
 def function_names(count: int) -> tuple[str, ...]:
-    """Distinct names that do not look like symbols: a..z, A..Z, then pairs of letters."""
+    """Return distinct names that do not look like symbols: a..z, A..Z, then pairs of letters."""
     letters = string.ascii_letters
     names = list(letters[:count])
     width = 2
@@ -88,7 +92,7 @@ def function_names(count: int) -> tuple[str, ...]:
 
 
 def build(fields: CtlFields) -> SymbolWorld:
-    """Build the world that a recipe describes."""
+    """Build the world of a recipe."""
     names, images = functions_of(fields)
     groups = _groups(fields, len(names))
     _refuse_large(fields, images.size, len(groups))
@@ -101,10 +105,10 @@ def build(fields: CtlFields) -> SymbolWorld:
 
 
 def _refuse_large(fields: CtlFields, entries: int, groups: int) -> None:
-    """Reject a world whose expressions would take too long to count, before anything is counted.
+    """Reject a world whose expressions would take too long to count, before counting starts.
 
-    Per length and step there is one number for each table entry in each state of a graph. The
-    graphs of A and R have a state per group (`taskloom.suites.ctl.graphs`).
+    For each length and step there is one count per table entry and state of the graph. The graphs
+    of A and R have one state per group (`taskloom.suites.ctl.graphs`).
     """
     states = {"S": 3, "length": 2}.get(fields.variant, groups + 1)
     longest = fields.max_length
@@ -121,7 +125,9 @@ def _refuse_large(fields: CtlFields, entries: int, groups: int) -> None:
 
 
 def functions_of(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Names and images of the functions, given or drawn. Answers depend only on these."""
+    """Return the names and images of the functions, given or drawn. Answers depend only on
+    these.
+    """
     names, images = _given(fields) if fields.tables is not None else _drawn(fields)
     if fields.group_distance != "given":
         # Groups keep their names, so a function that changes its group also changes its name.
@@ -133,19 +139,19 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
     assert fields.tables is not None
     if not fields.tables:
         raise RecipeError(
-            "tables: no function is given; write name to list of images, e.g. {a: [1, 0]}"
+            "tables: no functions are given; map names to lists of images, e.g. {a: [1, 0]}"
         )
     sizes = {len(images) for images in fields.tables.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise RecipeError(
-            f"tables: every function needs one image per symbol; these tables have {sorted(sizes)}"
-            " entries"
+            "tables: every function needs one image per symbol, but these tables have "
+            f"{sorted(sizes)} entries"
         )
     symbols = sizes.pop()
     for name, images in fields.tables.items():
         if not name or name.split() != [name] or name.isdigit():
             raise RecipeError(
-                f"tables: '{name}' cannot name a function: a name has no blanks and is not a number"
+                f"tables: '{name}' cannot name a function; a name has no spaces and is not a number"
             )
         for image in images:
             if not 0 <= image < symbols:
@@ -157,22 +163,22 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 
 
 def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Draw different random permutations. They depend only on the table seed and the sizes, so A, R
+    """Draw distinct random permutations. They depend only on the table seed and the sizes, so A, R
     and S share their functions.
     """
     count = fields.functions + fields.new_functions
     if count * fields.symbols > MOST_ENTRIES:
         raise RecipeError(
-            f"functions: {count} functions of {fields.symbols} symbols are"
-            f" {count * fields.symbols:,} table entries, more than {MOST_ENTRIES:,}; counting would"
-            " take minutes: use fewer functions or symbols"
+            f"functions: {count} functions of {fields.symbols} symbols have "
+            f"{count * fields.symbols:,} table entries, more than {MOST_ENTRIES:,}; counting "
+            "would take minutes: use fewer functions or symbols"
         )
     possible = math.factorial(fields.symbols) if fields.symbols <= 20 else None
     if possible is not None and count > possible:
         raise RecipeError(
-            f"functions: the recipe wants {count} different functions, but {fields.symbols} symbols"
-            f" have only {fields.symbols}! = {possible} permutations; use fewer functions or more"
-            " symbols"
+            f"functions: the recipe needs {count} distinct functions, but {fields.symbols} "
+            f"symbols have only {fields.symbols}! = {possible} permutations; use fewer functions "
+            "or more symbols"
         )
     rng = Key("ctl/tables", fields.table_seed, fields.symbols).random()
     seen: set[tuple[int, ...]] = set()
@@ -187,18 +193,18 @@ def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 
 
 def slices(functions: list[int], names: list[str]) -> dict[str, tuple[int, ...]]:
-    """Cut the functions into consecutive groups.
+    """Split the functions into consecutive groups.
 
-    As in the reference, each has ceil(n / groups) functions and the last one fewer. If that would
-    leave a group empty, they are as even as possible instead.
+    As in the reference code, each group has ceil(n / groups) functions and the last one fewer. If
+    that would leave a group empty, sizes are as even as possible instead.
     """
     if len(functions) < len(names):
         listed = ", ".join(names[:8])
         if len(names) > 8:
             listed += ", …"
         raise RecipeError(
-            f"functions: {len(functions)} functions cannot fill the {len(names):,} groups"
-            f" {listed}; at least one each"
+            f"functions: {len(functions)} functions cannot fill the {len(names):,} groups "
+            f"{listed}; use at least one function per group"
         )
     size = -(-len(functions) // len(names))
     cuts = [functions[i * size : (i + 1) * size] for i in range(len(names))]
@@ -215,15 +221,15 @@ def _groups(fields: CtlFields, count: int) -> dict[str, tuple[int, ...]]:
         known = count - fields.new_functions
         if known < 1:
             raise RecipeError(
-                f"new_functions: {fields.new_functions} of {count} functions are new; at least one"
-                " must be known"
+                f"new_functions: {fields.new_functions} of {count} functions are new, but at "
+                "least one must be known"
             )
         return {"known": tuple(every[:known]), "new": tuple(every[known:])}
     if fields.variant == "S":
         if fields.overlap > count:
             raise RecipeError(
-                f"overlap: {fields.overlap} shared functions are more than the {count} functions"
-                " there are"
+                f"overlap: {fields.overlap} shared functions are more than the total of {count} "
+                "functions"
             )
         rest = slices(every[fields.overlap :], ["a1", "a2", "b1", "b2"])
         return {**rest, "o": tuple(every[: fields.overlap])}
@@ -231,9 +237,9 @@ def _groups(fields: CtlFields, count: int) -> dict[str, tuple[int, ...]]:
 
 
 def compared_groups(fields: CtlFields, count: int) -> list[tuple[int, ...]]:
-    """Groups whose distance is measured: those that training keeps apart.
+    """Return the groups whose distance is measured: those that training keeps apart.
 
-    In S they are the two first stages, whose outputs the shared functions see.
+    In S these are the two groups of stage 1, whose outputs the shared functions receive.
     """
     groups = _groups(fields, count)
     if fields.variant == "S":
@@ -242,7 +248,9 @@ def compared_groups(fields: CtlFields, count: int) -> list[tuple[int, ...]]:
 
 
 def group_facts(fields: CtlFields, world: SymbolWorld) -> dict[str, float]:
-    """Measured properties of the world for the manifest: how differently its groups behave."""
+    """Return measured properties of the world for the manifest, namely how differently its groups
+    behave.
+    """
     if fields.variant == "length" or max(world.images.shape) > MOST_REGROUPED:
         return {}
     groups = compared_groups(fields, world.functions)
@@ -252,11 +260,12 @@ def group_facts(fields: CtlFields, world: SymbolWorld) -> dict[str, float]:
 
 
 def group_distance(images: Table, groups: Sequence[Sequence[int]]) -> float:
-    """Average difference in behaviour between groups of functions, from 0 (identical) to 1.
+    """Return the average difference in behaviour between groups of functions, from 0 (identical) to
+    1.
 
-    The functions of a group give a distribution of outputs for each input symbol. The distance of
-    two groups is the total variation distance of these distributions, averaged over input symbols;
-    of more than two groups it is the mean over pairs.
+    For each input symbol, the functions of a group give a distribution of outputs. The distance
+    between two groups is the total variation distance between these distributions, averaged over
+    input symbols. For more than two groups it is the mean over pairs.
 
     >>> swap, keep = [1, 0], [0, 1]
     >>> group_distance(np.array([swap, swap, keep, keep]), [[0, 1], [2, 3]])
@@ -270,12 +279,14 @@ def group_distance(images: Table, groups: Sequence[Sequence[int]]) -> float:
 
 
 def _one_hot(images: Table) -> NDArray[np.float64]:
-    """outputs[f, s, o]: 1 if function f maps s to o."""
+    """Return outputs[f, s, o], which is 1 if function f maps s to o and 0 otherwise."""
     return np.eye(images.shape[1])[images]
 
 
 def _mean_distance(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distance of groups, given their shares of outputs [..., group, input, output]."""
+    """Return the distance between groups, given their shares of outputs [..., group, input,
+    output].
+    """
     pairs = list(itertools.combinations(range(shares.shape[-3]), 2))
     if not pairs:
         return np.zeros(shares.shape[:-3])
@@ -291,11 +302,12 @@ def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
     groups = compared_groups(fields, count)
     if max(images.shape) > MOST_REGROUPED:
         raise RecipeError(
-            f"group_distance: {count:,} functions of {images.shape[1]:,} symbols are more than the"
-            f" {MOST_REGROUPED} of each that can be divided anew; use fewer"
+            f"group_distance: {count:,} functions of {images.shape[1]:,} symbols cannot be "
+            f"regrouped, because at most {MOST_REGROUPED} functions and symbols are supported; "
+            "use fewer"
         )
     if len(groups) < 2:
-        raise RecipeError("group_distance: one group has no distance; use at least 2 groups")
+        raise RecipeError("group_distance: a single group has no distance; use at least 2 groups")
     goal = str(fields.group_distance)
     return _best_order(images.tobytes(), images.shape, tuple(groups), fields.table_seed, goal)
 
@@ -325,7 +337,7 @@ def _best_order(
     for start in range(RESTARTS):
         rng = key.random(start)
         division = list(members)
-        if start:  # the first start is the given division
+        if start:  # the first start is the original division
             rng.shuffle(division)
         division, loss = _improved(goal, one_hot, division, ends)
         if loss < best_loss - ROUNDING:
@@ -339,7 +351,7 @@ def _best_order(
 def _improved(
     goal: str, one_hot: NDArray[np.float64], division: list[int], ends: list[int]
 ) -> tuple[list[int], float]:
-    """Swap functions of different groups while the distance gets closer to its goal."""
+    """Swap functions of different groups as long as the distance gets closer to its goal."""
     starts = [0, *ends[:-1]]
     sizes = [end - start for start, end in zip(starts, ends, strict=True)]
     group_of = np.repeat(np.arange(len(ends)), sizes)
@@ -352,7 +364,7 @@ def _improved(
     per_group = np.array(sizes)[:, None, None]
     loss = float(_loss(goal, _mean_distance(sums / per_group)))
     while True:
-        # The sums after each possible exchange, all at once.
+        # The sums after each possible swap, computed in one step.
         change = outputs[second] - outputs[first]
         tried = np.repeat(sums[None], len(every), axis=0)
         tried[every, group_of[first]] += change
@@ -368,7 +380,7 @@ def _improved(
 
 
 def _loss(goal: str, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Deviation of distances from the requested one; lower is better."""
+    """Return how far distances are from the requested one; lower is better."""
     if goal == "smallest":
         return distance
     if goal == "largest":
@@ -379,9 +391,9 @@ def _loss(goal: str, distance: NDArray[np.float64]) -> NDArray[np.float64]:
 def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
     """Draw the symbols on which training shows each shared function after path a and after path b.
 
-    Function i shares k consecutive entries of a symbol order, which is 0..S-1 at first and is drawn
-    anew after each pass over all symbols. The unshared symbols, in rising order, are cut in two:
-    the first half for path a, the second for path b.
+    Function i shares k consecutive entries of a symbol order. The order is 0..S-1 at first and is
+    drawn again after each pass over all symbols. The unshared symbols, in ascending order, are
+    split in half: the first half for path a, the second for path b.
     """
     symbols, overlap, k = fields.symbols, fields.overlap, fields.shared_symbols
     half = _check_sharing(fields)
@@ -389,15 +401,15 @@ def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
     key = Key("ctl/allowed", fields.table_seed, symbols, k)
     order = list(range(symbols))
     for i in range(overlap):
-        a_pass = -(-symbols // k)  # functions until every symbol was shared once
+        a_pass = -(-symbols // k)  # number of functions until every symbol was shared once
         if i and i % a_pass == 0:
             order = [int(s) for s in key.permutation(symbols, i)(np.arange(symbols))]
         shared = {order[(i * k + j) % symbols] for j in range(k)}
         rest = [s for s in range(symbols) if s not in shared]
         allowed[:, i, sorted(shared)] = True
         if len(rest) == 1 and not fields.imbalance:
-            # A single symbol cannot be halved. Draw its path at random, otherwise path a would
-            # always get more.
+            # A single symbol cannot be split. Draw its path at random, because otherwise path a
+            # would always get more.
             side = key.random("side", i).randrange(2)
             allowed[side, i, rest] = True
         else:
@@ -407,10 +419,12 @@ def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
 
 
 def _check_sharing(fields: CtlFields) -> int:
-    """Number of unshared symbols of path a. Raises an error if the numbers are inconsistent."""
+    """Return the number of unshared symbols of path a. Raises an error if the numbers are
+    inconsistent.
+    """
     symbols, overlap, k = fields.symbols, fields.overlap, fields.shared_symbols
     if k > symbols:
-        raise RecipeError(f"shared_symbols: {k} of {symbols} symbols cannot be shared")
+        raise RecipeError(f"shared_symbols: cannot share {k} of {symbols} symbols")
     if overlap and overlap * k < symbols:
         raise RecipeError(
             f"overlap: {overlap} shared functions with {k} shared symbols each cover at most"
@@ -434,8 +448,8 @@ def _read_allowed(
     shared = [names[f] for f in groups["o"]]
     if sorted(fields.allowed) != sorted(shared):
         raise RecipeError(
-            f"allowed: must list just the shared functions {', '.join(shared)}; it lists"
-            f" {', '.join(fields.allowed)}"
+            f"allowed: must list exactly the shared functions {', '.join(shared)}, but it lists "
+            f"{', '.join(fields.allowed)}"
         )
     allowed = np.zeros((2, len(shared), symbols), dtype=bool)
     for i, name in enumerate(shared):

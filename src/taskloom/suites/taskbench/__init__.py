@@ -1,8 +1,8 @@
 """TaskBench500: word and sequence functions, composed in a small typed language, over words, facts
 and random relations.
 
-Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hyponyms[eng])`. The
-paper's tasks are the catalog (`taskbench/500`). Paper: Li et al., Quantifying Adaptability in
+Any expression of the language is a recipe, such as `taskbench/chain(antonyms[eng], hyponyms[eng])`.
+The paper's tasks are the catalog (`taskbench/500`). Paper: Li et al., Quantifying Adaptability in
 Pre-trained Language Models with 500 Tasks (NAACL 2022).
 """
 
@@ -37,7 +37,9 @@ _HOME = {
     "facts": "worlds",
     "survey": "plan",
 }
-"""Public names besides the modules `catalog` and `language`, with the modules that define them."""
+"""Public names in addition to the modules `catalog` and `language`, with the modules that define
+them.
+"""
 
 __all__ = ["TaskbenchFields", "TaskbenchSuite", *_HOME]
 
@@ -69,7 +71,7 @@ FACTS = Resource(
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy: listing the suites must not import the language.
+    # Import lazily, because listing the suites must not import the language.
     if name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     if name == "facts":
@@ -78,7 +80,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _queries(fields: TaskbenchFields) -> dict[str, str]:
-    """SPARQL text of every factual task of a recipe."""
+    """Return the SPARQL query of every factual task of a recipe."""
     from taskloom.suites.taskbench.plan import functions
     from taskloom.suites.taskbench.worlds.facts.task_queries import is_factual, task_query
 
@@ -88,20 +90,26 @@ def _queries(fields: TaskbenchFields) -> dict[str, str]:
 
 
 VIEWS = {
-    "sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)
+    "sparql": View(
+        "The SPARQL query of each factual task; a composed task is a single query.", _queries
+    )
 }
 
 TRAIT_NAMES = {
-    "family": TraitName("kind of function", "Lexical, factual or random; of words or sequences."),
+    "family": TraitName("kind of function", "Lexical, factual or random, on words or sequences."),
     "composition": TraitName("composition", "How the function is composed of simpler ones."),
     "answers": TraitName("acceptable answers", "Number of answers that count as right."),
-    "length": TraitName("items of the input", "Number of words of the input."),
-    "side": TraitName("side of the union", "Operand of a balanced union that the input is from."),
+    "length": TraitName("items of the input", "Number of words in the input."),
+    "side": TraitName(
+        "side of the union", "Operand of a balanced union from which the input was drawn."
+    ),
 }
 
 
 def reference_positions(plan: Plan) -> Scorer:
-    """Scorer of the published code: compares the first n words with the n positions."""
+    """Build the scorer of the published code, which compares the first n words with the n
+    positions.
+    """
     from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 
     def of_sequences(task: str) -> Scorer | None:
@@ -134,8 +142,8 @@ class TaskbenchSuite(Suite):
         return plan(fields, key)
 
     def resolve(self, name: str) -> dict[str, Any] | None:
-        """Turn an expression into a recipe of one function. Names that look like a misspelt recipe
-        are left to the search for recipes.
+        """Turn an expression into a recipe with one function. Names that look like a misspelt
+        recipe are left to the search for recipes.
         """
         from difflib import get_close_matches
 
@@ -151,14 +159,14 @@ class TaskbenchSuite(Suite):
         return {"functions": [name]}
 
     def function(self, fields: TaskbenchFields) -> Callable[[str], Answer]:
-        """Function of a recipe that has only one."""
+        """Return the function of a recipe that has exactly one."""
         from taskloom.suites.taskbench.plan import answerer
 
         return answerer(fields)
 
     def code(self, fields: TaskbenchFields) -> dict[str, str]:
-        """Digests of the source files of added atoms that the recipe uses. Tasks of the catalog
-        have none, so only named functions and atoms are checked.
+        """Return digests of the source files of added atoms that the recipe uses. The catalog uses
+        none, so only explicitly named functions and atoms are checked.
         """
         from hashlib import blake2b
 
@@ -181,7 +189,7 @@ class TaskbenchSuite(Suite):
     def run_scores(
         self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
     ) -> dict[str, float]:
-        """Score the sequences of a split: the shares of right positions and of whole sequences, and
+        """Score the sequences of a split: the shares of right positions and of right sequences, and
         the public code's score.
         """
         from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
@@ -205,8 +213,8 @@ class TaskbenchSuite(Suite):
         }
 
     def task_form(self, task: str, traits: Mapping[str, Any]) -> str:
-        """A function without its constants, which are the value of an `is` and the number of a
-        random relation.
+        """Return a function without its constants, which are the value of an `is` and the number of
+        a random relation.
         """
         from taskloom.suites.taskbench.language import read
         from taskloom.suites.taskbench.language.printer import form
@@ -214,7 +222,7 @@ class TaskbenchSuite(Suite):
         return form(read(task.removeprefix("taskbench/")))
 
     def picture(self, example: Example, fields: TaskbenchFields, key: Key) -> TreePicture | None:
-        """The expression as a tree, with the value of each node as in the dataset."""
+        """Draw the expression as a tree, with the value of each node as in the dataset."""
         from taskloom.core.pictures import derivation_tree
 
         return derivation_tree(example.derivation, example.input)

@@ -1,12 +1,14 @@
-"""Atoms: all functions that the language knows by name, with type, family and English phrases.
+"""Atoms: the functions that the language knows by name, with their types, families and English
+phrases.
 
-A new atom is one function with one decorator:
+A new atom is a function with a decorator:
 
     @atom("initial[eng]", one="the first letter of {x}")
     def initial(word: str) -> set[str]:
         return {word[0]}
 
-A function that returns `bool` is a predicate, any other a relation from a text to a set of texts.
+A function that returns `bool` is a predicate. Any other function is a relation from a text to a set
+of texts.
 """
 
 from __future__ import annotations
@@ -34,15 +36,16 @@ class Known:
         name: Its name in our notation.
         type: Types of its input and output.
         family: `lexical`, `random`, `factual`, or `own` for atoms added by users.
-        one: English with {x}: "an antonym of {x}"; for predicates a verb phrase, "can be a noun".
-        many: The same for all values, "the antonyms of {x}"; for predicates the negation, "cannot
-            be a noun".
+        one: English for one value, with {x} for the argument: "an antonym of {x}". For predicates a
+            verb phrase: "can be a noun".
+        many: English for all values: "the antonyms of {x}". For predicates the negation: "cannot be
+            a noun".
         define: One sentence that explains it to a reader unfamiliar with the term.
         paper: Its name in the paper.
         reference: Its name in the reference's notation.
-        fact: For factual predicates: the relation and the value (a Wikidata id).
-        wikidata: For factual relations: the Wikidata property.
-        function: For added atoms: the function.
+        fact: For factual predicates, the relation and the value (a Wikidata id).
+        wikidata: For factual relations, the Wikidata property.
+        function: For added atoms, the function.
     """
 
     name: str
@@ -67,25 +70,25 @@ def atom(
     """Register a function from a text to a set of texts (or to a truth value) as an atom.
 
     Args:
-        name: The name with the language of its input in brackets: `rhymes[eng]`,
-            `initial[eng->spa]`; without brackets it takes the labels of entities.
+        name: Name of the atom, with the language of its input in brackets: `rhymes[eng]`,
+            `initial[eng->spa]`. Without brackets, the input is the label of an entity.
         one: English for one value, with {x} for the argument; for predicates a verb phrase ("is
             short").
         many: English for all values; for predicates the negation ("is not short").
         define: One sentence that explains it.
-        gives: Kind of its values, if the brackets do not state it: `word[eng]`, `word[spa]` or
+        gives: Kind of its values, if it is not in the brackets: `word[eng]`, `word[spa]` or
             `entity`.
     """
 
     def record(function: F) -> F:
         match = re.fullmatch(r"([^\W\d]\w*)(?:\[(\w+)(?:->(\w+))?\])?", name)
         if match is None:
-            raise TaskloomError(f"'{name}' is not a valid name for an atom: write e.g. rhymes[eng]")
+            raise TaskloomError(f"'{name}' is not a valid name for an atom; write e.g. rhymes[eng]")
         for code in filter(None, match.groups()[1:]):
             if code not in LANGUAGES:
                 raise TaskloomError(
-                    f"the atom '{name}': there are no words of '{code}'; languages:"
-                    f" {', '.join(LANGUAGES)}"
+                    f"the atom '{name}': there is no word list for '{code}'; languages: "
+                    f"{', '.join(LANGUAGES)}"
                 )
         _refuse_taken(name, function.__module__)
         source = f"word[{match[2]}]" if match[2] else "entity"
@@ -106,7 +109,7 @@ def atom(
         )
         opened = sys.modules.get("taskloom.suites.taskbench.worlds.words")
         if opened is not None:
-            # Cached words may have values of an earlier atom of this name.
+            # Cached words may have values of an earlier atom with this name.
             opened.open_words.cache_clear()
         return function
 
@@ -114,13 +117,13 @@ def atom(
 
 
 def _refuse_taken(name: str, module: str) -> None:
-    """Raise an error if the name is taken. Otherwise one of the two functions would silently
-    replace the other.
+    """Raise an error if the name is taken, because otherwise one of the two functions would
+    silently replace the other.
     """
     there = _ADDED.get(name)
     if there is None and canonical(name) is not None:
         raise TaskloomError(
-            f"the atom '{name}' is there already ({canonical(name)}); choose another name"
+            f"there is already an atom '{name}' ({canonical(name)}); choose another name"
         )
     if there is not None and there.function is not None and there.function.__module__ != module:
         raise TaskloomError(
@@ -349,7 +352,7 @@ def _fixed() -> dict[str, Known]:
 
 @lru_cache(maxsize=1)
 def _spellings() -> dict[str, str]:
-    """Every spelling of a name (the paper's, the reference's, ours), normalised, with the name."""
+    """Map every normalised spelling (the paper's, the reference's and ours) to our name."""
     spellings: dict[str, str] = {}
     for name, known in _fixed().items():
         for spelling in (name, known.paper, known.reference):
@@ -357,7 +360,8 @@ def _spellings() -> dict[str, str]:
     for relation in ("instance_of", "occupation", "place_of_birth"):
         for known in _fixed().values():
             if known.fact and known.fact[0] == relation:
-                # is{occupation=actor}: by the word in our own name as well as by the Wikidata id.
+                # is{occupation=actor} is accepted with the word from our own name as well as with
+                # the Wikidata id.
                 spellings[fold(f"is{{{relation}={known.name.split('_', 2)[2]}}}")] = known.name
     return spellings
 
@@ -368,11 +372,11 @@ def fold(name: str) -> str:
 
 
 def canonical(spelling: str) -> str | None:
-    """Our name for an atom in any of its spellings, or None."""
+    """Return our name for an atom in any of its spellings, or None."""
     if spelling in _ADDED:
         return spelling
     folded = fold(spelling)
-    # Exact spellings first: after normalisation, the minus of a seed would look like a hyphen.
+    # Try exact spellings first, because normalisation turns the minus sign of a seed into a hyphen.
     random = re.fullmatch(
         r"random(?:[\s_-]*seed[\s_]*)?\{?\s*([0-9]{1,9})\s*\}?\s*\[(\w+)\]",
         spelling.strip().casefold(),
@@ -386,7 +390,7 @@ def canonical(spelling: str) -> str | None:
 
 
 def find(spelling: str) -> str | None:
-    """Our name for an atom, including those added by installed packages (entry-point group
+    """Return our name for an atom, including atoms added by installed packages (entry-point group
     `taskloom`).
     """
     name = canonical(spelling)
@@ -399,7 +403,7 @@ def find(spelling: str) -> str | None:
 
 
 def known(name: str) -> Known | None:
-    """Definition of the atom with this name, or None."""
+    """Return the definition of the atom with this name, or None."""
     if name in _ADDED:
         return _ADDED[name]
     random = re.fullmatch(r"random(\d+)\[(\w+)\]", name)
@@ -436,8 +440,8 @@ def known(name: str) -> Known | None:
 
 
 def phrases(name: str) -> tuple[str, str]:
-    """English for one value and for all values of an atom. For a predicate, its claim and its
-    denial.
+    """Return the English for one value and for all values of an atom. For a predicate, return the
+    positive and the negative claim.
     """
     entry = known(name)
     assert entry is not None
@@ -445,32 +449,38 @@ def phrases(name: str) -> tuple[str, str]:
 
 
 def inverse_phrases(name: str) -> tuple[str, str] | None:
-    """English for the inverse of an atom, one value and all values, if it has its own wording."""
+    """Return the English for the inverse of an atom, for one value and for all values, if it has
+    its own wording.
+    """
     entry = _fixed().get(f"{name}.inv")
     return (entry.one, entry.many) if entry else None
 
 
 def signature(name: str) -> Type | None:
-    """Type of an atom, or None."""
+    """Return the type of an atom, or None."""
     entry = known(name)
     return entry.type if entry else None
 
 
 def names() -> list[str]:
-    """Names of all atoms. Of the infinitely many `random0[eng]`, `random1[eng]`, …, only the
-    paper's four.
+    """List the names of all atoms. Of the infinitely many `random0[eng]`, `random1[eng]`, …, only
+    the paper's four are included.
     """
     fixed = [name for name in _fixed() if not name.endswith(".inv")]
     return sorted({*fixed, *_ADDED, *(f"random{k}[eng]" for k in range(4))})
 
 
 def factual_names() -> list[str]:
-    """Names of the factual atoms, including the inverses that the paper lists separately."""
+    """List the names of the factual atoms, including the inverses that the paper lists
+    separately.
+    """
     return sorted(name for name, known in _fixed().items() if known.family == "factual")
 
 
 def call(known: Known, text: str) -> set[str]:
-    """Values of an added atom at one text, with underscores. For a predicate `true` or `false`."""
+    """Return the values of an added atom for a text, with underscores. For a predicate, return
+    `true` or `false`.
+    """
     assert known.function is not None
     argument = text.replace("_", " ")
     try:
@@ -479,20 +489,20 @@ def call(known: Known, text: str) -> set[str]:
             result = list(result)
     except (Exception, SystemExit) as error:
         raise TaskloomError(
-            f"the atom '{known.name}' raised {type(error).__name__} at '{argument}': {error}"
+            f"the atom '{known.name}' raised {type(error).__name__} for '{argument}': {error}"
         ) from error
     if known.type.form == "predicate":
         if not isinstance(result, bool):
             raise TaskloomError(
-                f"the atom '{known.name}' gave {result!r} at '{argument}'; a predicate gives True"
-                " or False"
+                f"the atom '{known.name}' returned {result!r} for '{argument}'; a predicate must "
+                "return True or False"
             )
         return {"true" if result else "false"}
     if isinstance(result, str) or not all(
         isinstance(value, str) and value.strip() for value in result
     ):
         raise TaskloomError(
-            f"the atom '{known.name}' gave {result!r} at '{argument}'; a relation gives a set of"
-            " texts, none of them empty"
+            f"the atom '{known.name}' returned {result!r} for '{argument}'; a relation must "
+            "return a set of non-empty texts"
         )
     return {" ".join(value.split()).replace(" ", "_") for value in result}

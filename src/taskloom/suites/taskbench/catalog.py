@@ -1,14 +1,14 @@
-"""The catalogue: the 499 tasks of the paper that have a name.
+"""The catalog: the 499 tasks of the paper that can be identified.
 
-The lexical and random ones follow from a rule: all compositions of depth two of the atoms of one
-language, and the sequence versions of each, except those with too few inputs. The factual ones were
-chosen by hand and by the size of a 2017 database, so they are listed, by outer and inner relations.
-Of the 500 tasks that the paper counts, one cannot be identified from its tables, and three are
-other tasks with their operands swapped.
+The lexical and random tasks follow a rule: all compositions of depth two of the atoms of one
+language, and the sequence versions of each, except those with too few inputs. The paper's authors
+chose the factual tasks by hand and by the size of a 2017 database, so these are listed by outer and
+inner relations. Of the 500 tasks that the paper counts, one cannot be identified from its tables,
+and three are other tasks with their operands swapped.
 
-`compositions` is the rule by itself, for any atoms (appendix A.1). The paper then applies two
-filters. Functions with the same normal form are listed once (`union(b, a)` is `union(a, b)`).
-Functions with fewer than 100 examples are left out; that depends on the world, so `make` does it.
+`compositions` applies the rule to any atoms (appendix A.1). The paper then applies two filters.
+Functions with the same normal form are listed once (`union(b, a)` is `union(a, b)`). Functions with
+fewer than 100 examples are left out. This depends on the world, so it is done by `make`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from taskloom.suites.taskbench.language.operators import (
 
 RELATIONS = ("antonyms", "entailments", "hyponyms", "synonyms")
 CHAINED = ("antonyms", "entailments", "hyponyms")
-"""Atoms of chains. Synonyms are omitted, because nearly every word is a synonym of a synonym of
-itself.
+"""Atoms used in chains. Synonyms are omitted, because nearly every word is a synonym of one of its
+synonyms.
 """
 
 SCARCE = (
@@ -53,8 +53,8 @@ SCARCE = (
     "intersection(entailments[spa], hyponyms[spa])",
     "intersection(entailments[spa], synonyms[spa])",
 )
-"""Compositions with fewer than 100 inputs in the paper's vocabularies. They are not tasks on their
-own, although the paper uses them in maps.
+"""Compositions with fewer than 100 inputs in the paper's vocabularies. They are not tasks by
+themselves, although the paper uses them in maps.
 """
 
 _CHAINS = """
@@ -128,20 +128,20 @@ IMPLIED = (
     "filter(is_sentiment_neutral[eng])",
     "filter(is_sentiment_positive[eng])",
 )
-"""Tasks that the paper counts but its tables lack: the last entry of a column repeats the first of
-the next.
+"""Tasks that the paper counts but that are missing from its tables, where the last entry of a
+column repeats the first of the next.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogTask:
-    """One task of the paper.
+    """A task of the paper.
 
     Attributes:
         expression: Expression in our notation, with operands in the paper's order.
         composition: atomic, chain, union, intersection, land, lor, map, filter or map_filter.
-        families: The families of its atoms.
-        printed: True if it is in the paper's tables.
+        families: Families of its atoms.
+        printed: True if it appears in the paper's tables.
         same_as: Another task of the catalog that is the same function with its operands swapped, or
             empty.
     """
@@ -170,11 +170,11 @@ def catalog() -> tuple[CatalogTask, ...]:
 
 @lru_cache(maxsize=4)
 def _tasks(words: bool, facts: bool) -> tuple[CatalogTask, ...]:
-    """Tasks with word functions, and those with facts only. Cached, because parsing them takes a
-    quarter of a second.
+    """Return the tasks with word functions, or those with facts only. Cached, because parsing them
+    takes a quarter of a second.
     """
     seen: dict[str, str] = {}
-    # Functions of words name their language in square brackets.
+    # Functions on words have their language in square brackets.
     return tuple(_task(text, seen) for text in _expressions() if (words if "[" in text else facts))
 
 
@@ -195,8 +195,8 @@ def _expressions() -> list[str]:
 
 
 def select(families: Collection[str], compositions: Collection[str]) -> list[CatalogTask]:
-    """Tasks with these compositions whose atoms all belong to these families. Of tasks that differ
-    only in the order of operands, the first is taken.
+    """Select tasks with these compositions whose atoms all belong to these families. If tasks
+    differ only in the order of operands, the first is selected.
     """
     wanted = set(families)
     tasks = _tasks(words=not wanted <= {"factual"}, facts="factual" in wanted)
@@ -224,7 +224,7 @@ def _is_predicate(expression: str) -> bool:
 def _lexical_atoms() -> Iterator[str]:
     for atom in atoms.names():
         known = atoms.known(atom)
-        # The paper has no hypernyms, and tests parts of speech in English only.
+        # The paper does not use hypernyms, and tests parts of speech only in English.
         unused = atom.startswith("hypernyms") or (
             atom.startswith("is_pos") and atom.endswith("[spa]")
         )
@@ -279,7 +279,7 @@ def _pairs(operator: str, listed: str, prefix: str = "") -> Iterator[str]:
 
 
 def composition(expression: Expression) -> str:
-    """Return the name of the outermost composition: atomic, chain, …, map, filter, map_filter."""
+    """Return the type of the outermost composition: atomic, chain, …, map, filter or map_filter."""
     if isinstance(expression, Atom | Is | Inverse):
         return "atomic"
     if isinstance(expression, Map) and expression.before is not None:
@@ -288,13 +288,13 @@ def composition(expression: Expression) -> str:
 
 
 def families(expression: Expression) -> frozenset[str]:
-    """Families of the atoms: lexical, random, factual, own."""
+    """Return the families of the atoms: lexical, random, factual, own."""
     used = [atoms.known(name) for name in atoms_of(expression)]
     return frozenset(atom.family for atom in used if atom is not None)
 
 
 def family(expression: Expression) -> str:
-    """The families of the atoms in one word, joined by + if there are several."""
+    """Return the families of the atoms, joined by + if there are several."""
     return "+".join(sorted(families(expression)))
 
 
@@ -326,31 +326,33 @@ def compositions(
     ['chain(father, father)', 'chain(father, mother)', 'chain(mother, father)']
 
     Args:
-        atoms: Names of relations and predicates, inverses included.
-        kinds: Names of compositions: atomic, map, filter, map_filter, or the word of an operator of
-            two or more functions. Maps and filters are built from the atoms and from the other
+        atoms: Names of relations and predicates, including inverses.
+        kinds: Names of compositions: atomic, map, filter, map_filter, or an operator with two or
+            more functions. Maps and filters are built from the atoms and from the other
             compositions in this list.
         most: Maximum number of functions.
 
     Raises:
-        RecipeError: There are more.
+        RecipeError: If there are more than `most` functions.
     """
     typed = [read_typed(atom) for atom in dict.fromkeys(atoms)]
     names: dict[str, None] = {}
     for tree in _composed(typed, kinds):
         names[name(tree)] = None
-        # Stop at once: the number grows with the square of the number of atoms.
+        # Stop immediately, because the number grows with the square of the number of atoms.
         if most is not None and len(names) > most:
             raise RecipeError(
-                f"compose: {len(typed):,} atoms in {len(kinds)} kinds of compositions give more"
-                f" than {most:,} functions, the most that a recipe may have; name fewer atoms,"
-                " families or compositions"
+                f"compose: {len(typed):,} atoms in {len(kinds)} kinds of compositions give more "
+                f"than {most:,} functions, the maximum for a recipe; name fewer atoms, families "
+                "or compositions"
             )
     return list(names)
 
 
 def _composed(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -> Iterator[Expression]:
-    """Yield the functions of these kinds, perhaps several times in different spellings."""
+    """Yield the functions of these kinds. A function may occur several times in different
+    spellings.
+    """
     words = list(typed)
     if "atomic" in kinds:
         yield from (tree for tree, _ in typed)
@@ -390,16 +392,16 @@ def _typed_pairs(
 
 
 def check_atom(text: str) -> str:
-    """Normal name of an atom or of its inverse. Raises an error for anything else."""
+    """Return the normal name of an atom or of its inverse. Raises an error for anything else."""
     tree = read_typed(text)[0].normal()
     if not isinstance(tree, Atom | Inverse):
         raise RecipeError(
-            f"compose takes atoms, and '{text}' is composed already; give its parts, or name it"
-            " under functions"
+            f"compose needs atoms, but '{text}' is already composed; list its parts, or list it "
+            "under functions"
         )
     return tree.notation
 
 
 def paper_atoms(families: Collection[str]) -> list[str]:
-    """The paper's atoms of these families."""
+    """List the paper's atoms of these families."""
     return [task.expression for task in select(families, ["atomic"])]

@@ -24,8 +24,8 @@ take 2.2 CPU seconds.
 
 
 class CatalogFields(Fields):
-    """Selection of the paper's tasks: all atoms belong to these families, and the composition is
-    one of these.
+    """Selection of the paper's tasks: those whose atoms all belong to these families and whose
+    composition is one of these.
     """
 
     families: tuple[Family, ...] = get_args(Family)
@@ -33,16 +33,17 @@ class CatalogFields(Fields):
 
 
 class ComposeFields(Fields):
-    """All compositions of depth two: of the given atoms, or of the paper's atoms of any of the
+    """All compositions of depth two of the given atoms, or of the paper's atoms of the given
     families.
     """
 
     families: tuple[Family, ...] = get_args(Family)
     compositions: tuple[str, ...] = Field(
-        get_args(Composition), description="Kinds of compositions, of all operators of the language"
+        get_args(Composition),
+        description="Kinds of compositions, including those of all operators of the language",
     )
     atoms: tuple[str, ...] = Field(
-        (), description="Atoms to compose; the paper's, of the families, where none is given"
+        (), description="Atoms to compose; by default the paper's atoms of the families"
     )
 
     @field_validator("compositions")
@@ -69,9 +70,13 @@ class RuleFields(Fields):
     """Rules for the values of a lexical relation. The defaults are the reference's rules."""
 
     senses: Literal["all", "first"] = Field(
-        "all", description="All senses of a word, or the most frequent one"
+        "all", description="All senses of a word, or only the most frequent one"
     )
-    inflections: bool = Field(True, description="Whether bone may be a synonym of bones")
+    inflections: bool = Field(
+        True,
+        description="Whether a base form may be the answer for its inflected form, such as bone "
+        "for bones",
+    )
     outputs: Literal["any", "vocabulary"] = Field(
         "any", description="Any lemma, or only words of the vocabulary"
     )
@@ -83,34 +88,38 @@ class SequenceFields(Fields):
     n: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=0, strict=True)]] = Field(
         2_000,
         description=(
-            "Sequences of all splits together, of which each has its share; or those of each split,"
-            " by name"
+            "Number of sequences in all splits together, divided by their shares; or "
+            "numbers by split name"
         ),
     )
-    length: int = Field(8, ge=1, le=1_000, description="Words in a sequence")
-    kept: int = Field(4, ge=1, description="Words that a filter keeps")
+    length: int = Field(8, ge=1, le=1_000, description="Number of words in a sequence")
+    kept: int = Field(4, ge=1, description="Number of words that a filter keeps")
     separators: bool = presentation(False, description="Write # between the items")
     word_disjoint: bool | None = Field(
-        None, description="Splits share no words, not only no sequences; as `pairs`, unless given"
+        None,
+        description="Splits share no words, rather than just no sequences; by default "
+        "decided by `pairs`",
     )
     words: int = Field(
-        1, ge=1, description="Fewest different words that a task's sequences are made of"
+        1,
+        ge=1,
+        description="Minimum number of distinct words from which a task's sequences are made",
     )
 
     @model_validator(mode="after")
     def _fits(self) -> SequenceFields:
         if self.kept > self.length:
             raise ValueError(
-                f"kept ({self.kept}) is larger than length ({self.length}): a filter keeps some of"
-                " the words"
+                f"kept ({self.kept}) is larger than length ({self.length}); a filter "
+                "cannot keep more words than there are"
             )
         return self
 
 
 class FewShotFields(Fields):
-    """Small training sets, drawn several times."""
+    """Small training sets, each drawn several times."""
 
-    k: int = Field(32, ge=1, description="Examples in a set")
+    k: int = Field(32, ge=1, description="Number of examples in a set")
     draws: int = Field(4, ge=1, le=100, description="Sets")
 
 
@@ -127,88 +136,97 @@ class TaskbenchFields(Fields):
         (), description="Functions, in any of the three notations"
     )
     catalog: CatalogFields | None = draw(
-        None, description="Tasks of the paper, besides `functions`"
+        None, description="Tasks of the paper to add to `functions`"
     )
     compose: ComposeFields | None = draw(
         None,
         description=(
-            "All compositions of depth two of some atoms, as the paper enumerated them, besides"
-            " `functions`"
+            "All compositions of depth two of the given atoms, enumerated as in the "
+            "paper, to add to `functions`"
         ),
     )
     lexicon: Literal["packaged", "nltk", "synthetic"] | None = world(
         None,
         description=(
-            "packaged: English, in this package. nltk: the paper's vocabularies, Spanish,"
-            " sentiment. synthetic: invented words"
+            "packaged: English, included in this package. nltk: the paper's "
+            "vocabularies, Spanish, sentiment. synthetic: invented words"
         ),
     )
     rules: RuleFields = world(
         RuleFields(), description="What counts as a value of a lexical relation"
     )
     pairing: Literal["other", "any", "permutation"] = world(
-        "other", description="How random relations pair words: with another, with any, one to one"
+        "other",
+        description="How random relations pair words: with another word, with any word, or "
+        "one to one",
     )
     facts: str = world(
         "synthetic",
         paths="marked",
         description=(
-            "Where facts come from: synthetic, wikidata, built, a file or folder, an endpoint"
+            "Source of facts: synthetic, wikidata, built, a file or folder, or an endpoint"
         ),
     )
     case: Literal["as-is", "lower"] = world(
         "as-is",
         description=(
-            "Case of inputs and answers: that of WordNet and Wikidata, or lower case as in the"
-            " released data"
+            "Case of inputs and answers: as in WordNet and Wikidata, or lower case "
+            "as in the released data"
         ),
     )
     union_domain: Literal["either", "common"] = draw(
         "either",
         description=(
-            "Inputs of factual unions: those of either operand, or those of both (the reference)"
+            "Inputs of factual unions: those known to either operand, or only those "
+            "known to both (as in the reference code)"
         ),
     )
     minimum: int = draw(
-        100, ge=1, description="Fewest examples of a task: different inputs, words or sequences"
+        100,
+        ge=1,
+        description="Minimum number of examples of a task: distinct inputs, words or sequences",
     )
     shares: dict[str, Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]] = draw(
         {"train": 0.8, "dev": 0.1, "test": 0.1},
         description=(
-            "Share of all words that each split has, together at most 1; a word is in one split,"
-            " the same in every task"
+            "Share of all words for each split, adding up to at most 1; a word is in "
+            "the same split in every task"
         ),
     )
     pairs: Literal["disjoint", "published"] = draw(
         "disjoint",
         description=(
-            "disjoint: no pair of an input and an answer that is tested is in training, the other"
-            " way round neither. published: words are split by input alone, sequences by their text"
+            "disjoint: no tested pair of input and answer is in training, in either "
+            "direction. published: words are split by input only, sequences by their "
+            "text"
         ),
     )
-    sequences: SequenceFields = draw(SequenceFields(), description="The sequence sampler")
+    sequences: SequenceFields = draw(
+        SequenceFields(), description="Settings of the sequence sampler"
+    )
     few_shot: FewShotFields | None = draw(
-        FewShotFields(), description="Small training sets, drawn several times"
+        FewShotFields(), description="Small training sets, each drawn several times"
     )
     memorise: int = draw(
         0,
         ge=0,
-        description="Size of a training set for memorisation, 0 for none (the paper: 1,000)",
+        description="Size of a training set for memorisation; 0 for none (the paper: 1,000)",
     )
     labels: Literal["true", "permuted"] = presentation(
         "true", description="permuted: labels shuffled across inputs (App. E)"
     )
     balanced: bool = draw(
-        False, description="Unions as balanced mixtures of their two operands (App. D)"
+        False, description="Build unions as balanced mixtures of their two operands (App. D)"
     )
     answers: bool = draw(
-        True, description="For sequence tasks a split with the answers of each word, stored once"
+        True,
+        description="For sequence tasks, add a split with all answers of each word, stored once",
     )
 
     @field_validator("functions")
     @classmethod
     def _normal(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Name functions by their normal form, so that two spellings of a recipe have one
+        """Replace functions by their normal forms, so that two spellings of a recipe have the same
         digest.
         """
         from taskloom.suites.taskbench.language import name, read
@@ -219,11 +237,11 @@ class TaskbenchFields(Fields):
     def _something(self) -> TaskbenchFields:
         if not self.functions and self.catalog is None and self.compose is None:
             raise ValueError(
-                "a function recipe names 'functions:', a part of the 'catalog:' or atoms to"
-                " 'compose:'"
+                "a function recipe needs 'functions:', a selection of the 'catalog:' "
+                "or atoms to 'compose:'"
             )
         if "train" not in self.shares:
-            raise ValueError("shares must give the split 'train' a share")
+            raise ValueError("shares must include the split 'train'")
         try:
             SplitShares(self.shares).check()
         except ValueError as error:
@@ -236,8 +254,8 @@ class TaskbenchFields(Fields):
                     )
         if self.pairs == "disjoint" and self.sequences.word_disjoint is False:
             raise ValueError(
-                "sequences.word_disjoint: disjoint pairs need disjoint words; write true, or pairs:"
-                " published"
+                "sequences.word_disjoint: disjoint pairs require disjoint words; "
+                "write true, or pairs: published"
             )
         return self
 
@@ -248,17 +266,18 @@ class TaskbenchFields(Fields):
         return self.pairs == "disjoint" if given is None else given
 
     def where_facts_are(self) -> str:
-        """`facts` with the resolved path of its file, if it names one, followed by its settings."""
+        """Return `facts` with the resolved path of its file, if it names one, and its settings."""
         name, mark, settings = self.facts.partition("#")
         return (
             f"{self.find_file(name)}{mark}{settings}" if name in self.file_names() else self.facts
         )
 
     def key_fields(self) -> dict[str, Any]:
-        """Empty: only the seed and a word's text decide its split, in every world and wherever the
-        files of facts are located.
+        """Return nothing: the split of a word depends only on the seed and its text, regardless of
+        the world and the location of fact files.
 
-        Facts are drawn with the world's own keys, so the streams of a recipe need no fields.
+        Facts are drawn with the world's own keys, so the streams of a recipe do not depend on its
+        fields.
         """
         return {}
 
@@ -266,7 +285,7 @@ class TaskbenchFields(Fields):
         """Return the normal names of all functions of the recipe, in order, each once.
 
         Raises:
-            RecipeError: There are more than `MOST_FUNCTIONS`.
+            RecipeError: If there are more than `MOST_FUNCTIONS`.
         """
         from taskloom.suites.taskbench.catalog import compositions, paper_atoms, select
         from taskloom.suites.taskbench.language import name, parse
@@ -279,21 +298,22 @@ class TaskbenchFields(Fields):
         different = list(dict.fromkeys(names))
         if len(different) > MOST_FUNCTIONS:
             raise RecipeError(
-                f"functions: the recipe has {len(different):,}, with those of catalog and compose,"
-                f" and at most {MOST_FUNCTIONS:,} are evaluated; name fewer"
+                f"functions: the recipe has {len(different):,} functions, including "
+                f"those of catalog and compose, but at most {MOST_FUNCTIONS:,} are "
+                "supported; list fewer"
             )
         return different
 
     def lexicon_for(self, atoms: set[str]) -> str:
-        """Name of the lexicon: as given, or `nltk` if the packaged one lacks a language or the
-        sentiments.
+        """Return the name of the lexicon: the one given, or `nltk` if the packaged lexicon lacks a
+        language or sentiments.
         """
         beyond = sorted(
             a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment")
         )
         if self.lexicon == "packaged" and beyond:
             raise RecipeError(
-                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment:"
-                " use lexicon=nltk or synthetic"
+                f"{beyond[0]} is not in the packaged lexicon, which has only English "
+                "words and no sentiment; use lexicon=nltk or synthetic"
             )
         return self.lexicon or ("nltk" if beyond else "packaged")

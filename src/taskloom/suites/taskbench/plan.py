@@ -1,4 +1,6 @@
-"""Plans of function recipes: which functions are evaluated, in which world, and in which splits."""
+"""Plans of function recipes: which functions are evaluated, in which world, and for which
+splits.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,14 @@ if TYPE_CHECKING:
 PREFIX = "taskbench/"
 
 SHOWN = 6
-"""Maximum number of acceptable answers that are shown. The rest is only counted."""
+"""Maximum number of acceptable answers to show. The rest are only counted."""
 
 LISTED = 200
-"""Maximum number of functions that a warning names. The manifest has them all."""
+"""Maximum number of functions listed in a warning. The manifest lists all of them."""
 
 PUBLISHED = (
-    "pairs=published: words are split by input alone, as in the paper, so a tested pair may be in"
-    " training the other way round, and sequences share words across splits"
+    "pairs=published: words are split by input alone, as in the paper, so training may contain "
+    "the reverse of a tested pair, and sequences share words across splits"
 )
 
 
@@ -73,12 +75,12 @@ class Function:
 
     @property
     def task(self) -> str:
-        """Name of the task in rows."""
+        """Name of the task, used in rows."""
         return PREFIX + self.name
 
     @property
     def element(self) -> Expression | None:
-        """The function of one word, for a sequence function that maps."""
+        """The function of a single word, for sequence functions with a map."""
         return self.expression.element if isinstance(self.expression, Map) else None
 
 
@@ -123,7 +125,7 @@ class _Planner:
 
     @cached_property
     def pairs(self) -> TestedPairs | None:
-        """Pairs whose reversal must not be in training. None if the recipe follows the published
+        """Pairs whose reversal must not be in training, or None if the recipe follows the published
         rule, which allows it.
         """
         if self.fields.pairs == "published":
@@ -175,8 +177,8 @@ class _Planner:
         )
 
     def _variants(self) -> Propose | None:
-        """Variants. None for shuffled labels, which no solver can verify, and for balanced unions,
-        whose inputs do not state which operand is asked for.
+        """Return the generator of variants. None for shuffled labels, which no solver can verify,
+        and for balanced unions, whose inputs do not state which operand is meant.
         """
         if self.fields.labels == "permuted" or self.fields.balanced:
             return None
@@ -188,18 +190,18 @@ class _Planner:
         return proved(propose, self._check)
 
     def _facts(self, task: str) -> dict[str, str | int | float]:
-        """Kind and profile of a task's function. For a balanced union this is the mixture, as in
-        the rows.
+        """Return the kind and profile of a task's function. For a balanced union, they describe the
+        mixture, as in the rows.
         """
         rows = next(rows for rows in self.task_rows if rows.task == task)
         return {**rows.traits, **asdict(profile(rows.answered))}
 
     def _describe(self, task: str, level: Level) -> str:
-        """Describe a function. If labels are shuffled, the function's meaning does not help."""
+        """Describe a function. With shuffled labels, its meaning would not help."""
         if self.fields.labels == "permuted":
             return (
-                "Give the word that goes with the given one; the pairs were shuffled and can only"
-                " be known by heart."
+                "Give the word that goes with the given one; the pairs were shuffled, so they "
+                "can only be memorised."
             )
         expression, _ = read_typed(task.removeprefix(PREFIX))
         return describe(expression, level, separators=self.fields.sequences.separators)
@@ -242,8 +244,8 @@ class _Planner:
         permuted = self.fields.labels == "permuted"
         if permuted and function.type.form == "sequence":
             raise RecipeError(
-                f"labels=permuted is for functions of words, and {function.name} is one of"
-                " sequences"
+                f"labels=permuted is for functions of words, but {function.name} is a function of "
+                "sequences"
             )
         if self.fields.balanced:
             return self._balanced(function, key, traits)
@@ -268,7 +270,9 @@ class _Planner:
         return replace(rows, trained=trained)
 
     def _trained(self, function: Function, solved: FunctionTable) -> NDArray[np.bool_] | None:
-        """Mask of the inputs that may be trained on. Warn if fewer than a quarter remain."""
+        """Return a mask of the inputs that may be used for training. Warns if fewer than a quarter
+        remain.
+        """
         if self.pairs is None:
             return None
         trained = self.pairs.trained(solved)
@@ -276,8 +280,8 @@ class _Planner:
         lost = int((member & ~trained).sum())
         if 4 * lost > 3 * int(member.sum()):
             what = (
-                "left with less than a quarter of the training words, whose pairs are tested the"
-                " other way round (see 'pairs')"
+                "left with less than a quarter of the training words, because the reverse of "
+                "their pairs is tested (see 'pairs')"
             )
             self.noted.setdefault(what, {})[function.name] = lost
         return trained
@@ -285,7 +289,7 @@ class _Planner:
     def _sequences(
         self, function: Function, solved: FunctionTable, key: Key, traits: dict[str, str]
     ) -> SequenceRows | None:
-        """Plan the sequences of a function. If only few are possible, each occurs once."""
+        """Plan the sequences of a function. If only a few are possible, each occurs once."""
         s, apart = self.fields.sequences, self.fields.word_disjoint
         trained = self._trained(function, solved)
         sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, apart, trained)
@@ -296,8 +300,8 @@ class _Planner:
             return None
         if solved.words < self.fields.minimum:
             what = (
-                f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave"
-                " such out)"
+                f"made of fewer than {self.fields.minimum} words (raise sequences.words to "
+                "exclude them)"
             )
             self.noted.setdefault(what, {})[function.name] = solved.words
         wanted = {
@@ -305,24 +309,23 @@ class _Planner:
         }
         counts = {split: min(n, room[split]) for split, n in wanted.items()}
         if counts != wanted:
-            what = "short of different sequences (sequences.n asks for more)"
+            what = "short of distinct sequences (sequences.n requests more)"
             self.noted.setdefault(what, {})[function.name] = sum(counts.values())
         return SequenceRows(
             function.task, sampler, counts, traits, s.separators, self.world.trace(function)
         )
 
     def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
-        """Reason why a function has no datasets of sequences. Empty if it has."""
+        """Return the reason why a function cannot have datasets of sequences, or an empty text."""
         least = self.fields.sequences.words
         if sum(room.values()) < self.fields.minimum:
             return self._too_few
         if solved.words < least:
             return (
-                f"sequences of fewer than {least} words (sequences.words; the numbers are"
-                " sequences)"
+                f"made of fewer than {least} words (sequences.words; the numbers count sequences)"
             )
         if not all(room.values()):
-            return "want of words of its own in some split (see 'pairs' and word_disjoint)"
+            return "without words of their own in some split (see 'pairs' and word_disjoint)"
         return ""
 
     def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
@@ -337,7 +340,7 @@ class _Planner:
             why = (
                 self._too_few
                 if both.any()
-                else "having no input that both operands know (balanced)"
+                else "without an input that both operands know (balanced)"
             )
             self._leave_out(function.name, len(solved.domain), why)
             return None
@@ -356,21 +359,22 @@ class _Planner:
         )
         trained = self._trained(function, solved)
         if trained is not None:
-            # Both rows of an input are removed, so that training keeps equally many of both sides.
+            # Both rows of an input are removed, so that training has the same number of rows for
+            # both operands.
             trained = ~np.isin(solved.domain, solved.domain[~trained])
         return replace(rows, sides=numbers, side_names=names, shared=both, trained=trained)
 
     def _parts(self, function: Function) -> list[Function]:
-        """Return the functions whose pairs a task has: itself, or the operands of a balanced
-        union.
+        """Return the functions whose pairs a task contains: the function itself, or the operands of
+        a balanced union.
         """
         if not self.fields.balanced:
             return [function]
         tree = function.expression
         if not isinstance(tree, Union) or len(tree.parts) != 2:
             raise RecipeError(
-                f"balanced is for unions of two relations, and {function.name} is not; leave it"
-                " out or write union(f, g)"
+                f"balanced requires unions of two relations, but {function.name} is not one; "
+                "leave it out or write union(f, g)"
             )
         return [_function(show(part)) for part in tree.parts]
 
@@ -383,7 +387,8 @@ class _Planner:
 
             parts = []
             for number, first, end in in_rounds(starts[-1], start, stop):
-                # Tasks without rows have equal starts; the last of these is the one that has rows.
+                # Tasks without rows share their start with the next task that has rows; take the
+                # last of them.
                 at = max(0, bisect_right(starts, first) - 1)
                 while at < len(tasks) and starts[at] < end:
                     low, high = max(first, starts[at]), min(end, starts[at + 1])
@@ -419,14 +424,14 @@ class _Planner:
                     "memorise",
                     n,
                     tasks,
-                    f"{n:,} training examples of each task, to be learnt by heart",
+                    f"{n:,} training examples of each task, to be memorised",
                 )
             )
         return [split for split in splits if split.n]
 
     def _answers(self) -> list[Split]:
-        """Plan the split `answers`: all answers of every word that sequences are made of, for each
-        mapped function that is not itself a task.
+        """Plan the split `answers`: all answers for every word that can occur in a sequence, for
+        each mapped function that is not itself a task.
         """
         present = {f.name for f in self.functions}
         wanted: dict[str, Function] = {}
@@ -461,7 +466,7 @@ class _Planner:
             replace(
                 split,
                 role="probe",
-                describe="every word that sequences are drawn from, with all its answers",
+                describe="every word from which sequences are drawn, with all its answers",
             )
         ]
 
@@ -509,7 +514,9 @@ def _subset(
 
 
 def _portion(n: int | Mapping[str, int], split: str, share: float) -> int:
-    """Number of sequences in a split: its own number if given, otherwise its share of n."""
+    """Return the number of sequences in a split: its own number if given, otherwise its share of
+    n.
+    """
     return round(n * share) if isinstance(n, int) else n.get(split, 0)
 
 
@@ -525,8 +532,8 @@ class Surveyed:
 
 
 def survey(fields: TaskbenchFields) -> list[Surveyed]:
-    """Return every function of a recipe with its domain size, mean number of answers, and majority
-    and chance baselines.
+    """List every function of a recipe with its domain size, mean number of answers, and baselines
+    (majority and chance).
     """
     chosen = functions(fields)
     world = open_world(fields, chosen)
@@ -549,11 +556,11 @@ def solved_of(fields: TaskbenchFields) -> list[FunctionTable]:
     return [world.solve(f) for f in chosen]
 
 
-# `taskloom show`: the answer, the other acceptable answers, and the steps of the derivation.
+# `taskloom show`: the answer, the other acceptable answers, and the steps of the derivation
 
 
 def _show_word(example: Example, answerer: Answerer) -> str:
-    """A word with its answers and, if the function is composed, the steps."""
+    """Format a word with its answers and, if the function is composed, the steps."""
     rest = example.targets[1:]
     lines = [f"  {example.input} → {example.target}" + (f"   or {_few(rest)}" if rest else "")]
     try:
@@ -569,7 +576,7 @@ def _show_word(example: Example, answerer: Answerer) -> str:
 
 
 def _show_sequence(example: Example, answerer: Answerer, separators: bool) -> str:
-    """Return a sequence and its result, with the acceptable answers at each position."""
+    """Format a sequence and its result, with the acceptable answers at each position."""
     lines = [f"  {example.input}", f"  → {example.target}"]
     sets = answerer.positions(example.key or example.input)
     given = items(example.target, True) if separators else cut(example.target, sets)
@@ -586,7 +593,7 @@ def _few(values: list[str] | tuple[str, ...]) -> str:
 
 
 def _origin(step: Step, number: int) -> str:
-    """Source of a step's input, unless it is the step before."""
+    """Name the source of a step's input, unless it is the previous step."""
     if step.of is None or step.of in ((), (number - 1,)):
         return ""
     return f"   (of steps {', '.join(str(i + 1) for i in step.of)})"

@@ -1,4 +1,4 @@
-"""Rows of a task as Arrow tables: words with all their answers, sequences with one answer per
+"""Rows of a task as Arrow tables: words with all their answers, or sequences with one answer per
 position.
 """
 
@@ -33,32 +33,32 @@ TRAITS: dict[str, type] = {
     "length": int,
     "side": str,
 }
-"""answers: acceptable answers (per position). length: number of items in the input. side: for a
-balanced union, the operand that is asked for.
+"""answers: number of acceptable answers (per position). length: number of items in the input. side:
+for a balanced union, the operand that is meant.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class WordRows:
-    """The dataset D(f) of a word function: every input of the domain, y uniform over f(x), all
-    answers kept.
+    """The dataset D(f) of a word function: every input in the domain, with y drawn uniformly from
+    f(x) and all answers kept.
 
     Attributes:
-        task: The name that rows carry.
+        task: Name of the task, used in rows.
         solved: The function.
         key: The key of the task.
-        hashes: Hashes of content, shared with other tasks: a word is in the same split of every
-            task.
-        shares: Shares of the splits. None: all words are in a single split, `answers`.
+        hashes: Hashes of content, shared with other tasks so that a word is in the same split of
+            every task.
+        shares: Shares of the splits. If None, all words are in a single split, `answers`.
         traits: Traits that all rows share.
-        sides: For balanced unions, the number of each input's operand; otherwise all 0.
-        side_names: The names of the operands.
-        shared: For balanced unions, True if both operands know the input: only such inputs are
+        sides: For balanced unions, the index of each input's operand; otherwise all 0.
+        side_names: Names of the operands.
+        shared: For balanced unions, True for each input that both operands know. Only these are
             tested.
         permuted: True if labels are shuffled across inputs.
-        traces: Derivations of the official answers: for balanced unions one per operand, none for
+        traces: Derivations of the official answers: one per operand for balanced unions, none for
             permuted labels.
-        trained: Mask of the rows that training may contain. Default: all of its split.
+        trained: Mask of the rows that may be in training. Default: all rows of the split.
     """
 
     task: str
@@ -80,20 +80,22 @@ class WordRows:
 
     @cached_property
     def _rows(self) -> NDArray[np.uint64]:
-        """Hash of each row, different even if two sides share a word."""
+        """Hash of each row. Rows of the same word on two sides have different hashes."""
         if self.sides is None:
             return self._content
         return salted(self._content + self.sides.astype(np.uint64), self.key, "side")
 
     @cached_property
     def _ranks(self) -> NDArray[np.float64]:
-        """Rank of each row's word. Training takes the highest first, held-out splits the lowest."""
+        """Rank of each row's word. Training takes the highest ranks first, held-out splits the
+        lowest.
+        """
         return place(self._content).rank
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """Rows of each split, in the order in which its share takes them. The rows of a smaller
-        share are a prefix of those of a larger one.
+        """Rows of each split, in the order in which they are added as the split's share grows. The
+        rows of a smaller share are a prefix of those of a larger one.
         """
         order = np.argsort(self._ranks, kind="stable")
         if self.shares is None:
@@ -127,7 +129,7 @@ class WordRows:
 
     @property
     def answered(self) -> FunctionTable:
-        """The function with the answers of the rows. Shuffled labels make it another function."""
+        """The function described by the rows. Shuffled labels make it a different function."""
         if not self.permuted:
             return self.solved
         return replace(
@@ -146,7 +148,7 @@ class WordRows:
         """Draw a subset of the training rows. For a balanced union, both sides get the same number
         of rows.
 
-        Rows that are also in a smaller training split are taken first, so that the size of training
+        Rows that are also in a smaller training split come first, so that the size of training
         hardly affects the subset.
         """
         train = self._members["train"]
@@ -203,7 +205,7 @@ class SequenceRows:
     """The dataset of a sequence function.
 
     Attributes:
-        task: The name that rows carry.
+        task: Name of the task, used in rows.
         sampler: Sampler of sequences.
         counts: Number of rows in each split.
         traits: Traits that all rows share.
@@ -220,7 +222,7 @@ class SequenceRows:
 
     @property
     def answered(self) -> FunctionTable:
-        """The function with the answers that rows have."""
+        """The function described by the rows."""
         return self.sampler.solved
 
     def count(self, split: str) -> int:
@@ -232,11 +234,11 @@ class SequenceRows:
         return self.sampler.rounds(split, self.count(split))
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
-        """Draw a subset of the training rows, in their order.
+        """Draw a subset of the training rows, keeping their order.
 
-        Each draw takes the next block of consecutive rows, because rows are independent of each
-        other anyway. The block does not depend on the size of training. If there are too few blocks
-        for the draws, any rows are taken.
+        Each draw takes the next block of consecutive rows, because rows are independent anyway. The
+        block does not depend on the size of training. If there are not enough blocks for all draws,
+        rows are chosen at random.
         """
         n = self.count("train")
         if draw < n // k:
@@ -246,7 +248,7 @@ class SequenceRows:
         )
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
-        """Return these rows of the training split, which are consecutive or few."""
+        """Return these rows of the training split, which must be consecutive or few."""
         if not len(chosen):
             return self.rows("train", 0, 0)
         first = int(chosen[0])
@@ -261,8 +263,8 @@ class SequenceRows:
         shown = held(solved.inputs).take(numbers(drawn.words.reshape(-1)))
         listed = even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        # The key always has separators. Without them the input does not show where a name of
-        # several words ends, and `separators` must change only how items are written.
+        # The key always has separators. Without them, the input would not show where a name of
+        # several words ends, and `separators` must only change how items are written.
         keys = pc.binary_join(listed, strings([" # "])[0])
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
@@ -295,17 +297,18 @@ def join_balanced(
     shares: SplitShares,
     trained: Callable[[FunctionTable], NDArray[np.bool_] | None] = lambda table: None,
 ) -> tuple[FunctionTable, NDArray[np.int8], NDArray[np.bool_]]:
-    """Build the balanced mixture of two relations (App. D): every common input once for each
-    relation, and equally many of the other inputs. The others are only for training. Training sees
-    both relations equally often. Returns the mixture, the relation of each row, and a mask of the
-    rows whose input is common.
+    """Build the balanced mixture of two relations (App. D). It has every common input once for each
+    relation, and the same number of other inputs from each, which are only used for training. So
+    training contains both relations equally often. Returns the mixture, the relation of each row,
+    and a mask of the rows whose input is common.
 
     Args:
-        first: One relation.
-        second: The other.
+        first: The first relation.
+        second: The second relation.
         hashes: Hashes of content.
         shares: How words are divided among splits.
-        trained: Mask of the inputs of a relation that may be used for training. None: all.
+        trained: Returns a mask of the inputs of a relation that may be used for training. None: all
+            inputs.
     """
     first, second = _samenumbers(first, second)
     common = np.isin(first.domain, second.domain)
@@ -335,8 +338,8 @@ def join_balanced(
 def _samenumbers(
     first: FunctionTable, second: FunctionTable
 ) -> tuple[FunctionTable, FunctionTable]:
-    """Return both functions with one numbering of their texts. Words always share one, but every
-    function of facts has its own.
+    """Return both functions with a common numbering of their texts. Word functions always share
+    one, but each function of facts has its own.
     """
     if first.inputs is second.inputs and first.outputs is second.outputs:
         return first, second
@@ -357,7 +360,7 @@ def _samenumbers(
 
 
 def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
-    """Move the official answer of each row to the front, the others in their order."""
+    """Move the official answer of each row to the front, and keep the order of the others."""
     counts = table.counts
     place = np.arange(len(table.values)) - np.repeat(table.starts[:-1], counts)
     wanted = np.repeat(official, counts)
@@ -376,7 +379,7 @@ def list_of_texts(table: Table, texts: Sequence[str]) -> pa.Array:
 
 
 def index_column(start: int, stop: int) -> pa.Array:
-    """Return the numbers of rows start..stop."""
+    """Return a column with the indices of rows start..stop."""
     return numbers(np.arange(start, stop, dtype=np.int64))
 
 

@@ -1,5 +1,5 @@
-"""Keyed hashes of words, sequences of words (Algorithm 1 of the paper), and the pairs that training
-must not show reversed.
+"""Keyed hashes of words, sequences of words (Algorithm 1 of the paper), and the pairs whose reverse
+must not be in training.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 LISTED = 1 << 18
-"""Maximum number of different sequences that are listed, so that each occurs once. If there are
-more, two draws are hardly ever equal.
+"""Maximum number of distinct sequences to list, so that each occurs once. For larger spaces, two
+draws are hardly ever equal.
 """
 
 SMALLEST = 0.002
 """Minimum share of a split that is drawn by rejection. At this share, a sequence takes 500 draws on
-average. Only spaces of more than `LISTED` sequences are drawn so; the split then has over 500 of
-them, and drawing always terminates.
+average. Only spaces with more than `LISTED` sequences are drawn this way. The split then has over
+500 sequences, so drawing always terminates.
 """
 
 
 TOGETHER = 1_024
-"""Minimum number of sequences drawn in one batch, because NumPy takes as long for fewer."""
+"""Minimum number of sequences per batch. NumPy takes as long for fewer."""
 
 MOST_TURNS = 16
-"""Maximum number of draws for a row in one batch. More would be wasted in all but the smallest
+"""Maximum number of draws per row in one batch. More would be wasted in all but the smallest
 splits.
 """
 
@@ -57,7 +57,7 @@ skipped by generating.
 
 
 class Hashes:
-    """Keyed hashes of texts, each computed once however many tasks share the text."""
+    """Keyed hashes of texts. Each text is hashed once, regardless of how many tasks use it."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
@@ -65,7 +65,7 @@ class Hashes:
         self._lists: dict[int, HashedTexts] = {}
 
     def of(self, texts: Sequence[str], numbers: NDArray[np.int32]) -> U64:
-        """Hashes of the texts with these numbers."""
+        """Return the hashes of the texts with these indices."""
         if id(texts) not in self._lists:
             n = len(texts)
             self._lists[id(texts)] = HashedTexts(
@@ -95,12 +95,12 @@ class HashedTexts(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _known(key: Key) -> dict[str, int]:
-    """Cache of a key's hashes: recipes with the same seed hash the same words."""
+    """Cache the hashes for a key, because recipes with the same seed hash the same words."""
     return {}
 
 
 def salted(hashes: U64, key: Key, *parts: str | int) -> U64:
-    """Further hashes of the same content, for another purpose."""
+    """Return other hashes of the same content, for a different purpose."""
     return mix_all(hashes ^ np.uint64(key.hash64(*parts)))
 
 
@@ -109,9 +109,9 @@ class Drawn:
     """Drawn sequences, as indices into the pools.
 
     Attributes:
-        words: Numbers of the words, one row per sequence.
+        words: Indices of the words, one row per sequence.
         kept: True for each position that the filter keeps.
-        places: Index in the domain of each kept position, row by row.
+        places: Index in the domain for each kept position, row by row.
     """
 
     words: NDArray[np.int32]
@@ -124,8 +124,8 @@ class Shuffled:
     """Sequences before the filter, one per row.
 
     Attributes:
-        places: Indices in the domain and in the dropped words, kept ones first.
-        words: Numbers of the words, in their order.
+        places: Indices in the domain and in the dropped words, kept words first.
+        words: Indices of the words, in the same order.
         order: The permutation applied to the words.
     """
 
@@ -136,20 +136,20 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class Sequences:
-    """The sequence sampler of Algorithm 1: m words of domain(fM) on which fF holds, n - m on which
-    it does not, shuffled.
+    """The sequence sampler of Algorithm 1: draws m words of domain(fM) for which fF holds and n - m
+    for which it does not, and shuffles them.
 
-    (The paper's listing has n and m swapped in its loops; its text is correct.)
+    In the paper, n and m are swapped in the loops of the listing, but the text is correct.
 
     Attributes:
         solved: The function.
         key: The key of the task.
         hashes: Hashes of content.
         shares: Shares of the splits.
-        length: n.
-        kept: m, or n if there is no filter.
-        word_disjoint: True if splits share no words, False if only sequences are disjoint.
-        trained: Mask of the words of the domain that may be trained on, if splits share no words.
+        length: Length of a sequence (n).
+        kept: Number of kept words (m), or n if there is no filter.
+        word_disjoint: True if splits share no words, False if they only share no sequences.
+        trained: Mask of the domain words that may be used for training, if splits share no words.
             Default: all.
     """
 
@@ -163,8 +163,8 @@ class Sequences:
     trained: NDArray[np.bool_] | None = None
 
     def split_key(self, split: str) -> Key:
-        """Key of a split's stream. It does not depend on the split's size, nor on how sequences are
-        written.
+        """Return the key of a split's stream. It depends neither on the split's size nor on how
+        sequences are written.
         """
         return split_key(self.key, split, {"length": self.length, "kept": self._kept})
 
@@ -188,10 +188,10 @@ class Sequences:
         share = self.shares.weights[split]
         if share < SMALLEST:
             raise RecipeError(
-                f"shares.{split}: {share:g} of all sequences is too small a share to be drawn from"
-                f" {space:,} of them; raise it to {SMALLEST:g}, or write pairs: disjoint"
+                f"shares.{split}: {share:g} of all sequences is too small a share to draw from "
+                f"{space:,} sequences; raise it to {SMALLEST:g}, or write pairs: disjoint"
             )
-        # Whole numbers, because a space of 9,143 words at 1,000 positions exceeds any float.
+        # Use integers, because a space of 9,143 words at 1,000 positions exceeds any float.
         return space * round(share * 10**6) // 10**6
 
     def rounds(self, split: str, n: int) -> float:
@@ -249,7 +249,9 @@ class Sequences:
         )
 
     def pools(self, split: str) -> tuple[I64, I64]:
-        """Indices in the domain and in the dropped words that the split may draw from."""
+        """Return the indices in the domain and in the dropped words from which the split may
+        draw.
+        """
         solved = self.solved
         if not self.word_disjoint:
             return np.arange(len(solved.domain)), np.arange(len(solved.dropped))
@@ -273,7 +275,9 @@ class Sequences:
         return Drawn(drawn.words, kept, np.take_along_axis(drawn.places, drawn.order, 1)[kept])
 
     def _draw_first(self, split: str, start: int, count: int) -> Shuffled:
-        """Draw sequences repeatedly. Each row keeps its first one that belongs to the split."""
+        """Draw sequences repeatedly. Each row keeps the first sequence that belongs to the
+        split.
+        """
         inside, outside = self.pools(split)
         shape = (count, self.length)
         kept = Shuffled(
@@ -282,8 +286,8 @@ class Sequences:
         pending, turn = np.arange(count), 0
         own, key = self._hashes, self.split_key(split)
         while len(pending):
-            # In a small split one draw in ten belongs to it. For the last rows, many draws in one
-            # batch cost as much as one.
+            # In a small split, only one draw in ten may belong to it. For the last rows, many draws
+            # in one batch cost as much as one.
             turns = 1 if self.word_disjoint else max(1, min(MOST_TURNS, TOGETHER // len(pending)))
             keys = [key.child("draw", turn + i) for i in range(turns)]
             raw = np.concatenate(
@@ -307,8 +311,8 @@ class Sequences:
     def _pick(
         self, raw: U64, inside: I64, outside: I64, own: tuple[U64, U64], m: int
     ) -> tuple[I64, NDArray[np.int32], U64]:
-        """Indices, word numbers and hashes of drawn words. The first m columns come from the
-        domain, the others from the dropped words.
+        """Return the indices, word numbers and hashes of drawn words. The first m columns come from
+        the domain, the others from the dropped words.
         """
         solved = self.solved
         first = inside[(raw[:, :m] % np.uint64(max(1, len(inside)))).astype(np.int64)]
@@ -321,7 +325,9 @@ class Sequences:
 
 
 def _words_of(key: Key, start: int, count: int, rows: I64, width: int) -> U64:
-    """Random words of some of the `count` rows after `start`, each `width` words wide."""
+    """Return random words for the `count` rows after `start`, or for a selection of them, each row
+    `width` words wide.
+    """
     if count * width <= SEARCH * len(rows):
         return key.words(start * width, (start + count) * width).reshape(count, width)[rows]
     return np.array(
@@ -340,7 +346,7 @@ def _counted(bases: tuple[int, ...]) -> I64:
 
 
 def _sequence_hash(hashes: U64) -> U64:
-    """Hash each row in its order."""
+    """Hash each row, depending on its order."""
     combined = np.zeros(len(hashes), dtype=np.uint64)
     for column in hashes.T:
         combined = mix_all(combined * np.uint64(0x9E3779B97F4A7C15) + column)
@@ -348,24 +354,23 @@ def _sequence_hash(hashes: U64) -> U64:
 
 
 UNSEEN = -2
-"""Number of a text that has not been looked up yet. Texts are numbered on demand, because a lexicon
-has ten times more texts than a function has answers.
+"""Index of a text that has not been looked up yet. Texts are numbered on demand, because a lexicon
+has ten times as many texts as a function has answers.
 """
 
 
 class TestedPairs:
-    """The pairs of an input and an answer that held-out splits test, over all relations of a
-    recipe.
+    """The pairs of input and answer that held-out splits test, over all relations of a recipe.
 
-    Relations between words are mostly symmetric: if `hot` is tested with the antonym `cold`, a
-    training row that gives `hot` for `cold` gives the test away. The inputs of training and of
-    held-out splits are disjoint anyway, so only reversed pairs can be in both.
+    Most relations between words are symmetric: if `hot` is tested with the antonym `cold`, a
+    training row with the input `cold` and the answer `hot` reveals the answer. The inputs of
+    training and of held-out splits are disjoint anyway, so only reversed pairs can be in both.
 
-    Training rows of one function are compared with the tested pairs of all functions:
-    `union(antonyms[eng], synonyms[eng])` tests pairs that `antonyms[eng]` could show.
+    Training rows of one function are compared with the tested pairs of all functions, because
+    `antonyms[eng]` could reveal pairs that `union(antonyms[eng], synonyms[eng])` tests.
     """
 
-    __test__ = False  # pytest takes classes whose names begin with Test for tests
+    __test__ = False  # pytest collects classes whose names begin with Test
 
     def __init__(
         self, tables: Iterable[FunctionTable], hashes: Hashes, shares: SplitShares
@@ -377,7 +382,7 @@ class TestedPairs:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        """A number for every text that is an input of some function. Other texts cannot be in a
+        """An index for every text that is an input of some function. Other texts cannot be in a
         reversed pair.
         """
         ids: dict[str, int] = {}
@@ -406,8 +411,8 @@ class TestedPairs:
         return np.unique(np.concatenate(codes))
 
     def trained(self, table: FunctionTable) -> Mask:
-        """For each input of a function, True if training may contain it: none of its pairs is
-        tested in reverse.
+        """For each input of a function, True if training may contain it because none of its pairs
+        is tested in reverse.
         """
         mask = np.ones(len(table.domain), dtype=np.bool_)
         if table.type.form == "predicate" or not len(self._codes):
@@ -426,8 +431,8 @@ class TestedPairs:
         return code
 
     def _numbers(self, texts: Sequence[str], places: I32) -> I32:
-        """Return the numbers of the texts at some indices of a list, or -1 for texts that are not
-        inputs. Each is looked up once.
+        """Return the numbers of texts, given by their indices in a list, or -1 for texts that are
+        not inputs. Each text is looked up once.
         """
         if id(texts) not in self._numbered:
             self._numbered[id(texts)] = texts, np.full(len(texts), UNSEEN, dtype=np.int32)

@@ -1,9 +1,9 @@
 """Scorers of sequences: share of positions with an acceptable answer.
 
-A position may have many acceptable answers, and an answer several words. Without separators the
-text does not show where one answer ends, so the best of all segmentations counts, as in the paper's
-appendix B; it is found by a dynamic programme over cut points. (In the published code that search
-is inert: a perfect answer to a lexical map of eight items scores 24 to 75 %.)
+A position may have many acceptable answers, and an answer several words. Without separators, the
+text does not show where an answer ends, so the best of all segmentations counts, as in the paper's
+appendix B. It is found by dynamic programming over cut points. (In the published code this search
+has no effect: a perfect answer to a lexical map of eight items scores 24 to 75 %.)
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from taskloom.suites.taskbench.evaluation.derivations import items, join
 
 
 def plain(text: str) -> str:
-    """Normalise a text's case, Unicode form and blanks. Full stops stay, because an answer may end
-    in 'Jr.'.
+    """Normalise the case, Unicode form and white space of a text. Full stops remain, because an
+    answer may end in 'Jr.'.
     """
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
@@ -31,18 +31,18 @@ Sets = Sequence[Sequence[str]]
 def best_segmentation(
     words: Sequence[str], sets: Sequence[frozenset[tuple[str, ...]]]
 ) -> list[bool]:
-    """Mask of the positions that are right under the best segmentation of the words into
+    """Return a mask of the positions that are right under the best segmentation of the words into
     consecutive answers, one per position.
 
     Every answer has at least one word. If there are too few words, the last positions are empty and
-    wrong. Surplus words go to the last position. With n positions, m words and answers of k
-    different lengths it takes n·m·k steps.
+    wrong. Surplus words are assigned to the last position. With n positions, m words and answers of
+    k different lengths, this takes n·m·k steps.
 
     Args:
-        words: The words of a prediction.
+        words: Words of a prediction.
         sets: The acceptable answers at each position, each as a tuple of words.
     """
-    # best[i][j]: most right positions if the first i positions take the first j words, and
+    # best[i][j]: maximum number of right positions if the first i positions use the first j words.
     # came[i][j]: where the words of position i begin, and whether they are an acceptable answer.
     m, n = len(words), len(sets)
     worst = -1
@@ -80,10 +80,10 @@ class Positions:
     """The share of positions with an acceptable answer.
 
     Attributes:
-        sets: Function from an example to the acceptable answers at each position of its result.
+        sets: Returns the acceptable answers at each position of an example's result.
         separators: True if answers are separated by #. Otherwise the best segmentation counts.
-        whole: True if only sequences that are right at every position score.
-        name: The name in reports.
+        whole: True if a sequence only scores if every position is right.
+        name: Name in reports.
     """
 
     sets: Callable[[Example], Sets]
@@ -92,8 +92,8 @@ class Positions:
     name: str = "positions"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Score the right positions over all positions (the length of the right result). If
-        `whole`, the score is 1 or 0.
+        """Return the share of right positions, relative to the length of the right result. If
+        `whole`, return 1 or 0.
         """
         right = self.right(prediction, example)
         if self.whole:
@@ -101,7 +101,7 @@ class Positions:
         return sum(right) / len(right) if right else float(not prediction.strip())
 
     def right(self, prediction: str, example: Example) -> list[bool]:
-        """Mask of the right positions."""
+        """Return a mask of the right positions."""
         accepted = [[plain(answer) for answer in answers] for answers in self.sets(example)]
         if not self.separators:
             return best_segmentation(
@@ -116,7 +116,7 @@ class Positions:
         return [item in answers for item, answers in zip(parts, accepted, strict=False)]
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Names the positions that are wrong."""
+        """List the positions that are wrong."""
         right = self.right(prediction, example)
         wrong = [str(i) for i, ok in enumerate(right, 1) if not ok]
         if not wrong:
@@ -130,12 +130,12 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePositions:
-    """The published code's score: the first n words against the n positions. It is only used to
-    measure the difference.
+    """The published code's score, which compares the first n words with the n positions. It is only
+    used to measure the difference.
 
-    Without separators, answers of several words never match. It compares lower-cased output with
-    unchanged answer sets, so answers with capitals never match either; the released data have none
-    (`case: lower`).
+    Without separators, answers of several words never match. The code compares lower-cased output
+    with unchanged answer sets, so answers with capitals never match either. The released data have
+    no capitals (`case: lower`).
     """
 
     sets: Callable[[Example], Sets]
@@ -143,7 +143,7 @@ class ReferencePositions:
     name: str = "reference-compatible"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Score matching positions over the number of positions."""
+        """Return the number of matching positions over the number of positions."""
         sets = self.sets(example)
         lower = prediction.lower()
         answers = lower.split()
@@ -157,14 +157,16 @@ class ReferencePositions:
     def explain(self, prediction: str, example: Example) -> str:
         """Explain how it compares."""
         return (
-            f"{self.score(prediction, example):.0%} by the first {len(self.sets(example))} words,"
-            " as the published code scores"
+            f"{self.score(prediction, example):.0%} for the first {len(self.sets(example))} "
+            "words, with the published code's method"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ByTask:
-    """Words by any acceptable answer, sequences by position: the scorer of a recipe with both."""
+    """Scorer for recipes with both words and sequences: words by any acceptable answer, sequences
+    by position.
+    """
 
     sequences: Callable[[str], Scorer | None]
     name: str = "taskbench"
@@ -173,16 +175,16 @@ class ByTask:
         return self.sequences(example.task) or AnyOf(numbers=False)
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return the score by the scorer of the example's task."""
+        """Score with the scorer of the example's task."""
         return self._own(example).score(prediction, example)
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Return the explanation by the scorer of the example's task."""
+        """Explain with the scorer of the example's task."""
         return self._own(example).explain(prediction, example)
 
 
 def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[str, ...]:
-    """Return the example's own target if it is right at every position and has no surplus ones,
+    """Return the example's own target if it is right at every position and has no surplus answers,
     otherwise a right answer.
     """
     if separators:
@@ -198,8 +200,8 @@ def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[
 
 
 def cut(text: str, sets: Sequence[Sequence[str]]) -> list[str]:
-    """Cut a right result without separators into its positions. Each gets the longest answer after
-    which the rest can still be right.
+    """Split a right result without separators into its positions. Each position gets the longest
+    answer that still allows the rest to be right.
     """
     accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
     words = text.split()

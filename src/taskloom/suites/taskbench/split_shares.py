@@ -1,10 +1,10 @@
-"""Assignment of content to splits: fixed slots by split name, and shares that do not affect other
-splits.
+"""Assignment of content to splits: a fixed slot for each split name, and shares that do not affect
+other splits.
 
-Every word (or name, or sequence) has a keyed hash. It assigns the word to the slot of one held-out
-split, and determines the share from which that split claims it. So a held-out split depends only on
-its name and its own share, and a smaller share is a subset of a larger one. Training takes the
-unclaimed words, beginning with those that a held-out split would claim last.
+Every word (or name, or sequence) has a keyed hash. The hash assigns the word to the slot of one
+held-out split, and determines the minimum share at which that split includes it. So a held-out
+split depends only on its name and its own share, and a smaller share is a subset of a larger one.
+Training takes the remaining words, beginning with those that a held-out split would include last.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 PARTS = 16
-"""Number of equal parts of all words that slots are made of."""
+"""Number of equal parts into which all words are divided. Slots consist of such parts."""
 
 TEST, DEV, OTHERS = (0, 8), (8, 12), ((12, 13), (13, 14), (14, 15), (15, 16))
-"""Sixteenths of each slot: `test` can have half of all words, `dev` a quarter, four splits of other
-names a sixteenth each.
+"""Sixteenths in each slot. `test` can have up to half of all words, `dev` a quarter, and four
+splits with other names a sixteenth each.
 """
 
 DEV_NAMES = ("dev", "val", "valid", "validation")
 
 USUAL = 0.1
-"""Share of dev and of test in the paper. Words that they claim at this share count as tested,
+"""Share of dev and of test in the paper. Words that they include at this share count as tested,
 whether or not a recipe has both splits.
 """
 
@@ -43,7 +43,7 @@ RESERVED = DEV[1]
 
 EARLY = 0.125
 """Minimum claim of the half of all words that are claimed last. Training takes these words first,
-and few-shot sets come from them.
+and few-shot sets are drawn from them.
 """
 
 _SLOT = Key("taskbench", "slot").hash64("word")
@@ -55,7 +55,8 @@ class SplitShares:
     """Shares of content by split.
 
     Attributes:
-        weights: Share of all words for each split, including `train`. They add up to at most 1.
+        weights: Share of all words for each split, including `train`. The shares add up to at most
+            1.
 
     >>> SplitShares({"train": 0.8, "dev": 0.1, "test": 0.1}).least
     0.0
@@ -67,11 +68,11 @@ class SplitShares:
 
     @cached_property
     def slots(self) -> dict[str, tuple[int, int]]:
-        """Range of sixteenths for each held-out split. It is determined by the split's name, or is
-        the next free one if another split has taken it.
+        """Range of sixteenths for each held-out split. It is determined by the split's name. If
+        another split already uses it, the next free range is taken.
 
         Raises:
-            ValueError: There are more splits than slots, or a share is larger than its slot.
+            ValueError: If there are more splits than slots, or a share is larger than its slot.
         """
         slots: dict[str, tuple[int, int]] = {}
         for name, share in self.weights.items():
@@ -87,8 +88,8 @@ class SplitShares:
             free = [slot for slot in wanted if slot not in slots.values()]
             if not free:
                 raise ValueError(
-                    f"there is no room for the split '{name}': there can be four besides train,"
-                    " dev and test"
+                    f"the split '{name}' is one too many: there can be four besides train, dev "
+                    "and test"
                 )
             room = (free[0][1] - free[0][0]) / PARTS
             if share > room + _ROUNDING:
@@ -100,20 +101,21 @@ class SplitShares:
         return slots
 
     def check(self) -> None:
-        """Raise a ValueError if the shares do not fit."""
+        """Raise a ValueError if the shares exceed their slots or the total."""
         total = sum(self.weights.values())
         if total > 1 + _ROUNDING:
             raise ValueError(
-                f"shares are parts of all words and add up to at most 1, not {total:g}; lower train"
+                f"shares are parts of all words and must add up to at most 1, not {total:g}; "
+                "lower train"
             )
         _ = self.slots
 
     @cached_property
     def least(self) -> float:
-        """Minimum rank of unclaimed words that are trained on."""
+        """Minimum rank of unclaimed words used for training."""
         claimed = {slot: self.weights[name] for name, slot in self.slots.items()}
-        # Intervals of ranks, each as long as its share of words: its end, and the rank up to which
-        # it is claimed.
+        # Intervals of ranks whose lengths are shares of words. Each is given by its end and the
+        # rank up to which it is claimed.
         stretches: list[tuple[float, float]] = []
         for low, high in (TEST, DEV, *OTHERS):
             room, claim = (high - low) / PARTS, claimed.get((low, high), 0.0)
@@ -131,7 +133,7 @@ class SplitShares:
         return -1.0
 
     def member(self, hashes: U64, split: str) -> Mask:
-        """Mask of the hashes that belong to the split."""
+        """Return a mask of the hashes that belong to the split."""
         where = place(hashes)
         if split != "train":
             return self._claims(split, where)
@@ -141,8 +143,8 @@ class SplitShares:
         return unclaimed
 
     def tested(self, hashes: U64) -> Mask:
-        """Mask of the hashes that belong to a held-out split, or would belong to dev or test at its
-        usual share.
+        """Return a mask of the hashes that belong to a held-out split, or would belong to dev or
+        test at its usual share.
         """
         where = place(hashes)
         mask: Mask = (where.rank < 0) & ~self.member(hashes, "train")
@@ -157,14 +159,14 @@ class SplitShares:
 
 
 class Places(NamedTuple):
-    """Position of content in the order by which splits claim it.
+    """Position of content in the order in which splits claim it.
 
     Attributes:
-        part: The sixteenth.
-        claim: The share from which the split of that slot claims it.
-        rank: Training takes the highest ranks first. The rank is the claim, or the claim minus 1
-            for content that dev and test claim at their usual shares, which therefore comes last.
-            So shares of dev and test up to the usual ones do not affect training.
+        part: The sixteenth to which it belongs.
+        claim: The share from which the split of that slot includes it.
+        rank: Training takes the highest ranks first. The rank is the claim. For content that dev
+            and test include at their usual shares it is the claim minus 1, so this content comes
+            last, and shares of dev and test up to the usual ones do not affect training.
     """
 
     part: NDArray[np.uint8]
@@ -173,7 +175,7 @@ class Places(NamedTuple):
 
 
 def place(hashes: U64) -> Places:
-    """Positions of the content with these hashes."""
+    """Return the positions of content with these hashes."""
     import numpy as np
 
     from taskloom.suites.taskbench.worlds.random_relations import mix_all

@@ -1,8 +1,8 @@
-"""Relations as compact arrays, with the few operations that every composition is built from.
+"""Relations as compact arrays, with the few operations of which all compositions consist.
 
-A `Table` holds for each of n rows a sorted set of symbols (small integers), with all sets
-concatenated in one array. A relation of a hundred thousand words with a million pairs takes 4 MB
-and is composed with another in a fraction of a second.
+A `Table` contains a sorted set of symbols (small integers) for each of n rows, with all sets
+concatenated in one array. A relation over a hundred thousand words with a million pairs takes 4 MB,
+and is composed with another one in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 BATCH = 1 << 18
-"""Maximum number of pairs that a composition expands at once: 4 MB of working memory, which fits
-into the processor's cache.
+"""Maximum number of pairs that a composition expands at once. They need 4 MB of working memory,
+which fits into the processor's cache.
 """
 
 
@@ -44,7 +44,7 @@ class Table:
 
     @classmethod
     def of_pairs(cls, owners: I64, values: NDArray[Any], rows: int) -> Table:
-        """Table of these pairs, with duplicates removed."""
+        """Build a table from these pairs, with duplicates removed."""
         if len(owners) == 0:
             return cls.empty(rows)
         width = int(values.max()) + 1
@@ -56,12 +56,14 @@ class Table:
 
     @classmethod
     def _of_keys(cls, keys: NDArray[Any], width: int, rows: int) -> Table:
-        """Table of pairs given as keys row * width + value. The keys are sorted in place."""
+        """Build a table from pairs given as keys row * width + value. The keys are sorted in
+        place.
+        """
         keys.sort(kind="stable" if _runs(keys) else "quicksort")
         keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
         bounds = (np.arange(rows, dtype=np.int64) * width).astype(keys.dtype)
         starts = np.append(np.searchsorted(keys, bounds), len(keys)).astype(np.int64)
-        # Subtracting the row's part is faster than dividing by the width.
+        # Subtracting the row's offset is faster than dividing by the width.
         keys -= np.repeat(bounds, np.diff(starts))
         return cls(starts, keys.astype(np.int32))
 
@@ -76,25 +78,25 @@ class Table:
         return np.diff(self.starts)
 
     def row(self, i: int) -> I32:
-        """Set of one row."""
+        """Set of a single row."""
         return self.values[self.starts[i] : self.starts[i + 1]]
 
     def owners(self) -> I64:
-        """Row of each value."""
+        """Return the row of each value."""
         return np.repeat(np.arange(self.rows, dtype=np.int64), self.counts)
 
     def take(self, rows: I64 | I32) -> Table:
-        """Table of these rows, in this order."""
+        """Return these rows, in this order."""
         counts = self.counts[rows]
         return Table(_starts(counts), self.values[_ranges(self.starts[:-1][rows], counts)])
 
     def filled(self) -> Table:
-        """The rows that have values. Only the row starts are copied."""
+        """Return the rows that have values. Only the row starts are copied."""
         return Table(np.append(self.starts[:-1][self.counts > 0], self.starts[-1]), self.values)
 
     def after(self, inner: Table) -> Table:
-        """Apply this relation after another: row i gets the union of this table's rows at the
-        values of inner's row i.
+        """Apply this relation after another: row i becomes the union of this table's rows for the
+        values in inner's row i.
         """
         sizes = self.counts[inner.values]
         reached = _starts(sizes)[inner.starts]
@@ -146,8 +148,7 @@ class Table:
 
     def closure(self) -> Table:
         """Return the transitive closure of a relation on symbols. Each step expands only the pairs
-        that the previous step found, so each pair is expanded once (WordNet's nouns are 18 steps
-        deep).
+        found in the previous step, so each pair is expanded once. WordNet's nouns take 18 steps.
         """
         reached = frontier = self
         while len(frontier.values):
@@ -157,7 +158,7 @@ class Table:
         return reached
 
     def inside(self, other: Table) -> Mask:
-        """Mask of the values that are also in the other table's row."""
+        """Return a mask of the values that are also in the other table's row."""
         width = np.int64(1 + max(self.values.max(initial=0), other.values.max(initial=0)))
         here = self.owners() * width + self.values
         there = other.owners() * width + other.values
@@ -167,8 +168,8 @@ class Table:
         return np.asarray(there[places] == here)
 
     def has(self, rows: I64 | I32, values: I64 | I32) -> Mask:
-        """Mask of the pairs (row, value) whose value is in the row's set, by binary searches in
-        parallel.
+        """Return a mask of the pairs (row, value) whose value is in the row's set, by parallel
+        binary search.
         """
         if not len(self.values):
             return np.zeros(len(rows), dtype=np.bool_)
@@ -187,8 +188,8 @@ class Table:
         )
 
     def any(self, mask: Mask) -> Mask:
-        """Mask of the rows with at least one value for which `mask`, which has one truth value per
-        symbol, is true.
+        """Return a mask of the rows that have a value for which `mask` is true. `mask` has one
+        truth value per symbol.
         """
         totals = _starts(mask[self.values])
         return np.asarray(totals[self.starts[1:]] > totals[self.starts[:-1]])
@@ -203,13 +204,17 @@ def stack(parts: list[Table]) -> Table:
 
 
 def of_sets(sets: list[list[int]]) -> Table:
-    """Table of these sets, in the given order (which must be sorted if sets are compared later)."""
+    """Build a table from these sets, in the given order (which must be sorted if sets are compared
+    later).
+    """
     counts = np.array([len(s) for s in sets], dtype=np.int64)
     return Table(_starts(counts), np.array([v for s in sets for v in s], dtype=np.int32))
 
 
 def _key_type(rows: int, width: int) -> np.dtype[Any]:
-    """Integer type of the keys row * width + value. Keys of half the width sort twice as fast."""
+    """Return an integer type for the keys row * width + value. Keys of half the width are sorted
+    twice as fast.
+    """
     return np.dtype(np.uint32 if rows * width < 1 << 32 else np.int64)
 
 
@@ -225,7 +230,7 @@ def _starts(counts: NDArray[Any]) -> I64:
 
 
 def _ranges(starts: I64, counts: I64) -> I64:
-    """The concatenated ranges starts[i]..starts[i] + counts[i]."""
+    """Return the concatenated ranges starts[i]..starts[i] + counts[i]."""
     ends = np.cumsum(counts)
     places = np.repeat(starts - ends + counts, counts)
     places += np.arange(len(places), dtype=np.int64)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.worlds.worlds import Answerer
 
 OTHERS = 8
-"""Number of other words that are tried for a word, or for an item of a sequence."""
+"""Number of other words to try for a word, or for an item of a sequence."""
 
 
 class SequenceEdit(NamedTuple):
@@ -38,7 +38,7 @@ class SequenceEdit(NamedTuple):
 
 
 class FunctionVariants:
-    """The candidates of `Plan.variants` for the tasks of a recipe."""
+    """Generates the candidates of `Plan.variants` for the tasks of a recipe."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class FunctionVariants:
         """Set up the tasks.
 
         Args:
-            tasks: The rows of each task.
-            answerer: The function of a task on single inputs.
+            tasks: Rows of each task.
+            answerer: Returns the function of a task for single inputs.
             separators: True if # separates the items of a sequence.
         """
         self._tasks = {rows.task: rows for rows in tasks}
@@ -58,11 +58,11 @@ class FunctionVariants:
         self._separators = separators
 
     def __call__(self, example: Example) -> Iterator[Variant]:
-        """Yield candidates: simpler ones, then flips, then keeps."""
+        """Yield candidates: first simpler ones, then flips, then keeps."""
         rows = self._tasks.get(example.task)
         if not example.task and len(self._tasks) == 1:
             (rows,) = self._tasks.values()
-        if rows is None:  # the split `answers` has further functions
+        if rows is None:  # the split `answers` contains additional functions
             return
         rng = Key("taskbench/variants", example.input).random()
         if isinstance(rows, WordRows):
@@ -74,7 +74,7 @@ class FunctionVariants:
         self, rows: SequenceRows, example: Example, rng: Random
     ) -> Iterator[Variant]:
         answerer = self._answerer(rows.task)
-        # The key always has separators, so that names of several words stay whole.
+        # The key always has separators, so that names of several words are not split.
         given = items(example.key or example.input, True if example.key else self._separators)
         original = answerer.positions(join(given, True))
         for edit in _sequence_edits(rows.sampler.solved, given, rng):
@@ -84,7 +84,7 @@ class FunctionVariants:
                 continue
             if not accepted or not all(accepted):
                 continue
-            # A flip is one only if no sequence of answers is right for both.
+            # It is only a flip if no sequence of answers is right for both.
             if edit.kind == "flip" and not _apart(original, accepted):
                 continue
             if edit.kind == "keep" and list(map(set, original)) != list(map(set, accepted)):
@@ -101,7 +101,9 @@ class FunctionVariants:
         accepted: list[tuple[str, ...]],
         target: str,
     ) -> Example:
-        """A sequence as an example; the official answer is `target`, or has the first answers."""
+        """Build an example of a sequence. Its official answer is `target`, or otherwise consists of
+        the first acceptable answers.
+        """
         answer = self._answerer(rows.task)(join(given, True))
         target = target or join([answers[0] for answers in accepted], self._separators)
         steps = answer.derivation
@@ -157,13 +159,13 @@ def _apart(one: list[tuple[str, ...]], other: list[tuple[str, ...]]) -> bool:
 
 
 def _some(solved: FunctionTable, numbers: NDArray[np.int32], rng: Random) -> list[str]:
-    """Some of the words with these numbers."""
+    """Draw some of the words with these indices."""
     chosen = rng.sample(range(len(numbers)), min(OTHERS, len(numbers)))
     return [solved.inputs[int(numbers[i])] for i in chosen]
 
 
 def _same_answers(solved: FunctionTable, place: int) -> list[int]:
-    """Positions of other words of the domain with the same answers."""
+    """Return the positions of other words in the domain with the same answers."""
     table = solved.answers
     own = np.sort(table.values[table.starts[place] : table.starts[place + 1]])
     having = np.flatnonzero(table.values == own[0])
@@ -178,7 +180,7 @@ def _same_answers(solved: FunctionTable, place: int) -> list[int]:
 
 
 def _alike(solved: FunctionTable, word: str) -> list[str]:
-    """Words with the same answers as a word of the domain."""
+    """Return words with the same answers as a word of the domain."""
     place = solved.positions.get(word)
     if place is None:
         return []
@@ -186,11 +188,11 @@ def _alike(solved: FunctionTable, word: str) -> list[str]:
 
 
 def _word_variants(rows: WordRows, example: Example, rng: Random) -> Iterator[Variant]:
-    """Another word whose answers differ, or are the same."""
+    """Yield other words whose answers are different, or the same."""
     solved = rows.solved
     place = solved.positions.get(example.input)
     if place is None:
-        raise InputError(f"'{example.input}' lies outside the domain of {rows.task}")
+        raise InputError(f"'{example.input}' is outside the domain of {rows.task}")
     chosen = rng.sample(range(len(solved.domain)), min(2 * OTHERS, len(solved.domain)))
     same = _same_answers(solved, place)
     others = [i for i in chosen if i not in same]

@@ -1,4 +1,4 @@
-"""ZEST: tasks given only by a description (Weller et al. 2020), read from files or generated from
+"""ZEST: tasks described only in words (Weller et al. 2020), read from files or generated from
 worlds of facts.
 """
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from taskloom.suites.zest.task_files import statistics as statistics
 
 _HOME = {"problems": "task_files", "read_tasks": "task_files", "statistics": "task_files"}
-"""Public names besides the package `evaluation`, with the modules that define them."""
+"""Public names defined in other modules than the package `evaluation`, with their modules."""
 
 __all__ = ["ZestFields", "ZestSuite", "zest", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy: listing the suites imports none of these.
+    # Import lazily, so that listing the suites stays fast.
     if name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
@@ -47,15 +47,15 @@ TRAIT_NAMES = {
     ),
     "domain": TraitName("domain", "Topic of the passages."),
     "format": TraitName("answer format", "Form of the answer that the description asks for."),
-    "answer_type": TraitName("answer type", "Kind of value that the answer is."),
+    "answer_type": TraitName("answer type", "Type of the answer's value."),
     "evidence": TraitName("evidence", "How the passage supports the answer."),
-    "operation": TraitName("operation", "What has to be done with the facts of the passage."),
-    "program": TraitName("program", "The program that computes the answer."),
-    "passage_words": TraitName("passage length", "Number of words of the passage."),
-    "question_words": TraitName("question length", "Number of words of the question."),
+    "operation": TraitName("operation", "Operation on the facts of the passage."),
+    "program": TraitName("program", "Program that computes the answer."),
+    "passage_words": TraitName("passage length", "Number of words in the passage."),
+    "question_words": TraitName("question length", "Number of words in the question."),
     "derives_from": TraitName("base task", "Task that this one was derived from."),
     "instance": TraitName("passage", "Number of the passage."),
-    "line": TraitName("line of the file", "Line of the published file."),
+    "line": TraitName("line of the file", "Line in the published file."),
 }
 
 
@@ -66,8 +66,8 @@ def export_zest(examples: Sequence[Example], fields: ZestFields | None) -> Expor
 
     if fields is not None and fields.parts != "both":
         raise TaskloomError(
-            f"a ZEST file has questions and passages, and these inputs have the {fields.parts}"
-            " alone; export data made with parts=both"
+            "a ZEST file needs questions and passages, but these inputs contain only the "
+            f"{fields.parts}; export data made with parts=both"
         )
     tasks: dict[str, list[Example]] = {}
     for example in examples:
@@ -86,11 +86,11 @@ class ZestSuite(Suite):
 
     name = "zest"
     fields = ZestFields
-    describe = "Tasks given only by a description, varied in four controlled ways"
+    describe = "Tasks described only in words, varied in four controlled ways"
     version = 9
     trait_names = TRAIT_NAMES
     exporters = MappingProxyType({"zest": export_zest})
-    options = (Option("score", "mode", "official (as the public script) or corrected."),)
+    options = (Option("score", "mode", "official (like the public script) or corrected."),)
     resources = (
         Resource(
             "zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")
@@ -114,7 +114,7 @@ class ZestSuite(Suite):
         thresholds: Sequence[float],
         mode: str = "official",
     ) -> ScoreReport:
-        """Score predictions with the public script's method, or as the paper defines it."""
+        """Score predictions with the public script's method, or as the paper defines the score."""
         from taskloom.suites.zest import evaluation
 
         if isinstance(gold, Path):
@@ -124,8 +124,8 @@ class ZestSuite(Suite):
     def run_scores(
         self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
     ) -> dict[str, float]:
-        """Score a whole split as `taskloom score zest` does: by the paper, and by the public script
-        if it can score the split.
+        """Score a whole split like `taskloom score zest`: with the paper's method, and with the
+        public script's method if it can score the split.
         """
         from taskloom.suites.zest import evaluation
 
@@ -144,7 +144,7 @@ class ZestSuite(Suite):
         return scores
 
     def picture(self, example: Example, fields: ZestFields, key: Key) -> FamilyPicture | None:
-        """Family of a generated example. Published tasks have none."""
+        """Return the family of a generated example, or None for published tasks."""
         if fields.files or fields.parts != "both":
             return None
         from taskloom.suites.zest.synthetic.plan import family_picture
@@ -152,8 +152,8 @@ class ZestSuite(Suite):
         return family_picture(fields, key, example)
 
     def predictions(self, file: Path, examples: int) -> list[str]:
-        """Read predictions as the public script does: T5's substitutes for braces become braces,
-        also in records.
+        """Read predictions like the public script: T5's substitutes for braces become braces again,
+        even in JSON records.
         """
         from taskloom.core.predictions import predictions_for
         from taskloom.suites.zest.task_files import read_script_predictions, with_braces

@@ -1,5 +1,5 @@
-"""Plan for ZEST files provided by the user: every instance is an example, with the file's types,
-domains and links as traits.
+"""Plan for ZEST files provided by the user. Every instance becomes an example, with the file's
+types, domains and links as traits.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ TRAITS: dict[str, type] = {
 
 
 def plan(fields: ZestFields) -> Plan:
-    """Plan a recipe over files: splits in the order of the recipe, instances in the order of the
-    files.
+    """Plan a recipe that reads files: splits in the order of the recipe, instances in the order of
+    the files.
     """
     splits, sources, warnings = [], [], []
     for name, given in fields.files.items():
@@ -40,8 +40,8 @@ def plan(fields: ZestFields) -> Plan:
                 )
             if not _is_text(task):
                 raise RecipeError(
-                    f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file"
-                    " as UTF-8 again"
+                    f"{path}:{task.line} contains half of a surrogate pair (\\ud800 to \\udfff); "
+                    "save the file as UTF-8 again"
                 )
         warnings += _oddities(path.name, tasks)
         splits.append(_split(name, tasks, fields.layout, fields.parts))
@@ -58,7 +58,9 @@ def plan(fields: ZestFields) -> Plan:
 
 
 def _is_text(task: ZestTask) -> bool:
-    """True if Parquet can hold a task. JSON may contain half of a surrogate pair."""
+    """True if Parquet can store a task. JSON may contain half of a surrogate pair, which Parquet
+    rejects.
+    """
     texts = [
         task.id,
         task.question,
@@ -75,17 +77,19 @@ def _is_text(task: ZestTask) -> bool:
 
 
 def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
-    """Peculiarities of a file that a user should check, as one sentence with the first location."""
+    """Describe the irregularities of a file that a user should check, as one sentence with the
+    first location.
+    """
     oddities = problems(tasks)
     if not oddities:
         return []
     first = oddities[0]
-    more = f" ({len(oddities) - 1} more such things in the file)" if len(oddities) > 1 else ""
+    more = f" ({len(oddities) - 1} more in the file)" if len(oddities) > 1 else ""
     return [f"{name}, line {first.line}, task {first.task}: {first.what}{more}"]
 
 
 def _find(given: str, path: Path) -> Path:
-    """The path. If a bare file name does not exist, the file of that name in the folder of the
+    """Return the path. If a bare file name does not exist, look for it in the folder of the
     resource `zest` (`taskloom data`).
     """
     if path.is_file() or path.name != given:

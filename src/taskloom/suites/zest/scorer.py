@@ -1,4 +1,6 @@
-"""The ZEST score of one prediction, for learners and studies that score example by example."""
+"""The ZEST score of a single prediction, for learners and studies that score one example at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from taskloom.core.scoring import CallableScorer, register
 
 @dataclass(frozen=True, slots=True)
 class ZestScore(CallableScorer):
-    """The corrected evaluation of one instance: word overlap with the best alignment, n/a as a
-    class, structures by key.
+    """The corrected evaluation of a single instance: word overlap under the best alignment, n/a as
+    a class, structures matched by key.
     """
 
     name: str = "zest"
 
     def score(self, prediction: str, example: Example) -> float:
-        """F1 of the instance; 1 for a correct n/a."""
+        """Return the F1 of the instance, or 1 for a correct n/a."""
         from taskloom.suites.zest.evaluation import corrected
 
         targets = example.targets

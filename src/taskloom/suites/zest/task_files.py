@@ -1,11 +1,12 @@
-"""ZEST files: tasks with their passages and answers, and predictions for them.
+"""ZEST files: tasks with passages and answers, and predictions for them.
 
-One task per line (JSON): `id`, `question`, `type` (`generalization_type`, `derives_from`, `domain`)
-and `examples`, each with a `context` and an `answer`. Test files that were published without
-answers lack `type` and `answer`. `read_tasks` refuses what cannot be a ZEST file; `problems` lists
-what can be read but is probably wrong.
+Each line is a task in JSON, with the keys `id`, `question`, `type` (`generalization_type`,
+`derives_from`, `domain`) and `examples`, each with a `context` and an `answer`. Test files
+published without answers lack `type` and `answer`. `read_tasks` rejects what cannot be a ZEST file.
+`problems` lists what can be read but is probably wrong.
 
-`statistics` gives the rows of the paper's Table 2, and the mix of types, domains and formats.
+`statistics` computes the rows of the paper's Table 2, and the distribution of types, domains and
+formats.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PAPER_NAMES: dict[str, str] = {
     "target_semantics": "semantic flips",
     "structure": "output structure",
 }
-"""The same by the paper's names, in the order of its Table 4."""
+"""Names of the generalization types in the paper, in the order of its Table 4."""
 
 Answer = str | tuple[str, ...]
 
@@ -45,7 +46,7 @@ Format = Literal["classification", "extraction", "structure"]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One passage with its answer: a text, alternatives of several annotators, or None if it was
+    """A passage with its answer: a text, the alternatives of several annotators, or None if it was
     not published.
     """
 
@@ -55,16 +56,16 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class ZestTask:
-    """One task: its description in question form and its instances.
+    """A task: its description in the form of a question, and its instances.
 
     Attributes:
-        id: Id of the task, by which derived tasks refer to their base tasks.
+        id: Id of the task, which derived tasks use to refer to their base tasks.
         question: The description.
-        kind: The generalization type; None in files without answers.
+        kind: The generalization type, or None in files without answers.
         derives_from: The ids of the base tasks.
         domain: Topic of the passages.
         instances: Passages and answers in file order.
-        line: Its line in the file, for messages.
+        line: Line number in the file, for messages.
     """
 
     id: str
@@ -77,13 +78,13 @@ class ZestTask:
 
     @property
     def format(self) -> Format:
-        """Return the output type that the answers show: structures, yes/no, or spans."""
+        """Output type, as far as the answers show it: structures, yes/no, or spans."""
         answers = [a for i in self.instances for a in alternatives(i.answer)]
         if self.kind == "structure" or any(is_structure(a) for a in answers):
             return "structure"
         texts = {a.strip().lower() for a in answers if not is_na(a)}
-        # A task whose answers are all n/a shows its type only by its first word (the public
-        # script's words).
+        # If all answers are n/a, only the first word of the question shows the type. These are the
+        # public script's words.
         if not texts:
             return (
                 "classification"
@@ -105,7 +106,7 @@ CLASSIFICATION_WORDS = frozenset(
 
 
 def first_word(question: str) -> str:
-    """Return the word by which the public script sorts a question into classification or
+    """Return the word by which the public script classifies a question as classification or
     extraction.
     """
     words = question.split()
@@ -113,7 +114,7 @@ def first_word(question: str) -> str:
 
 
 def main_clause(question: str) -> str:
-    """Remove the clause of time before a question.
+    """Remove a leading adverbial clause from a question.
 
     >>> main_clause("After leaving office, where did this president go?")
     'where did this president go?'
@@ -140,11 +141,11 @@ def alternatives(answer: Answer | None) -> tuple[str, ...]:
 
 
 def lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a text file, as the public script sees them (white space at both
-    ends removed).
+    """Yield the numbered lines of a text file as the public script reads them, with white space
+    removed from both ends.
     """
     path = Path(path)
-    if path.is_dir() or not path.exists():  # a pipe is not a file, but can be read
+    if path.is_dir() or not path.exists():  # a pipe is not a regular file, but can be read
         raise InputError(
             f"{path} is a folder; name a file in it"
             if path.is_dir()
@@ -157,9 +158,9 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
             for number, line in enumerate(file, start=1):
                 yield number, line.strip()
     except UnicodeDecodeError as error:
-        # The position that Python gives is one in its buffer, not in the file.
+        # Python gives the position in its buffer, not in the file.
         raise InputError(
-            f"{path} is not UTF-8 text (somewhere after line {number}); save it as UTF-8"
+            f"{path} is not UTF-8 text (after line {number}); save it as UTF-8"
         ) from error
 
 
@@ -170,13 +171,14 @@ def read_tasks(path: str | Path) -> list[ZestTask]:
     ]  # some editors write a byte order mark first
     tasks = [_task(_object(line, f"{path}:{n}"), f"{path}:{n}", n) for n, line in numbered if line]
     if not tasks:
-        raise InputError(f"{path} has no tasks; a ZEST file has one JSON object a line")
+        raise InputError(f"{path} has no tasks; a ZEST file has one JSON object per line")
     return tasks
 
 
 def write_tasks(path: str | Path, tasks: Iterable[ZestTask]) -> None:
-    """Write tasks as a ZEST file, which the public script and other people's code can read."""
-    # Half a surrogate pair, which JSON may hold and UTF-8 may not, becomes JSON's escape.
+    """Write tasks as a ZEST file, readable by the public script and other people's code."""
+    # Half of a surrogate pair, which is valid in JSON but not in UTF-8, is written as JSON's
+    # escape.
     with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(task_lines(tasks))
 
@@ -207,15 +209,14 @@ def _row(task: ZestTask) -> dict[str, Any]:
 
 
 def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
-    """Build the task that some examples of a dataset belong to; without the traits of ZEST it
+    """Build the task to which these examples of a dataset belong. Without the traits of ZEST it
     counts as a base task.
     """
     first = examples[0]
     kind = first.traits.get("generalization_type") or "normal"
     if kind not in KINDS:
         raise InputError(
-            f"task {first.task}: there is no generalization type {kind!r};"
-            f" {nearest(str(kind), KINDS)}"
+            f"task {first.task}: unknown generalization type {kind!r}; {nearest(str(kind), KINDS)}"
         )
     bases = tuple(str(first.traits.get("derives_from") or "").split())
     instances = tuple(
@@ -233,7 +234,7 @@ def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
 
 
 def tasks_from(rows: Iterable[Any]) -> list[ZestTask]:
-    """Check rows that are already in memory (one dictionary per task)."""
+    """Check tasks that are already in memory (one dictionary per task)."""
     return [_task(row, f"task {n}", n) for n, row in enumerate(rows, start=1)]
 
 
@@ -242,7 +243,7 @@ def _object(line: str, where: str) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{where} is not JSON ({error}); a ZEST file has one JSON object a line"
+            f"{where} is not JSON ({error}); a ZEST file has one JSON object per line"
         ) from error
 
 
@@ -280,7 +281,7 @@ def _type(given: Any, where: str) -> tuple[Kind | None, tuple[str, ...], str]:
     kind = given["generalization_type"]
     if kind not in KINDS:
         raise InputError(
-            f"{where}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}"
+            f"{where}: unknown generalization type {kind!r}; {nearest(str(kind), KINDS)}"
         )
     bases = given.get("derives_from") or []
     if not isinstance(bases, list) or not all(isinstance(b, str) for b in bases):
@@ -297,8 +298,8 @@ def _instance(given: Any, where: str) -> Instance:
     answer = given.get("answer")
     if isinstance(answer, list) and any(isinstance(a, dict) for a in answer):
         raise InputError(
-            f"{where}: a structured 'answer' is one JSON text, not a list of objects; write it with"
-            " json.dumps"
+            f"{where}: a structured 'answer' must be a JSON text, not a list of objects; write it "
+            "with json.dumps"
         )
     if isinstance(answer, list) and answer and all(isinstance(a, str) for a in answer):
         return Instance(given["context"], tuple(answer))
@@ -336,10 +337,10 @@ def _structural_problems(task: ZestTask, bases: Set[str]) -> Iterator[str]:
     if not task.instances:
         yield "it has no examples"
     if task.kind == "normal" and task.derives_from:
-        yield "a base task derives from nothing"
+        yield "a base task must not derive from other tasks"
     if task.kind not in (None, "normal"):
         if not task.derives_from:
-            yield "it does not say which base task it derives from"
+            yield "it does not name the base task from which it derives"
         for base in task.derives_from:
             if base not in bases:
                 yield f"it derives from {base}, which is not a base task of this file"
@@ -350,16 +351,18 @@ def _answer_problems(task: ZestTask) -> Iterator[str]:
         for text in alternatives(instance.answer):
             if is_structure(text) and parse_structure(text) is None:
                 yield (
-                    f"the answer of example {number} has a brace but is not a JSON list of objects"
+                    f"the answer of example {number} contains a brace but is not a JSON list of "
+                    "objects"
                 )
             if not text.strip():
-                yield f"the answer of example {number} is empty; n/a says that there is none"
+                yield (
+                    f"the answer of example {number} is empty; write n/a if the passage does not "
+                    "answer the question"
+                )
 
 
 def parse_structure(text: str) -> list[dict[str, Any]] | None:
-    """Parse the objects of a structured answer; return None when it is not a JSON list of
-    objects.
-    """
+    """Parse the objects of a structured answer. Return None if it is not a JSON list of objects."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
@@ -370,19 +373,19 @@ def parse_structure(text: str) -> list[dict[str, Any]] | None:
 
 
 BRACE = "⁇"
-"""T5's substitutes for braces, which its vocabulary lacks."""
+"""T5's substitute for braces, which are not in its vocabulary."""
 
 
 def read_script_predictions(source: str | Path | PredictionSource) -> list[Prediction]:
-    """Read predictions as the public script does, one per line in the order tasks x examples of the
+    """Read predictions like the public script, one per line in the order tasks x examples of the
     gold file.
 
-    Beyond `prediction_files`: white space at both ends is removed, an unquoted empty line is a
-    fault, and pairs of T5's substitute for braces become braces again.
+    In contrast to `prediction_files`, white space is removed from both ends, an unquoted empty line
+    is an error, and pairs of T5's substitute for braces become braces again.
     """
     content = source if isinstance(source, PredictionSource) else open_source(source)
     try:
-        # Line ends as the script's own `open` sees them; a byte order mark stays, as it does there.
+        # Split lines like the script's own `open`. A byte order mark remains, as it does there.
         file = io.TextIOWrapper(io.BytesIO(content.data), encoding="utf-8")
         return [
             parse_script_prediction(line.strip(), number)
@@ -393,14 +396,14 @@ def read_script_predictions(source: str | Path | PredictionSource) -> list[Predi
 
 
 def parse_script_prediction(line: str, number: int) -> Prediction:
-    """Parse one line as the public script does."""
+    """Parse one line like the public script."""
     prediction = parse_prediction(line, number)
     fault = prediction.fault if line else 'the line is empty; write "" for an empty prediction'
     return Prediction(with_braces(prediction.text), number, fault)
 
 
 def with_braces(text: str) -> str:
-    """Return a text with braces for pairs of T5's substitute."""
+    """Return a text in which pairs of T5's substitute are braces again."""
     while BRACE in text:
         text = text.replace(BRACE, "{", 1).replace(BRACE, "}", 1)
     return text
@@ -432,23 +435,24 @@ PAPER: dict[str, dict[str, float]] = {
         "classification": 0.44,
     },
 }
-"""Table 2 as published."""
+"""The paper's Table 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Table 2 for some tasks, and their mix.
+    """The values of Table 2 for some tasks, and the distribution of their types, domains and
+    formats.
 
     Attributes:
         pairs: Number of (task, passage) pairs.
-        passage_words: Mean words of a passage.
+        passage_words: Mean number of words per passage.
         tasks: Number of tasks.
-        task_words: Mean words of a description, over tasks.
+        task_words: Mean number of words per description.
         na: Share of pairs whose answer is n/a.
-        classification: Share of tasks that are answered by yes or no.
+        classification: Share of tasks with yes/no answers.
         types: Number of tasks by generalization type.
-        domains: By domain.
-        formats: By output type.
+        domains: Number of tasks by domain.
+        formats: Number of tasks by output type.
     """
 
     pairs: int
@@ -488,7 +492,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def says_na(answer: Answer | None) -> bool:
-    """True if an answer is n/a: as text, or as a structure whose values are all n/a."""
+    """True if an answer is n/a, as a text or as a structure whose values are all n/a."""
     for text in alternatives(answer)[:1]:
         objects = parse_structure(text) if is_structure(text) else None
         if objects is not None:

@@ -163,7 +163,9 @@ def test_what_does_not_fit_the_window_is_left_out(monkeypatch: pytest.MonkeyPatc
     assert 40 < max(tokens(e.input) for e in made) <= 60
     assert tokens("Where is Mary, then? Mary went to the park.") == 12
     monkeypatch.setattr(concat, "PATIENCE", 20)
-    with pytest.raises(RecipeError, match="in 20 stories no question of babi/2 fits 16 tokens"):
+    with pytest.raises(
+        RecipeError, match="in 20 stories, no question of babi/2 fits into 16 tokens"
+    ):
         next(iter(recipe.read("babi/inject-T7", ["window=16"]).plan(0).splits[0].rows(0, 1)))
 
 
@@ -194,7 +196,7 @@ def test_published_files_are_injected_and_cut(tmp_path: Path) -> None:
     assert len(made) == plan.split("train").n > 180
     assert max(tokens(e.input) for e in made) <= 80
     assert made[40:60] == list(plan.split("train").rows(40, 60))
-    assert any("do not fit 80 tokens" in w for w in plan.warnings)
+    assert any("do not fit into 80 tokens" in w for w in plan.warnings)
     assert plan.check is not None
     assert all(plan.check(e) == e.targets for e in made)
 

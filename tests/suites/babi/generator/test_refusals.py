@@ -33,8 +33,8 @@ from tests.suites.babi.generator.generated import custom, group, some
             "neither events nor wording",
         ),
         ({"splits": {"t": 5}}, "needs groups"),
-        ({"splits": {}}, "name at least one"),
-        ({"splits": {"t": []}}, "splits.t: a list of groups needs one at least"),
+        ({"splits": {}}, "add at least one"),
+        ({"splits": {"t": []}}, "splits.t: a list of groups must not be empty"),
         (
             {"splits": {"train": [group()]}, "holdout": [["COREF", "GIVE"]]},
             "has COREF and GIVE together",
@@ -51,11 +51,11 @@ from tests.suites.babi.generator.generated import custom, group, some
             "6 triples of",
         ),
         ({"splits": {"train": 10}, "number": 5}, "see the recipe babi/5"),
-        ({"splits": {"t": [group(events={"MOVE": -1})]}}, "from 0 up"),
-        ({"splits": {"t": [group(events={"MOVE": float("nan")})]}}, "from 0 up"),
+        ({"splits": {"t": [group(events={"MOVE": -1})]}}, "at least 0"),
+        ({"splits": {"t": [group(events={"MOVE": float("nan")})]}}, "at least 0"),
         ({"splits": {"t": [group(events=[["MOVE"]])]}}, "a list of names or names with weights"),
-        ({"splits": {"t": [group(length=10**30)]}}, "a story has 1 to 1000 sentences"),
-        ({"splits": {"t": [group(length=0)]}}, "a story has 1 to 1000 sentences"),
+        ({"splits": {"t": [group(length=10**30)]}}, "a story must have 1 to 1000 sentences"),
+        ({"splits": {"t": [group(length=0)]}}, "a story must have 1 to 1000 sentences"),
         ({"splits": {"t": [group(story={"gap": 10**30})]}}, "story.gap"),
         ({"splits": {"t": [group(story={"questions": 10**30})]}}, "story.questions"),
         ({"splits": {"t": [group()]}, "style": {"move": []}}, "move: at least one word is needed"),
@@ -66,11 +66,11 @@ from tests.suites.babi.generator.generated import custom, group, some
         ({"splits": {"t": [group()]}, "style": {"grab": ["left"]}}, "'left' is in both"),
         (
             {"splits": {"t": [group()]}, "vocabulary": {"objects": ["salt and the pepper"]}},
-            "has the word 'and'",
+            "contains the word 'and'",
         ),
         (
             {"splits": {"t": [group()]}, "vocabulary": {"persons": ["Then", "Mary"]}},
-            "has the word 'then'",
+            "contains the word 'then'",
         ),
         (
             {"splits": {"t": [group(questions=["list"], wording=[], support=9)]}},
@@ -98,13 +98,13 @@ from tests.suites.babi.generator.generated import custom, group, some
         ),
         (
             {"splits": {"t": [group(exhaustive=True, story={})]}},
-            "^mine: splits.t.0: exhaustive: goes with [a-z_, ]*$",
+            "^mine: splits.t.0: exhaustive: requires support[a-z_, ]*$",
         ),
         (
             {"splits": {"t": [group(questions=["yes-no"], unknown=0.5)]}},
-            "unknown: is an answer of where-P",
+            "unknown: only where-P",
         ),
-        ({"splits": {"t": [group(answers=["maybe"])]}}, "answers: are those of yes-no"),
+        ({"splits": {"t": [group(answers=["maybe"])]}}, "answers: only yes-no"),
         (
             {"splits": {"t": [group()]}, "vocabulary": {"pronouns": {"Mray": "she"}}},
             "did you mean 'Mary'",
@@ -136,11 +136,11 @@ from tests.suites.babi.generator.generated import custom, group, some
         ),
         (
             {"splits": {"t": [group(coref={"MOVE": 0})]}},
-            "coref: at least one needs a weight above 0",
+            "coref: at least one event needs a weight above 0",
         ),
         (
             {"splits": {"t": [group(events=[], wording=["COREF"])]}},
-            "coref: at least one needs a weight above 0",
+            "coref: at least one event needs a weight above 0",
         ),
     ],
 )

@@ -215,9 +215,9 @@ def test_a_style_changes_words_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["concat-T2", "4"])
 def test_words_that_would_be_ignored_are_refused(name: str) -> None:
-    with pytest.raises(RecipeError, match="style: concat and number have the words of their tasks"):
+    with pytest.raises(RecipeError, match="style: concat and number"):
         recipe.read(f"babi/{name}", STYLE)
-    with pytest.raises(RecipeError, match="vocabulary: concat has the words of its tasks"):
+    with pytest.raises(RecipeError, match="vocabulary: concat"):
         recipe.read("babi/concat-T2", ["vocabulary.objects=[coin]"])
 
 
@@ -262,7 +262,7 @@ def test_every_field_has_a_kind() -> None:
 
 def test_weights_in_scientific_notation_are_numbers() -> None:
     assert StoryGroup(events={"MOVE": "1e-1", "GRAB": "2E0"}).events == {"MOVE": 0.1, "GRAB": 2.0}
-    with pytest.raises(ValueError, match="the weight of MOVE is a number"):
+    with pytest.raises(ValueError, match="the weight of MOVE must be a number"):
         StoryGroup(events={"MOVE": "much"})
 
 

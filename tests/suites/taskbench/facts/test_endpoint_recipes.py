@@ -125,8 +125,8 @@ def test_a_sample_of_an_endpoint(server: tuple[str, Oxigraph], tmp_path: Path) -
 
 
 FAULTS = [
-    ("html", "a page for people"),
-    ("half-a-page", "broke off its answer"),
+    ("html", "web page"),
+    ("half-a-page", "stopped its answer"),
     ("hang", "no whole answer within"),
     ("drip", "no whole answer within"),
     ("503", "status 503"),

@@ -30,8 +30,8 @@ def test_each_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "says"),
     [
-        ("", "names no facts"),
-        ("syntetic", "names no facts"),
+        ("", "not a source of facts"),
+        ("syntetic", "not a source of facts"),
         ("synthetic#poeple=400", "did you mean 'people'"),
         ("synthetic#people=many", "must be a whole number, not 'many'"),
         ("synthetic#seed=1&seed=2", "sets 'seed' twice"),

@@ -161,7 +161,7 @@ def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(
     paths = sum(len(genders.inverse()[y]) for ys in genders.values() for y in ys)
     monkeypatch.setattr(set_operators, "MOST_PATHS", paths - 1)
     with pytest.raises(
-        RecipeError, match=f"sex_or_gender.* has {paths:,} paths from an input to an answer"
+        RecipeError, match=f"sex_or_gender.* has {paths:,} paths from inputs to answers"
     ):
         composer.function(text)
     monkeypatch.setattr(set_operators, "MOST_PATHS", paths)

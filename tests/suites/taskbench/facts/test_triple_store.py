@@ -314,7 +314,7 @@ def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
         ("Q3",),
     )
     assert world.label("Q1") == 'a "@fr b'
-    with pytest.raises(InputError, match="'everything' or only the 'catalogue'"):
+    with pytest.raises(InputError, match="'everything' or 'catalogue'"):
         RdfWorld(path, only="some")  # type: ignore[arg-type]
     path.write_text(f"<{E}Q1> <{P}P22> <not an IRI> .\n")
     with pytest.raises(DataError, match="a line after 1 is not N-Triples"):

@@ -40,7 +40,7 @@ def test_without_the_graph(
     monkeypatch.setenv("TASKLOOM_DATA", str(tmp_path))
     changes = ["--set", "functions=[father]", "--set", "catalog=null"]
     assert run(["make", "taskbench/500", "-o", str(tmp_path / "out"), *changes]) == 2
-    assert "the facts are missing: facts=wikidata is the file" in capsys.readouterr().err
+    assert "the facts are missing: facts=wikidata uses the file" in capsys.readouterr().err
 
 
 def test_the_manifest_and_verify(

@@ -188,7 +188,7 @@ def test_small_splits_share_their_domains() -> None:
         (["domains=[parcs]"], "did you mean 'parks'"),
         (["domains=[parks]", "tasks.train=4000"], r"the domains \(parks\) have only"),
         (["flips=[attribute]"], "semantic flips"),
-        (["tasks={train: 40, dev: 5, test: 40}"], "asks for"),
+        (["tasks={train: 40, dev: 5, test: 40}"], "needs"),
         (["tasks={train: 40, dev: 1, test: 40}"], "tasks.dev=1 leaves no base task"),
         (["tasks.train=2", "shares.combination=1"], "tasks.train=2 leaves no base task"),
         (["composition_depth=1"], "within 2..3"),
@@ -200,7 +200,7 @@ def test_small_splits_share_their_domains() -> None:
         (["na_rate=true"], "na_rate: write a number, not true"),
         (["tasks.train=true"], "train: write a number, not true"),
         (["shares.structure=.inf"], "finite"),
-        (["flips=[value, value]"], "twice"),
+        (["flips=[value, value]"], "repeat a name"),
         (["flips=[direction]"], "lower shares.target_semantics to"),
         (["structure_width=21"], "outside"),
         (["composition_depth=4"], "within 2..3"),
@@ -211,7 +211,7 @@ def test_small_splits_share_their_domains() -> None:
         (["tasks.train=many"], "whole number"),
         (["pasages=3"], "did you mean 'passages'"),
         (["facts=8..3"], "empty"),
-        (["domains=[parks,parks]"], "twice"),
+        (["domains=[parks,parks]"], "repeat a name"),
     ],
 )
 def test_impossible_recipes(changes: list[str], says: str) -> None:

@@ -1,9 +1,9 @@
-"""bAbI's tasks with worlds of their own: 4 (two-argument relations), and 14 to 20: time, deduction,
+"""bAbI's tasks with their own worlds: 4 (two-argument relations), and 14 to 20: time, deduction,
 induction, positions, sizes, paths and motivations.
 
-`TASKS[n]` draws stories in published wording (`make`, `one`, `story`), reads published text
+`TASKS[n]` draws stories in the published wording (`make`, `one`, `story`), parses published text
 (`parse`), answers it by exact inference with every minimal support (`solve`), and answers it again
-by enumerating possible worlds (`check`). Task 4 is so small that it has functions instead.
+by enumerating possible worlds (`check`). Task 4 is small enough for plain functions.
 
 `plan_task` plans the splits of a recipe with `number`.
 """
@@ -60,11 +60,11 @@ TASKS: dict[int, NumberedTask[Any, Any]] = {
         task20_motivations,
     )
 }
-"""The tasks by their published number."""
+"""Tasks by their published number."""
 
 
 def task_of(story: StoryText) -> NumberedTask[Any, Any] | None:
-    """The task whose wording a story uses, or None."""
+    """Return the task that has the wording of a story, or None."""
     for task in TASKS.values():
         words = all(task.sentence(s.text) is not None for s in story.sentences)
         if words and all(task.question(q.text) is not None for q in story.questions):
@@ -120,17 +120,17 @@ _DESCRIPTIONS: dict[tuple[int, str], tuple[str, str]] = {
     ),
 }
 """Instruction and answer format for each question type, for tasks with several types. The other
-tasks describe themselves.
+tasks have their own description.
 """
 
 
 # Plans
 
 TRIES = 10_000
-"""Maximum stories drawn for the first example of a split when it is tried out."""
+"""Maximum stories drawn to find the first example of a split."""
 
 ENDURANCE = 100 * TRIES
-"""Maximum stories drawn for one example of a split that has been tried out."""
+"""Maximum stories drawn per example, once a split is known to be possible."""
 
 NUMBERED_TRAITS: dict[str, type] = {
     "number": int,
@@ -143,10 +143,10 @@ NUMBERED_TRAITS: dict[str, type] = {
 
 
 def plan_task(fields: BabiFields, number: int, key: Key) -> Plan:
-    """Plan the splits of a recipe with `number`. The question types of the task are its tasks."""
+    """Plan the splits of a recipe with `number`. The plan's tasks are the question types."""
     sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
     if len(sizes) < len(fields.splits):
-        raise RecipeError(f"number: {number} has no groups; give each split a plain size")
+        raise RecipeError(f"number: {number} does not support groups; give each split a plain size")
     if number == 4:
         plan = _rooms_plan(fields.vocabulary.places, sizes, key)
     else:
@@ -168,12 +168,12 @@ def plan_number(
 ) -> Plan:
     """Build the plan of one of the tasks 14 to 20.
 
-    An example is one question of one story. It belongs to a split by a keyed hash of what its story
-    tells, so no two splits share a story, however it is worded.
+    An example is one question about one story. Its split is decided by a keyed hash of the story's
+    content, so no two splits share a story, regardless of wording.
 
     Args:
         number: 14 to 20.
-        sizes: Number of examples in each split, by name. The name decides its role.
+        sizes: Number of examples in each split, by name. The name determines the role.
         key: The key of the recipe and seed.
         knobs: Settings of the task. Default: those of the published files.
     """
@@ -188,8 +188,8 @@ def plan_number(
             if example is not None:
                 return example
         raise RecipeError(
-            f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in"
-            " another one; widen a knob or ask for fewer splits"
+            f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in "
+            "another split; widen a knob or request fewer splits"
         )
 
     def rows(split: str, start: int, stop: int) -> Iterator[Example]:
@@ -212,13 +212,13 @@ def plan_number(
 
 
 def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> Plan:
-    """Build the plan of task 4, whose splits take stories without replacement."""
+    """Build the plan of task 4, whose splits draw stories without replacement."""
     triples, stories = task04_relations.count_stories(rooms)
     if sum(sizes.values()) > stories:
         raise RecipeError(
-            f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to say and"
-            f" ask = {stories} stories, fewer than the {sum(sizes.values())} asked for; add places"
-            " or ask for fewer"
+            f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to tell "
+            f"and ask = {stories} stories, fewer than the {sum(sizes.values())} requested; add "
+            "places or request fewer"
         )
     starts = _room_starts(sizes, stories)
     splits = [
@@ -241,12 +241,12 @@ def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> P
 
 
 def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int, int]]:
-    """Return, for each split, the position of its first story among all stories, and the step to
-    the next one.
+    """For each split, return the position of its first story among all stories, and the step to the
+    next one.
 
-    Training goes forwards from the front. Dev and the other tests go backwards from the back, each
-    taking every other story, so that the size of one does not change another. If they do not fit,
-    all tests share one lane.
+    Training goes forwards from the first story. Dev and the other tests go backwards from the last,
+    each taking every other story, so that the size of one does not change another. If they do not
+    fit, all tests share one sequence.
     """
     tests = {name: n for name, n in sizes.items() if role_of(name) != "train"}
     train = sum(sizes.values()) - sum(tests.values())
@@ -254,7 +254,7 @@ def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int,
     longest_lane = max(dev, sum(tests.values()) - dev)
     two_lanes = train + 2 * longest_lane <= stories
     step = 2 if two_lanes else 1
-    # Number of stories from the back that each lane has passed.
+    # Number of stories, counted from the end, that each sequence has used.
     passed = {"dev": 0, "test": 1 if two_lanes else 0}
     starts, front = {}, 0
     for name, n in sizes.items():
@@ -269,15 +269,15 @@ def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int,
 
 
 class NumberedVariants:
-    """Candidates of `Plan.variants` for one of tasks 14 to 20, made by edits of whole sentences and
-    names.
+    """Generates the candidates of `Plan.variants` for one of the tasks 14 to 20, by editing whole
+    sentences and names.
     """
 
     def __init__(self, task: NumberedTask[Any, Any]) -> None:
         self._task = task
 
     def __call__(self, example: Example) -> Iterator[Variant]:
-        """Yield candidates: simpler ones, then flips, then keeps."""
+        """Yield candidates: first simpler ones, then flips, then keeps."""
         *sentences, question = pieces(example.input)
         parsed = self._task.understand(as_story([*sentences, question]), "the example")
         proof = self._task.solve(parsed)[-1]
@@ -313,7 +313,7 @@ class NumberedVariants:
             yield StoryEdit("keep", "another order", swapped, f"{one} {two}", f"{two} {one}")
 
     def _example(self, sentences: list[str], question: str) -> Example | None:
-        """The edited story; None if it cannot be read or contradicts itself."""
+        """Build the edited story, or return None if it cannot be parsed or contradicts itself."""
         if not sentences:
             return None
         try:
@@ -324,8 +324,8 @@ class NumberedVariants:
 
 
 def _other_words(sentences: list[str], i: int) -> Iterator[tuple[str, str]]:
-    """Words of sentence i, each with the words at the same position in other sentences of the same
-    length.
+    """Yield the words of sentence i, each with the words at the same position in other sentences of
+    the same length.
 
     Names may be inflected ("mice"), so not all of them are found in the text by name.
     """

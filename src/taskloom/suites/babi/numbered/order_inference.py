@@ -1,9 +1,10 @@
-"""Exact inference about orders, using only "lower than" and "level with".
+"""Exact inference about orders, given statements "lower than" and "level with".
 
-Statements are edges. `a < b` follows exactly when a chain of edges leads from a up to b with a
-strict one among them, and `a = b` exactly when a chain of "level" edges does: without such a chain,
-the statements have a model in which it is false. A chain that visits nothing twice is a minimal
-support, because no proper part of it connects a and b. Every minimal support is such a chain.
+Statements are edges. `a < b` follows exactly if a chain of edges leads up from a to b and at least
+one of them is strict. `a = b` follows exactly if a chain of "level" edges connects them. Without
+such a chain, there is a model in which the claim is false. A chain that visits nothing twice is a
+minimal support, because no proper part of it connects a and b, and every minimal support is such a
+chain.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 MANY = 256
-"""Maximum supports listed for one answer. In a story with more, further ones add nothing new."""
+"""Maximum number of supports listed for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`low` is lower than `high`, or level with it unless `strict`, by sentence `number`."""
+    """`low` is lower than `high`, or level with it unless `strict`, according to sentence
+    `number`.
+    """
 
     low: str
     high: str
@@ -27,8 +30,8 @@ class Edge:
 
 
 def chains(edges: Sequence[Edge], low: str, high: str, strict: bool) -> list[tuple[int, ...]]:
-    """List all chains that prove low < high (or low = high, if not `strict`), shortest, then
-    earliest; numbers from `low` up.
+    """List all chains that prove low < high (or low = high, if not `strict`), shortest first, then
+    earliest. Numbers are in order from `low` up.
     """
     up = _steps(edges if strict else [e for e in edges if not e.strict])
     near = _distances(up, high)
@@ -42,8 +45,8 @@ def chains(edges: Sequence[Edge], low: str, high: str, strict: bool) -> list[tup
 
 
 def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
-    """Compute the lengths of the shortest chains up from `low`: to each other name, strictly (True)
-    or level (False).
+    """Compute the lengths of the shortest chains up from `low` to each other name, for strict
+    (True) and for level (False) relations.
     """
     up = _steps(edges)
     far = {(low, False): 0}

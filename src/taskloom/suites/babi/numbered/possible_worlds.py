@@ -1,9 +1,9 @@
-"""The second solver: enumerates possible worlds, and shares no code with the main solvers.
+"""The second solver enumerates possible worlds. It shares no code with the main solvers.
 
-A task says which variables a world has, which values each may take, and which rules the text
+A task defines the variables of a world, the values that each may have, and the rules that the text
 imposes. An answer is entailed if it holds in every world that obeys the rules, and open if two
-worlds differ. The search is exponential by design: it is meant for small stories, for tests and for
-`taskloom verify`.
+worlds differ. The search is exponential by design, because it is meant for small stories in tests
+and for `taskloom verify`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def worlds(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> 
 
 
 def satisfiable(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> bool:
-    """True if some world obeys every rule."""
+    """True if at least one world obeys every rule."""
     return next(worlds(domains, rules), None) is not None
 
 
@@ -96,7 +96,7 @@ def _holds(rule: WorldRule, i: int, value: Any, other: Any) -> bool:
 
 
 def _order(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> list[Any]:
-    """Order variables so that rules apply early: the next one is the variable with the most rules
+    """Order variables so that rules apply early: the next variable is the one with the most rules
     shared with those already chosen.
     """
     left = list(domains)

@@ -1,9 +1,9 @@
 """Common interface of the seven numbered tasks: from text to proven answers, and from a random
 stream to stories.
 
-A task brings its sentences and questions (`sentence`, `question`), its exact solver (`derive`), its
-second solver by enumeration (`second`) and its generator (`draw_story`). The generator writes only
-text; the solver then derives answers and supports from that text, as a reader would.
+A task defines its sentences and questions (`sentence`, `question`), its exact solver (`derive`),
+its second solver by enumeration (`second`) and its generator (`draw_story`). The generator writes
+only text. The solver then derives answers and supports from this text, like a reader.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from taskloom.suites.babi.story.text_format import QuestionLine, Sentence, Story
 # Settings: checked vocabularies, and drawing questions evenly over their answers
 
 WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
-"""A name of one word."""
+"""Pattern of a name of one word."""
 
 _PART = rf"(?!(?:is|the|fits?|bigger)\b){WORD}"
 PHRASE = rf"({_PART}(?: {_PART})*)"
-"""Name of a thing in a sentence. It contains no function words, so that two sentences are never
-read as one.
+"""Pattern of a name of a thing in a sentence. It contains no function words, so that two sentences
+are never parsed as one.
 """
 
 
 def distinct(names: Sequence[str], least: int = 1) -> None:
-    """Reject a vocabulary with repetitions or too few words."""
+    """Reject a vocabulary with duplicates or too few words."""
     seen: set[str] = set()
     for name in names:
         if name.casefold() in seen:
             raise ValueError(f"'{name}' is listed twice")
         seen.add(name.casefold())
     if len(names) < least:
-        raise ValueError(f"at least {least} names are needed, not {len(names)}")
+        raise ValueError(f"at least {least} names are required, not {len(names)}")
 
 
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not re.fullmatch(WORD, name) or name.casefold() in ("a", "an", "the"):
-            raise ValueError(f"'{name}' is not a name of one word of letters")
+            raise ValueError(f"'{name}' is not a single word of letters")
     distinct(names)
     return names
 
@@ -57,34 +57,34 @@ def _phrases(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not re.fullmatch(PHRASE, name):
             raise ValueError(
-                f"'{name}' is not made of words of letters, with none of is, the, fit, fits, bigger"
-                " among them"
+                f"'{name}' must consist of words of letters, other than is, the, fit, fits and "
+                "bigger"
             )
     distinct(names)
     return names
 
 
 Names = Annotated[tuple[str, ...], AfterValidator(_names)]
-"""Different single words."""
+"""Distinct single words."""
 
 Phrases = Annotated[tuple[str, ...], AfterValidator(_phrases)]
-"""Different names of one or more words."""
+"""Distinct names of one or more words."""
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 """A probability."""
 
 
 class TaskKnobs(Fields):
-    """Base class of the numbered tasks' knobs."""
+    """Base class for the settings (`knobs`) of the numbered tasks."""
 
 
 class Asking(TaskKnobs):
-    """Knobs for drawing questions.
+    """Settings for drawing questions.
 
     Attributes:
         questions: Maximum number of questions in a story.
-        repeats: Draw with replacement, as in the published files. Otherwise no question occurs
-            twice in a story.
+        repeats: True to draw with replacement, as in the published files. Otherwise no question
+            occurs twice in a story.
         unknown: Share of questions that the text leaves open, in stories that allow such questions.
     """
 
@@ -96,18 +96,18 @@ class Asking(TaskKnobs):
 def pick_questions(
     rng: Random, pools: Sequence[Sequence[str]], open_ones: Sequence[str], knobs: Asking
 ) -> list[str]:
-    """Draw questions from pools (one for each answer that should be equally frequent) and from
-    those that the text leaves open.
+    """Draw questions from pools (one for each answer that should be equally frequent) and from the
+    open questions.
 
-    Without repeats every round takes one question of each pool and the drawing ends when a pool is
-    used up, so that the answers stay balanced even if one of them has more questions.
+    Without repeats, every round takes one question from each pool, and drawing ends when a pool is
+    empty. So answers remain balanced even if one of them has more questions.
     """
     picked: list[str] = []
     fresh = [rng.sample(pool, len(pool)) for pool in pools if pool]
     left = rng.sample(open_ones, len(open_ones))
     turn: list[int] = []
     while len(picked) < knobs.questions:
-        # If only one sort of question is possible, it is asked regardless of the coin.
+        # If only one kind of question is possible, ask it regardless of the random number.
         if (rng.random() < knobs.unknown or not fresh) and open_ones:
             if not (left or knobs.repeats):
                 break
@@ -137,8 +137,8 @@ def capital(word: str) -> str:
 # Tasks: from text to proven answers, and from a stream to stories
 
 UNKNOWN = "unknown"
-"""Answer if the text leaves the question open. No published question has it; the knob `unknown`
-asks for such questions.
+"""Answer if the text leaves the question open. Published questions never have it; the setting
+`unknown` adds such questions.
 """
 
 F = TypeVar("F")
@@ -160,14 +160,14 @@ class Proof:
     """An answer with its proof.
 
     Attributes:
-        answer: What the text entails, or `UNKNOWN`.
-        supports: Every minimal set of sentences that entails the answer, shortest then earliest
-            first, each in the order of the proof (the order that the published files use). Empty
-            for `UNKNOWN`.
-        steps: The proof after the supporting sentences; `of` counts the sentences of the first
-            support as 0, 1, ...
-        why: The proof in words; for `UNKNOWN`, what is missing or which facts conflict.
-        others: Further right answers, if a question has several.
+        answer: The entailed answer, or `UNKNOWN`.
+        supports: Every minimal set of sentences that entails the answer, shortest first, then
+            earliest. Each is in the order of the proof, like the published files. Empty for
+            `UNKNOWN`.
+        steps: Steps of the proof after the supporting sentences. In `of`, 0, 1, ... are the
+            sentences of the first support.
+        why: The proof in words. For `UNKNOWN`, what is missing or which facts are in conflict.
+        others: Other right answers, if a question has several.
     """
 
     answer: str
@@ -178,7 +178,7 @@ class Proof:
 
     @property
     def support(self) -> tuple[int, ...]:
-        """Official support: the shortest, then earliest."""
+        """Official support: the shortest, or the earliest of several."""
         return self.supports[0] if self.supports else ()
 
 
@@ -191,32 +191,33 @@ class Parsed(Generic[F, Q]):
     queries: tuple[Q, ...]
 
     def before(self, question: QuestionLine) -> tuple[Statement[F], ...]:
-        """Facts known to a reader when the question is asked."""
+        """Return the facts known to a reader when the question is asked."""
         return tuple(t for t in self.facts if t.number < question.number)
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedTask(Generic[F, Q]):
-    """One of the tasks 14 to 20 of bAbI 1.0.
+    """One of bAbI 1.0's tasks 14 to 20.
 
     Attributes:
         number: Published number.
         name: Short form of the published name.
         describe: Instruction for a person or a model.
-        knobs: Model of the task's knobs.
-        draw_story: Draws the texts of one story, sentences and questions in order.
+        knobs: Model of the task's settings.
+        draw_story: Draws the texts of a story, sentences and questions in order.
         sentence: Parses the fact in a sentence, or returns None if the sentence does not belong to
             this task.
         question: Parses a question, or returns None.
-        derive: The solver: from facts to the answer with all minimal supports.
+        derive: The solver. Returns the answer with all minimal supports, given facts.
         second: The second solver, by enumeration. Returns the acceptable answers, or only `UNKNOWN`
             if worlds differ.
-        clash: Numbers of the sentences that contradict a further fact, or None.
-        mentions: The names in a fact or a query that a reader must have met.
-        kind: The kind of a query, a trait.
-        samples: A sentence and a question, for error messages.
+        clash: Returns the numbers of the sentences that a new fact contradicts, or None.
+        mentions: Returns the names in a fact or query that must have been introduced.
+        kind: Returns the kind of a query, which is a trait.
+        samples: A sample sentence and a sample question, for error messages.
         gap: Text between a question and its tab in the published file.
-        convention: A weaker reading that explains published answers not entailed by the text.
+        convention: Answers by a weaker reading, which explains published answers that the text does
+            not entail.
     """
 
     number: int
@@ -236,14 +237,14 @@ class NumberedTask(Generic[F, Q]):
     convention: Callable[[Sequence[Statement[F]], Q], Proof] | None = None
 
     def read_knobs(self, values: Mapping[str, Any], where: str = "the recipe") -> TaskKnobs:
-        """Check knobs from a user's file. Errors name the key and the nearest known one."""
+        """Check settings from a user's file. Errors name the key and the nearest known one."""
         try:
             return self.knobs.model_validate(dict(values))
         except ValidationError as error:
             raise RecipeError(explain(error, self.knobs, where)) from error
 
     def parse(self, lines: Iterable[str], where: str = "the story") -> list[Parsed[F, Q]]:
-        """Parse facts and questions of published text; errors name the line."""
+        """Parse facts and questions of published text. Errors name the line."""
         return [self.understand(story, where) for story in read_lines(lines, where)]
 
     def understand(
@@ -254,9 +255,9 @@ class NumberedTask(Generic[F, Q]):
 
         Args:
             story: The story.
-            where: Name of the location in error messages.
-            consistent: Do not look for contradictions: generated stories have none, and looking
-                takes time (a third in task 19).
+            where: Location for error messages.
+            consistent: True to skip the search for contradictions. Generated stories have none, and
+                the search takes time (a third of the total in task 19).
         """
         facts: list[Statement[F]] = []
         queries: list[Q] = []
@@ -283,26 +284,26 @@ class NumberedTask(Generic[F, Q]):
                 strange = [name for name in self.mentions(query) if name not in met]
                 if strange:
                     raise InputError(
-                        f"{_place(item, where)}: the question is about '{strange[0]}', of which the"
-                        " story says nothing"
+                        f"{_place(item, where)}: the question is about '{strange[0]}', which the "
+                        "story does not mention"
                     )
                 queries.append(query)
         return Parsed(story, tuple(facts), tuple(queries))
 
     def _unreadable(self, item: Sentence | QuestionLine, where: str) -> InputError:
-        """Error for a line that does not belong to this task."""
+        """Build the error for a line that does not belong to this task."""
         what, sample = (
             ("sentence", self.samples[0])
             if isinstance(item, Sentence)
             else ("question", self.samples[1])
         )
         return InputError(
-            f"{_place(item, where)}: {item.text[:80]!r} is not a {what} of task {self.number}; its"
-            f" {what}s read like {sample!r}"
+            f"{_place(item, where)}: {item.text[:80]!r} is not a {what} of task {self.number}; "
+            f"its {what}s look like {sample!r}"
         )
 
     def solve(self, parsed: Parsed[F, Q]) -> list[Proof]:
-        """Answer each question of a story, from the sentences before it."""
+        """Answer each question of a story from the sentences before it."""
         lines = parsed.story.questions
         return [
             self.derive(parsed.before(a), q) for a, q in zip(lines, parsed.queries, strict=True)
@@ -328,11 +329,11 @@ class NumberedTask(Generic[F, Q]):
     def one(
         self, rng: Random, knobs: TaskKnobs | None, wanted: Callable[[str], bool]
     ) -> Example | None:
-        """Draw a single example: one random question of a new story. None if its content does not
-        belong to the split.
+        """Draw a single example: one random question about a new story. None if its content does
+        not belong to the split.
 
-        Whether it belongs is tested before its answer is derived, because every other story belongs
-        to another split.
+        Membership is tested before the answer is derived, because every other story belongs to
+        another split.
         """
         texts = self.draw_story(rng, knobs or self.knobs())
         place = rng.choice([i for i, text in enumerate(texts) if text.endswith("?")])
@@ -346,7 +347,7 @@ class NumberedTask(Generic[F, Q]):
         )
 
     def example(self, parsed: Parsed[F, Q], i: int) -> Example:
-        """Question i of a story as an example, with its derived answer."""
+        """Build an example from question i of a story, with its derived answer."""
         line, query = parsed.story.questions[i], parsed.queries[i]
         proof = self.derive(parsed.before(line), query)
         texts = {s.number: s.text for s in parsed.story.sentences if s.number < line.number}
@@ -370,13 +371,13 @@ class NumberedTask(Generic[F, Q]):
         )
 
     def signature(self, facts: Iterable[Statement[F]]) -> str:
-        """Content key: the set of facts, regardless of wording, order and repetition, so that no
-        two splits share a story.
+        """Return the content key: the set of facts, regardless of wording, order and repetition, so
+        that no two splits share a story.
         """
         return f"{self.number}: " + "; ".join(sorted({str(t.fact) for t in facts}))
 
     def answer(self, text: str) -> Answer:
-        """Answer a story and a final question written as one text, as in an example's input."""
+        """Answer a story and a final question given as one text, as in an example's input."""
         parsed = self.understand(as_story(pieces(text)), "the input")
         if not parsed.queries or not isinstance(parsed.story.lines[-1], QuestionLine):
             raise InputError(f"the input must end with a question such as {self.samples[1]!r}")
@@ -388,7 +389,7 @@ class NumberedTask(Generic[F, Q]):
         )
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """Acceptable answers by the second solver, from the example's text only."""
+        """Return the acceptable answers by the second solver, using only the example's text."""
         parsed = self.understand(as_story(pieces(example.input)), "the example")
         if not parsed.queries or not isinstance(parsed.story.lines[-1], QuestionLine):
             raise InputError(f"the example must end with a question such as {self.samples[1]!r}")
@@ -396,12 +397,14 @@ class NumberedTask(Generic[F, Q]):
 
 
 def _place(item: Sentence | QuestionLine, where: str) -> str:
-    """Name of a line's location in error messages."""
+    """Return a line's location for error messages."""
     return f"{where}:{item.line}" if item.line else f"{where}, sentence {item.number}"
 
 
 def as_story(texts: Sequence[str]) -> StoryText:
-    """Build numbered lines from plain texts; a text that ends with a question mark asks."""
+    """Build numbered lines from plain texts. A text that ends with a question mark is a
+    question.
+    """
     lines = [
         QuestionLine(i, t) if t.endswith("?") else Sentence(i, t) for i, t in enumerate(texts, 1)
     ]
@@ -409,7 +412,7 @@ def as_story(texts: Sequence[str]) -> StoryText:
 
 
 def pieces(text: str) -> list[str]:
-    """Split a running text into its sentences and questions."""
+    """Split text into its sentences and questions."""
     parts = [p.strip() for p in _PIECE.findall(text)]
     rest = _PIECE.sub("", text).strip()
     if rest or not parts:
@@ -421,7 +424,7 @@ def pieces(text: str) -> list[str]:
 
 
 def _position(story: StoryText, number: int) -> int:
-    """Index of a sentence in the story, counting only sentences, because questions are not part of
-    an example's context.
+    """Return the index of a sentence in the story. Only sentences are counted, because questions
+    are not part of an example's context.
     """
     return sum(s.number <= number for s in story.sentences)

@@ -1,8 +1,8 @@
 """Task 4, two-argument relations: rooms that are north, south, east or west of each other.
 
-The only reasoning step is to invert a fact: "the office is north of the kitchen" answers both what
-is north of the kitchen and what the kitchen is south of. All possible stories can be counted, so a
-story is drawn by its rank among them and no two rows are equal.
+The only reasoning step is to invert a fact: "the office is north of the kitchen" answers what is
+north of the kitchen, and also what the kitchen is south of. All possible stories can be counted, so
+a story is drawn by its rank among them, and no two rows are equal.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class RoomFact:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which room is in `direction` of `other`? `turned` asks "what is the A north of?"."""
+    """Asks which room is in `direction` of `other`. If `turned`, the wording is "what is the A
+    north of?".
+    """
 
     direction: str
     other: str
@@ -86,8 +88,8 @@ def read_query(text: str) -> Query | None:
 
 
 def solve(facts: Sequence[RoomFact], query: Query) -> list[tuple[str, int]]:
-    """Rooms that a single fact places there, with the fact's index. With more than one room, the
-    question has no unique answer.
+    """Return the rooms that a single fact places there, each with the fact's index. With more than
+    one room, the question has no unique answer.
     """
     rooms = []
     for i, fact in enumerate(facts):
@@ -98,7 +100,7 @@ def solve(facts: Sequence[RoomFact], query: Query) -> list[tuple[str, int]]:
 
 
 def count_stories(rooms: Sequence[str]) -> tuple[int, int]:
-    """Number of ordered triples of rooms, and number of stories."""
+    """Return the number of ordered triples of rooms, and the number of stories."""
     triples = len(rooms) * (len(rooms) - 1) * (len(rooms) - 2)
     return triples, triples * 2 * 2**FLIPS
 
@@ -107,15 +109,15 @@ def draw_examples(
     rooms: tuple[str, ...], key: Key, first: int, step: int, start: int, stop: int
 ) -> Iterator[Example]:
     """Yield examples start..stop of a split whose stories begin at position `first` of a keyed
-    permutation of all.
+    permutation of all stories.
 
     Args:
-        rooms: Their names.
-        key: Decides the permutation.
+        rooms: Names of the rooms.
+        key: Key of the permutation.
         first: Position of the split's first story.
-        step: 1 forwards, -1 backwards from there.
-        start: The first example.
-        stop: The one after the last.
+        step: 1 to go forwards from there, -1 to go backwards.
+        start: Index of the first example.
+        stop: Index after the last example.
     """
     triples = list(permutations(rooms, 3))
     order = key.permutation(count_stories(rooms)[1], "rooms")
@@ -124,7 +126,7 @@ def draw_examples(
 
 
 def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
-    """Build story number `rank` of all possible ones: three rooms in a row, two facts, one
+    """Build the story with this rank among all possible ones: three rooms in a row, two facts, one
     question.
     """
     rank, which = divmod(rank, len(triples))
@@ -159,7 +161,7 @@ def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
 
 
 def check(example: Example) -> tuple[str, ...]:
-    """Answer by the second solver, which uses coordinates on a grid instead of inverse facts."""
+    """Answer using the second solver, which uses coordinates on a grid instead of inverse facts."""
     sentences, question = split_passage(example.input)
     query = read_query(question)
     facts = [f for f in map(read_fact, sentences) if f]

@@ -1,9 +1,10 @@
-"""Task 14, time reasoning: places are told in one order and visited in another.
+"""Task 14, time reasoning: visits to places are told out of chronological order.
 
-World: yesterday and the three parts of today are slots of time; in each a person goes to at most
-one place, and stays there until the next slot with a visit. Sentences come in any order, so an
-untold slot may still contain a visit: the place before a visit is known only if the slot just
-before it was told. "Before the L" means before the latest visit to L that was told.
+World: time is divided into slots, which are yesterday and the three parts of today. In each slot a
+person goes to at most one place, and stays there until the next slot with a visit. Sentences come
+in any order, so there may have been a visit in a slot that was not told. The place before a visit
+is therefore known only if the slot just before it was told. "Before the L" means before the latest
+visit to L that was told.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ TIMES = (
     "this afternoon",
     "this evening",
 )
-"""The slots in the order of time. Published stories begin with yesterday; longer ones may begin
-earlier.
+"""The slots in chronological order. Published stories begin with yesterday; longer stories may
+begin earlier.
 """
 
 VERBS = ("journeyed", "moved", "travelled", "went", "went back")
@@ -56,7 +57,7 @@ _WHERE = re.compile(rf"Where was ({WORD}) before the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Somebody went to a place in a slot, a position in `TIMES`."""
+    """A person's visit to a place in a slot, given by its index in `TIMES`."""
 
     who: str
     place: str
@@ -68,22 +69,22 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class WhereBefore:
-    """Where was a person before they went to a place?"""
+    """Asks where a person was before they went to a place."""
 
     who: str
     place: str
 
 
 class TimeKnobs(TaskKnobs):
-    """Knobs of task 14.
+    """Settings of task 14.
 
     Attributes:
-        since: First time slot of the story. Default: yesterday, as published. Earlier ones give
+        since: First time slot of the story. Default: yesterday, as published. An earlier one allows
             longer stories.
         questions: Number of questions in a story.
-        pause: Number of sentences before each question; two or three times as many if nothing can
-            be asked yet.
-        unknown: Share of questions about a visit before which nothing is told.
+        pause: Number of sentences before each question, or two or three times as many if no
+            question is possible yet.
+        unknown: Share of questions about a visit whose previous slot is not told.
     """
 
     people: Names = ("Bill", "Fred", "Julie", "Mary")
@@ -134,7 +135,7 @@ def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
             ),
         )
     place = slots[slot - 1][0].fact.place
-    # The same visit may be told several times, so any two sentences for the two slots are a
+    # The same visit may be told several times, so any pair of sentences for the two slots is a
     # support.
     pairs = product(slots[slot], slots[slot - 1])
     supports = sorted(((visit.number, before.number) for visit, before in pairs), key=sorted)
@@ -146,14 +147,14 @@ def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
 
 
 def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[str, ...]:
-    """Answer by enumeration of all sequences of visits up to the visit in question that agree with
-    the text. Anything may happen in an untold slot.
+    """Answer by enumerating all sequences of visits that agree with the text, up to the visit in
+    question. Anything may happen in a slot that is not told.
     """
     visits = [t.fact for t in statements if t.fact.who == query.who]
     meant = max((v.slot for v in visits if v.place == query.place), default=None)
     if meant is None:
         return (UNKNOWN,)
-    # Two unnamed places are enough to represent everything an untold visit may lead to.
+    # Two unnamed places are enough to represent all consequences of an untold visit.
     choices: dict[int, list[str]] = {slot: ["", "somewhere", "elsewhere"] for slot in range(meant)}
     choices |= {v.slot: [v.place] for v in visits if v.slot < meant}
     answers = set()
@@ -164,7 +165,9 @@ def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[
 
 
 def clash(statements: Sequence[Statement[Visit]], new: Statement[Visit]) -> tuple[int, ...] | None:
-    """Sentence that a new one contradicts: a person goes to at most one place per slot."""
+    """Return the sentence that a new one contradicts: a person goes to at most one place per
+    slot.
+    """
     for old in statements:
         same_visit = (old.fact.who, old.fact.slot) == (new.fact.who, new.fact.slot)
         if same_visit and old.fact.place != new.fact.place:
@@ -209,8 +212,8 @@ def draw_story(rng: Random, knobs: TimeKnobs) -> list[str]:
 def _askable(
     start: int, course: dict[str, list[str]], covered: dict[str, set[int]], block: list[Visit]
 ) -> tuple[list[str], list[str]]:
-    """Questions that the text will leave open, and questions that it will answer, once the block is
-    told.
+    """Return the questions that the text will leave open, and those that it will answer, after the
+    block is told.
     """
     open_ones: list[str] = []
     known: list[str] = []
@@ -234,7 +237,7 @@ def _say(rng: Random, visit: Visit) -> str:
 
 
 def mentions(item: Visit | WhereBefore) -> tuple[str, ...]:
-    """The person and the place."""
+    """Return the person and the place."""
     return (item.who, item.place)
 
 

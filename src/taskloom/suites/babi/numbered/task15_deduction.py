@@ -1,7 +1,7 @@
 """Task 15, basic deduction: what a person fears follows from their kind.
 
-World: everybody is of one kind of animal, and each kind is afraid of one kind. The reader takes
-"Wolves are afraid of mice" to hold for every wolf.
+World: every person is one kind of animal, and each kind is afraid of one other. "Wolves are afraid
+of mice" is taken to hold for every wolf.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PLURALS = {
     "horse": "horses",
     "lion": "lions",
 }
-"""Animals that stories may have; the first four are the published ones."""
+"""Animals that stories may contain. The first four are the published ones."""
 
 SINGULARS = {plural: singular for singular, plural in PLURALS.items()}
 
@@ -51,7 +51,7 @@ _WHAT = re.compile(rf"What is ({WORD}) afraid of\?")
 
 @dataclass(frozen=True, slots=True)
 class IsA:
-    """A person is of a kind. Names are in lower case, because published questions write them so."""
+    """States the kind of a person. Names are in lower case, as in published questions."""
 
     who: str
     kind: str
@@ -62,7 +62,7 @@ class IsA:
 
 @dataclass(frozen=True, slots=True)
 class Fears:
-    """One kind is afraid of another."""
+    """States that one kind is afraid of another."""
 
     kind: str
     of: str
@@ -73,14 +73,14 @@ class Fears:
 
 @dataclass(frozen=True, slots=True)
 class WhatFeared:
-    """What is a person afraid of?"""
+    """Asks what a person is afraid of."""
 
     who: str
 
 
 class DeductionKnobs(Asking):
-    """Knobs of task 15. With the defaults: four people, four kinds, eight sentences, four
-    questions.
+    """Settings of task 15. By default, a story has four people, four kinds, eight sentences and
+    four questions.
     """
 
     people: Names = ("Emily", "Gertrude", "Jessica", "Winona")
@@ -94,7 +94,7 @@ class DeductionKnobs(Asking):
         strange = [a for a in animals if a not in PLURALS]
         if strange:
             raise ValueError(
-                f"the plural of '{strange[0]}' is not known; known animals: {', '.join(PLURALS)}"
+                f"the plural of '{strange[0]}' is unknown; known animals: {', '.join(PLURALS)}"
             )
         return animals
 
@@ -138,8 +138,8 @@ def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> P
 
 
 def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> tuple[str, ...]:
-    """Answer by enumeration of everyone's kind and of what each kind fears, with one extra kind
-    that the story does not mention.
+    """Answer by enumerating everyone's kind and what each kind fears, with one extra kind that the
+    story does not mention.
     """
     facts = [t.fact for t in statements]
     named = {f.kind for f in facts} | {f.of for f in facts if isinstance(f, Fears)}
@@ -157,8 +157,8 @@ def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> t
 def clash(
     statements: Sequence[Statement[IsA | Fears]], new: Statement[IsA | Fears]
 ) -> tuple[int, ...] | None:
-    """Sentence that a new one contradicts: each person has one kind, and each kind fears at most
-    one.
+    """Return the sentence that a new one contradicts: each person has one kind, and each kind fears
+    at most one.
     """
     fact = new.fact
     for old in statements:
@@ -179,8 +179,8 @@ def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
     fears = {kind: rng.choice([a for a in knobs.animals if a != kind]) for kind in knobs.animals}
     silent = None
     if knobs.unknown:
-        # A question is open if the fear of a person's kind is not told. If all are of one kind, any
-        # kind may be left out, or no question would have an answer.
+        # A question is open if the fear of the person's kind is not told. If all people are of the
+        # same kind, any kind may be left out, because otherwise no question would have an answer.
         used = sorted(set(kinds.values()))
         silent = rng.choice(used if len(used) > 1 else knobs.animals)
     sentences = [f"{who} is a {kind}." for who, kind in kinds.items()]
@@ -197,7 +197,7 @@ def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
 
 
 def mentions(item: IsA | Fears | WhatFeared) -> tuple[str, ...]:
-    """The person in a fact or question."""
+    """Return the person in a fact or question."""
     return () if isinstance(item, Fears) else (item.who,)
 
 

@@ -1,10 +1,10 @@
-"""Task 16, basic induction: if one swan is white, so is the next.
+"""Task 16, basic induction: if one swan is white, so is the next one.
 
-World: everyone is of one kind and has one colour. Induction is a hypothesis that the reader adds:
-all members of a kind have the same colour. It is applied to the kind in question unless the story
-refutes it with two members of different colours; then the answer is open, and the proof names the
-two. The published files ignore such conflicts: they answer with the member whose kind was told
-last. This is available as `latest`, a convention rather than an inference.
+World: everyone is of one kind and has one colour. Induction is a hypothesis added by the reader:
+all members of a kind have the same colour. It is applied to the kind in question unless two members
+with different colours refute it. In this case the answer is open, and the proof names the two
+members. The published files ignore such conflicts, and answer with the member whose kind was told
+last. This answer is available as `latest`, which is a convention rather than an inference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WHAT = re.compile(rf"What color is ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class HasKind:
-    """A person is of a kind."""
+    """States the kind of a person."""
 
     who: str
     kind: str
@@ -50,7 +50,7 @@ class HasKind:
 
 @dataclass(frozen=True, slots=True)
 class HasColor:
-    """A person has a colour."""
+    """States the colour of a person."""
 
     who: str
     color: str
@@ -61,20 +61,21 @@ class HasColor:
 
 @dataclass(frozen=True, slots=True)
 class WhatColor:
-    """What colour is a person?"""
+    """Asks for the colour of a person."""
 
     who: str
 
 
 class InductionKnobs(TaskKnobs):
-    """Knobs of task 16.
+    """Settings of task 16.
 
     Attributes:
-        people: Names. All are of a kind; all but the one asked about have a colour.
-        mixed: Let kinds that are not asked about have members of different colours, as in a quarter
-            of the published stories.
-        unknown: Share of stories whose answer is open: the one asked about is the only one of its
-            kind, or its kind has several colours.
+        people: Names. Everyone has a kind, and everyone except the person in the question has a
+            colour.
+        mixed: True if members of kinds other than the one in question may have different colours,
+            as in a quarter of the published stories.
+        unknown: Share of stories whose answer is open, because the person in the question is the
+            only one of their kind, or because the kind has several colours.
     """
 
     people: Names = ("Bernhard", "Brian", "Greg", "Julius", "Lily")
@@ -113,7 +114,7 @@ def question(text: str) -> WhatColor | None:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A coloured member of the kind in question, with the sentences that tell its kind and its
+    """A coloured member of the kind in question, with the sentences that state its kind and its
     colour.
     """
 
@@ -150,7 +151,7 @@ def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
     by_kind = sorted(((i, m.kind_number, m.color_number) for i, m in pairs), key=sorted)
     if direct:
         supports: list[tuple[int, ...]] = [(number,) for number, _ in direct]
-        if len(colors) == 1:  # the kind proves it too
+        if len(colors) == 1:  # the kind is another proof
             supports += by_kind
         return Proof(direct[0][1], tuple(supports), (), f"{query.who} is {direct[0][1]}, as told")
     if not members:
@@ -184,8 +185,8 @@ def latest(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 def _same_kind(
     statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 ) -> tuple[str, list[int], list[_Member]]:
-    """Kind of the person in the question, the sentences that tell it, and the other members of that
-    kind with their colours.
+    """Return the kind of the person in the question, the sentences that state it, and the other
+    members of that kind with their colours.
     """
     own = [
         (t.number, t.fact.kind)
@@ -217,8 +218,8 @@ def _proof(
 def second(
     statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 ) -> tuple[str, ...]:
-    """Answer by enumeration of everyone's kind and colour, with the hypothesis applied to the kind
-    in question.
+    """Answer by enumerating everyone's kind and colour, with the hypothesis applied to the kind in
+    question.
     """
     facts = [t.fact for t in statements]
     people = sorted({f.who for f in facts})
@@ -241,7 +242,7 @@ def second(
                 WorldRule((("color", fact.who),), lambda value, color=fact.color: value == color)
             )
     for one, other in combinations(people, 2):
-        # Two of the asked kind have one colour.
+        # Two members of the kind in question have the same colour.
         of = (("kind", query.who), ("kind", one), ("kind", other), ("color", one), ("color", other))
         rules.append(WorldRule(of, lambda kind, a, b, c, d: not (kind == a == b) or c == d))
     own_color = {f.color for f in facts if isinstance(f, HasColor) and f.who == query.who}
@@ -253,7 +254,7 @@ def second(
 def clash(
     statements: Sequence[Statement[HasKind | HasColor]], new: Statement[HasKind | HasColor]
 ) -> tuple[int, ...] | None:
-    """Sentence that a new one contradicts: a person has one kind and one colour."""
+    """Return the sentence that a new one contradicts: a person has one kind and one colour."""
     for old in statements:
         same_topic = type(old.fact) is type(new.fact) and old.fact.who == new.fact.who
         if same_topic and old.fact != new.fact:
@@ -263,13 +264,14 @@ def clash(
 
 def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
     """Draw kinds and colours in random order, each kind before its colour. The question is about
-    the member left without a colour.
+    the member without a colour.
     """
     open_one = rng.random() < knobs.unknown
     order, subject = _order(rng, knobs)
     kinds = {who: rng.choice(knobs.kinds) for who in knobs.people}
     peers = [who for who in knobs.people if who != subject and kinds[who] == kinds[subject]]
-    # Two ways to leave the question open: peers of different colours, or no peers at all.
+    # A question can be open because other members have different colours, or because there are no
+    # other members.
     mixed_peers = open_one and len(peers) > 1 and len(knobs.colors) > 1
     if open_one and not mixed_peers:
         other_kinds = [kind for kind in knobs.kinds if kind != kinds[subject]]
@@ -291,9 +293,7 @@ def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
 def _colors(
     rng: Random, knobs: InductionKnobs, kinds: Mapping[str, str], asked: str
 ) -> dict[str, str]:
-    """Draw everyone's colour: one for each kind. With `mixed`, this holds only for the kind in
-    question.
-    """
+    """Draw one colour per kind. With `mixed`, only the kind in question has a single colour."""
     law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
     colors = {who: law[kind] for who, kind in kinds.items()}
     if knobs.mixed:
@@ -302,8 +302,8 @@ def _colors(
 
 
 def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], str]:
-    """Draw the subject of each sentence, with True for its second one, which tells the colour. The
-    last sentence is left out: the question is about its subject.
+    """Draw the subject of each sentence, with True for the subject's second sentence, which tells
+    the colour. The last sentence is left out, and the question is about its subject.
     """
     left = dict.fromkeys(knobs.people, 2)
     order = []
@@ -315,7 +315,7 @@ def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], 
 
 
 def mentions(item: HasKind | HasColor | WhatColor) -> tuple[str, ...]:
-    """The person in a fact or question."""
+    """Return the person in a fact or question."""
     return (item.who,)
 
 

@@ -1,9 +1,9 @@
 """Task 17, positional reasoning: shapes above, below, left and right of each other.
 
-World: every shape has a place in the plane. "The A is above the B" says that A is higher and
-exactly in line with B, at whatever distance. That is the weakest reading under which the published
-answers follow: if "above" said only "higher", the text would leave most of them open (`loose` is
-that reading); it is not necessary that shapes are on neighbouring cells of a grid.
+World: every shape has a position in the plane. "The A is above the B" states that A is higher and
+exactly in line with B, at any distance. This is the weakest reading under which the published
+answers follow. If "above" only meant "higher" (`loose`), the text would leave most answers open.
+Shapes need not be in neighbouring cells of a grid.
 """
 
 from __future__ import annotations
@@ -49,22 +49,24 @@ _ASKS = re.compile(rf"Is the {PHRASE} ({_RELATION}) the {PHRASE}\?")
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """`high` has the larger coordinate on the axis and is in line with `low` on the other."""
+    """States that `high` has the larger coordinate on an axis and is in line with `low` on the
+    other.
+    """
 
     low: str
     high: str
     axis: str
 
     def __str__(self) -> str:
-        # Without the direction: a story and its mirror image share most of their words (left here,
+        # Omit the direction. A story and its mirror image share most of their words (left here,
         # right in the question), so they count as one story when splits are drawn.
         return f"{self.axis} " + " - ".join(sorted((self.low, self.high)))
 
 
 @dataclass(frozen=True, slots=True)
 class IsBeyond:
-    """Does `high` have a larger coordinate than `low`? `subject` is the one that the question names
-    first.
+    """Asks whether `high` has a larger coordinate than `low`. `subject` is the shape that the
+    question mentions first.
     """
 
     low: str
@@ -74,18 +76,18 @@ class IsBeyond:
 
     @property
     def relation(self) -> str:
-        """The words of the question."""
+        """The relation as worded in the question."""
         sign = 1 if self.subject == self.high else -1
         return WORDS[self.axis, sign]
 
 
 class PositionKnobs(Asking):
-    """Knobs of task 17.
+    """Settings of task 17.
 
     Attributes:
-        shapes: Names of shapes. A story uses one more than it has sentences.
+        shapes: Names of shapes. A story with n sentences has n + 1 shapes.
         facts: Number of sentences in a story.
-        hops: Number of sentences that an answer needs. Default: both of two, as published.
+        hops: Number of sentences that an answer needs. Default: two of two, as published.
     """
 
     shapes: Phrases = (
@@ -110,15 +112,15 @@ class PositionKnobs(Asking):
     def _reachable(self) -> PositionKnobs:
         if self.facts + 1 > len(self.shapes):
             raise ValueError(
-                f"{self.facts} facts need {self.facts + 1} shapes, 'shapes' names"
-                f" {len(self.shapes)}"
+                f"{self.facts} facts need {self.facts + 1} shapes, but 'shapes' lists "
+                f"{len(self.shapes)}"
             )
         if self.hops.low < 1 or self.hops.low > self.facts:
-            raise ValueError(f"hops {self.hops} lies outside 1..{self.facts}, the number of facts")
+            raise ValueError(f"hops {self.hops} is outside 1..{self.facts}, the number of facts")
         if self.unknown and self.facts < 3:
             raise ValueError(
-                "with fewer than 3 facts every question about two shapes has an answer; set facts"
-                " to 3 or more"
+                "with fewer than 3 facts, every question about two shapes has an answer; set "
+                "facts to 3 or more"
             )
         return self
 
@@ -143,17 +145,19 @@ def question(text: str) -> IsBeyond | None:
 
 
 def edges(statements: Sequence[Statement[Beyond]], axis: str) -> list[Edge]:
-    """Statements about one axis: "larger" on their own axis, "level" on the other."""
+    """Return statements about one axis: "larger" if it is their own axis, "level" for the other."""
     return [Edge(t.fact.low, t.fact.high, t.fact.axis == axis, t.number) for t in statements]
 
 
 def derive(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> Proof:
-    """Derive the answer by chains of sentences along the asked axis."""
+    """Derive the answer by chains of sentences along the axis in question."""
     return _decide(edges(statements, query.axis), query)
 
 
 def loose(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> Proof:
-    """Derive the answer if "above" means only "higher" and says nothing about left and right."""
+    """Derive the answer assuming that "above" only means "higher" and states nothing about left and
+    right.
+    """
     return _decide([e for e in edges(statements, query.axis) if e.strict], query)
 
 
@@ -172,7 +176,7 @@ def _decide(known: list[Edge], query: IsBeyond) -> Proof:
             f"no chain of sentences compares the {query.subject} and the {other} in that direction"
         )
         return Proof(UNKNOWN, why=why)
-    # Published supports begin at the shape that the question names first.
+    # Published supports begin at the shape that the question mentions first.
     if query.subject != query.low:
         supports = [c[::-1] for c in supports]
     count = tuple(range(len(supports[0])))
@@ -186,8 +190,8 @@ def _decide(known: list[Edge], query: IsBeyond) -> Proof:
 
 
 def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[str, ...]:
-    """Answer by enumeration of coordinates on the axis in question. As many coordinates as shapes
-    suffice, because only the order matters.
+    """Answer by enumerating coordinates on the axis in question. One coordinate per shape is
+    enough, because only the order matters.
     """
     names = sorted({n for t in statements for n in (t.fact.low, t.fact.high)})
     domains = {name: range(len(names)) for name in names}
@@ -206,8 +210,8 @@ def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[st
 def clash(
     statements: Sequence[Statement[Beyond]], new: Statement[Beyond]
 ) -> tuple[int, ...] | None:
-    """Sentences that a new one contradicts: no shape is above itself, or above a shape that is
-    above it.
+    """Return the sentences that a new one contradicts: no shape is above itself, or above a shape
+    that is above it.
     """
     for axis in "xy":
         edge = Edge(new.fact.low, new.fact.high, new.fact.axis == axis, new.number)
@@ -218,8 +222,8 @@ def clash(
 
 
 def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
-    """Draw shapes on neighbouring cells of a grid, then questions about pairs that are separated by
-    the wanted number of sentences.
+    """Draw shapes in neighbouring cells of a grid, then questions about pairs that are separated by
+    the requested number of sentences.
     """
     facts = _place(rng, knobs)
     statements = [Statement(i, fact) for i, fact in enumerate(facts, 1)]
@@ -282,7 +286,7 @@ def _say(rng: Random, fact: Beyond) -> str:
 
 
 def mentions(item: Beyond | IsBeyond) -> tuple[str, ...]:
-    """The two shapes."""
+    """Return the two shapes."""
     return (item.low, item.high)
 
 

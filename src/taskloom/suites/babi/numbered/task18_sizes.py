@@ -1,7 +1,7 @@
-"""Task 18, size reasoning: which things are bigger, and which fit inside which.
+"""Task 18, size reasoning: which things are bigger, and which fit inside others.
 
-World: every thing has a size, and a thing fits inside exactly what is bigger. Only the story
-counts: that chocolates are small in real life is irrelevant.
+World: every thing has a size, and fits inside everything that is bigger. Only the story counts:
+that chocolates are small in real life is irrelevant.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FITS = re.compile(rf"Does the {PHRASE} fit in the {PHRASE}\?")
 
 @dataclass(frozen=True, slots=True)
 class Bigger:
-    """One thing is bigger than another, and so the other fits inside it."""
+    """States that one thing is bigger than another, which therefore fits inside it."""
 
     big: str
     small: str
@@ -48,7 +48,7 @@ class Bigger:
 
 @dataclass(frozen=True, slots=True)
 class IsBigger:
-    """Is one thing bigger than another? `fits` selects the wording."""
+    """Asks whether one thing is bigger than another. `fits` selects the wording."""
 
     big: str
     small: str
@@ -56,12 +56,12 @@ class IsBigger:
 
 
 class SizeKnobs(Asking):
-    """Knobs of task 18.
+    """Settings of task 18.
 
     Attributes:
         things: Things to compare.
-        fixed: Number of first things that are the smallest ones in every story, in this order. The
-            sizes of the rest are random.
+        fixed: Number of things at the beginning of the list that are the smallest ones in every
+            story, in this order. The sizes of the others are random.
         facts: Number of sentences in a story.
         hops: Number of sentences in the shortest proof of an answer.
     """
@@ -81,15 +81,17 @@ class SizeKnobs(Asking):
     def _reachable(self) -> SizeKnobs:
         if self.hops.low < 1 or self.hops.low > len(self.things) - 1:
             raise ValueError(
-                f"hops {self.hops} lies outside 1..{len(self.things) - 1}: 'things' names"
-                f" {len(self.things)}"
+                f"hops {self.hops} is outside 1..{len(self.things) - 1}: 'things' lists "
+                f"{len(self.things)}"
             )
         if self.hops.low > self.facts:
             raise ValueError(
                 f"{self.hops.low} hops need at least {self.hops.low} facts, not {self.facts}"
             )
         if self.fixed > len(self.things):
-            raise ValueError(f"fixed {self.fixed} is more than the {len(self.things)} things")
+            raise ValueError(
+                f"fixed {self.fixed} is more than the number of things, {len(self.things)}"
+            )
         return self
 
 
@@ -114,13 +116,13 @@ def question(text: str) -> IsBigger | None:
 
 
 def edges(statements: Sequence[Statement[Bigger]]) -> list[Edge]:
-    """Return the comparisons as steps up."""
+    """Return the comparisons as edges from the smaller to the bigger thing."""
     return [Edge(t.fact.small, t.fact.big, True, t.number) for t in statements]
 
 
 def derive(statements: Sequence[Statement[Bigger]], query: IsBigger) -> Proof:
-    """Derive the answer by chains of comparisons; published supports begin at the thing that is
-    asked to be the bigger one.
+    """Derive the answer by chains of comparisons. Published supports begin at the thing that the
+    question supposes to be bigger.
     """
     known = edges(statements)
     up = [c[::-1] for c in chains(known, query.small, query.big, strict=True)]
@@ -146,9 +148,7 @@ def _proof(answer: str, supports: list[tuple[int, ...]], big: str, small: str) -
 
 
 def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[str, ...]:
-    """Answer by enumeration of sizes. As many sizes as things suffice, because only the order
-    matters.
-    """
+    """Answer by enumerating sizes. One size per thing is enough, because only the order matters."""
     names = sorted({n for t in statements for n in (t.fact.big, t.fact.small)})
     domains = {name: range(len(names)) for name in names}
     rules = [WorldRule((t.fact.small, t.fact.big), lambda a, b: a < b) for t in statements]
@@ -162,15 +162,15 @@ def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[st
 def clash(
     statements: Sequence[Statement[Bigger]], new: Statement[Bigger]
 ) -> tuple[int, ...] | None:
-    """Sentences that a new one contradicts: nothing is bigger than itself, or than a thing that is
-    bigger than it.
+    """Return the sentences that a new one contradicts: nothing is bigger than itself, or than a
+    thing that is bigger than it.
     """
     return conflict(edges(statements), Edge(new.fact.small, new.fact.big, True, new.number))
 
 
 def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
-    """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it.
-    Pairs may repeat.
+    """Draw a chain of the requested length, then comparisons of random pairs that do not shorten
+    it. Pairs may repeat.
     """
     movable = knobs.things[knobs.fixed :]
     ranks = [*knobs.things[: knobs.fixed], *rng.sample(movable, len(movable))]
@@ -187,8 +187,8 @@ def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
 
 
 def _lengths(pairs: list[tuple[int, int]], low: int) -> dict[int, int]:
-    """Compute the lengths of the shortest chains up from one thing; ranks grow along them, so one
-    pass suffices.
+    """Compute the lengths of the shortest chains up from one thing. Ranks grow along them, so one
+    pass is enough.
     """
     far = {low: 0}
     for a, b in sorted(pairs):
@@ -226,7 +226,7 @@ def _say(rng: Random, fact: Bigger) -> str:
 
 
 def mentions(item: Bigger | IsBigger) -> tuple[str, ...]:
-    """The two things."""
+    """Return the two things."""
     return (item.big, item.small)
 
 

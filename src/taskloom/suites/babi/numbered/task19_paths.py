@@ -1,9 +1,9 @@
 """Task 19, path finding: how to go from one room to another.
 
-World: rooms on a map. "The A is north of the B" says that going north from B leads to A, and going
-south from A leads to B. A path is valid if every step of it was told; the answer is the shortest
-path. A room has at most one neighbour in each direction. The map need not be drawn to scale: 71
-published stories would put two rooms on one cell of a square grid, so distances may differ.
+World: rooms on a map. "The A is north of the B" means that going north from B leads to A, and going
+south from A leads to B. A path is valid if every step of it was told, and the answer is the
+shortest path. A room has at most one neighbour in each direction. The map need not be to scale: 71
+published stories would put two rooms into one cell of a square grid, so distances may differ.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _ASKS = re.compile(rf"How do you go from the ({WORD}) to the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Going `way` (n or e) from `room` leads to `to`. South and west are inverted, so that every
-    door has a single form.
+    """A door: going `way` (n or e) from `room` leads to `to`. South and west are inverted, so that
+    every door has a single form.
     """
 
     room: str
@@ -57,20 +57,20 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class HowToGo:
-    """How do you get from one room to another?"""
+    """Asks how to get from one room to another."""
 
     start: str
     goal: str
 
 
 class PathKnobs(TaskKnobs):
-    """Knobs of task 19.
+    """Settings of task 19.
 
     Attributes:
         rooms: Names of rooms.
-        size: Number of rooms in a story. The path needs one more than `hops`; the others are
-            distractors. Default: all of them.
-        hops: Number of steps of the path.
+        size: Number of rooms in a story. The path needs one more than `hops`, and the others are
+            distractors. Default: all rooms.
+        hops: Number of steps in the path.
         unknown: Share of stories in which no path leads to the goal.
     """
 
@@ -92,8 +92,8 @@ class PathKnobs(TaskKnobs):
             raise ValueError(f"size {size} is more than the {len(self.rooms)} names in 'rooms'")
         if self.hops.low < 1 or self.hops.high > size - 1:
             raise ValueError(
-                f"hops {self.hops} lies outside 1..{size - 1}: such a path needs more than"
-                f" {size} rooms"
+                f"hops {self.hops} is outside 1..{size - 1}: a longer path needs more than {size} "
+                "rooms"
             )
         if self.unknown and size < 4:
             raise ValueError("two parts without a path between them need at least 4 rooms")
@@ -154,8 +154,8 @@ def _proof(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Proo
     path = [_WORDS[way] for way in best[0]]
     steps = []
     for i, word in enumerate(path):
-        # Each step follows from its sentence and the step before. Steps are numbered after the
-        # sentences, and there is one sentence per step.
+        # Each step follows from its sentence and the previous step. Steps are numbered after the
+        # sentences, with one sentence per step.
         of = (i,) if i == 0 else (i, len(path) + i - 1)
         steps.append(Step("go", word, of))
     numbers = ", ".join(map(str, uses[0]))
@@ -188,13 +188,13 @@ def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, 
 
 
 def clash(statements: Sequence[Statement[Door]], new: Statement[Door]) -> tuple[int, ...] | None:
-    """What a new sentence contradicts: a room has at most one neighbour in a direction, and a room
-    to its north is never also to its south.
+    """Return the sentence that a new one contradicts: a room has at most one neighbour in each
+    direction, and a room to the north of it is never also to the south of it.
     """
     fact = new.fact
     for old in statements:
         told = old.fact
-        # The same way out of one room, or into one room, joins it to the same other room.
+        # The same exit of a room, or the same entrance, must connect it to the same other room.
         same_from = told.way == fact.way and told.room == fact.room
         same_to = told.way == fact.way and told.to == fact.to
         if (same_from and told.to != fact.to) or (same_to and told.room != fact.room):
@@ -211,8 +211,8 @@ _Cell = tuple[int, int]
 
 
 def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
-    """Draw a path of the wanted length on a grid, then other rooms next to it. Every door is told
-    once, in random order.
+    """Draw a path of the requested length on a grid, then other rooms next to it. Every door is
+    told once, in random order.
     """
     rooms = rng.sample(knobs.rooms, knobs.size or len(knobs.rooms))
     hops = rng.randint(knobs.hops.low, knobs.hops.high)
@@ -226,8 +226,8 @@ def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
         if blocked:
             doors.pop(rng.randrange(hops))
         elif knobs.unknown and len(doors) > hops:
-            # One door less here too, or the number of sentences would tell which questions are
-            # open.
+            # Remove one door here too, because otherwise the number of sentences would reveal which
+            # questions are open.
             doors.pop(rng.randrange(hops, len(doors)))
         if {start, goal} <= {room for door in doors for room in (door.room, door.to)}:
             break
@@ -236,10 +236,10 @@ def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
 
 
 def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door], _Cell]:
-    """Draw a self-avoiding walk of rooms that does not touch itself. It restarts when it gets
+    """Draw a self-avoiding walk of rooms that does not touch itself. It starts again when it gets
     stuck.
 
-    Returns the rooms by cell, the doors and the last cell; the first is the origin.
+    Returns the rooms by cell, the doors, and the last cell. The first cell is the origin.
     """
     while True:
         cells: dict[_Cell, str] = {(0, 0): rooms[0]}
@@ -255,12 +255,12 @@ def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door], _
 
 def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length: int) -> Door:
     """Place a room next to an existing one where it does not open another path. Only its position
-    is drawn again, never the path: otherwise straight paths, which other rooms cannot spoil, would
+    is drawn again, never the path. Otherwise straight paths, which other rooms cannot spoil, would
     become more frequent.
     """
     while True:
         candidates = list(cells)
-        # With up to four rooms none can have a neighbour on each side.
+        # With up to four rooms, no room can have a neighbour on each side.
         if len(cells) > len(_STEPS):
             candidates = [cell for cell in cells if _free(cells, cell)]
         beside = rng.choice(candidates)
@@ -271,8 +271,8 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
 
 
 def _plain(cells: dict[_Cell, str], goal: _Cell, length: int) -> bool:
-    """True if exactly one shortest path leads from the origin to the goal and it has that length,
-    even for a reader who takes all neighbouring cells to be connected.
+    """True if exactly one shortest path leads from the origin to the goal and it has this length,
+    even for a reader who assumes that all neighbouring cells are connected.
     """
     ring, seen = {(0, 0): 1}, {(0, 0)}
     for _ in range(length):
@@ -312,7 +312,7 @@ def _say(rng: Random, door: Door) -> str:
 
 
 def mentions(item: Door | HowToGo) -> tuple[str, ...]:
-    """The two rooms."""
+    """Return the two rooms."""
     return (item.room, item.to) if isinstance(item, Door) else (item.start, item.goal)
 
 

@@ -1,10 +1,10 @@
 """Task 20, agents' motivations: why a person did something, and where they will go.
 
-World: four states, each with the place where it is cured and the thing that cures it. A person in a
-state goes to its place and then takes its thing; there is one thing of each sort. A why-question
-asks for the state that was told of the person before the deed; the deed itself is presupposed by
-the question, and a state inferred from the deed is not the told reason. The pairings of state,
-place and thing are the only knowledge that is not in the text.
+World: four states, each with the place and the thing that cure it. A person in a state goes to its
+place and then takes its thing. There is one thing of each kind. A why-question asks for the state
+that was told of the person before the action. The question presupposes the action, and a state
+inferred from the action does not count as its told reason. The pairings of state, place and thing
+are the only knowledge that is not in the text.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _WHY_GET = re.compile(rf"Why did ({WORD}) get the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Does:
-    """A person is in a state (`is`), went to a place (`go`) or took a thing (`get`). Names are in
-    lower case, as in questions.
+    """States that a person is in a state (`is`), went to a place (`go`) or took a thing (`get`).
+    Names are in lower case, as in questions.
     """
 
     who: str
@@ -66,7 +66,9 @@ class Does:
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """Where will a person go (`where`), or why did they go (`go`) or get (`get`) something?"""
+    """Asks where a person will go (`where`), or why they went somewhere (`go`) or got something
+    (`get`).
+    """
 
     who: str
     verb: str
@@ -74,13 +76,13 @@ class Asks:
 
 
 class MotiveKnobs(TaskKnobs):
-    """Knobs of task 20.
+    """Settings of task 20.
 
     Attributes:
         people: Names of the people in the story.
         states: States that they may be in.
-        unknown: Share of people whose state the story does not tell, so that the reason for their
-            actions is open.
+        unknown: Share of people whose state is not told, so that the reason for their actions is
+            open.
     """
 
     people: Names = ("Antoine", "Jason", "Sumit", "Yann")
@@ -116,8 +118,8 @@ def question(text: str) -> Asks | None:
 
 
 def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
-    """Derive the answer from the last state told before the deed or, for where-questions, since the
-    person last moved.
+    """Derive the answer from the last state told before the action or, for where-questions, since
+    the person last moved.
     """
     name = capital(query.who)
     own = _until(statements, query)
@@ -130,7 +132,7 @@ def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
         return Proof(UNKNOWN, why=f"{name} was {state} and has gone to the {place} already")
     if query.verb != "where" and query.what not in CURES[state]:
         return Proof(UNKNOWN, why=f"{name} was {state}, which is no reason for that")
-    # The same state told twice is one state with two sentences, either of which is enough.
+    # The same state told twice counts as one state with two sentences, either of which is enough.
     supports: list[tuple[int, ...]] = []
     for item in reversed(own[: last + 1]):
         another_state = item.fact.verb == "is" and item.fact.what != state
@@ -151,8 +153,8 @@ def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
 
 
 def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement[Does]]:
-    """Facts told about the person before the deed. A deed that was not told is taken to happen at
-    the question.
+    """Return the facts told about the person before the action. An action that was not told is
+    assumed to happen at the time of the question.
     """
     own = [t for t in statements if t.fact.who == query.who]
     asked = (query.verb, query.what)
@@ -161,8 +163,8 @@ def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement
 
 
 def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...]:
-    """Answer by enumeration: a state (or none) for the person after every sentence, which changes
-    only at sentences that say so.
+    """Answer by enumerating a state (or none) for the person after every sentence. It changes only
+    at sentences that say so.
     """
     facts = [t.fact for t in statements]
     deeds = [i for i, f in enumerate(facts) if f == Does(query.who, query.verb, query.what)]
@@ -173,8 +175,8 @@ def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...
         if fact.who == query.who and fact.verb == "is":
             rules.append(WorldRule((i,), lambda now, state=fact.what: now == state))
         elif fact.who == query.who and fact.verb == "go" and query.verb == "where":
-            # A trip cures: afterwards the person is in no state that would send them again, until
-            # another state is told.
+            # A trip cures: afterwards the person is in no state that would send them on another
+            # trip, until a new state is told.
             rules.append(WorldRule((i,), lambda now: now == "none"))
         else:
             rules.append(WorldRule((i - 1, i), lambda before, now: before == now))
@@ -185,8 +187,8 @@ def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...
 
 
 def clash(statements: Sequence[Statement[Does]], new: Statement[Does]) -> tuple[int, ...] | None:
-    """Sentence that a new one contradicts: deeds must fit the state before them, and no thing is
-    taken twice.
+    """Return the sentence that a new one contradicts: actions must fit the state before them, and
+    nothing is taken twice.
     """
     fact = new.fact
     if fact.verb == "get":
@@ -205,7 +207,7 @@ def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
     """Draw who acts next until no one can, and ask a question after each sentence."""
     state = {who: rng.choice(knobs.states) for who in knobs.people}
     silent = {who for who in knobs.people if rng.random() < knobs.unknown}
-    stage = dict.fromkeys(knobs.people, 0)  # 0: tells the state, 1: goes, 2: takes, 3: done
+    stage = dict.fromkeys(knobs.people, 0)  # 0: tell the state, 1: go, 2: take, 3: done
     taken: set[str] = set()
     texts: list[str] = []
     while True:
@@ -236,7 +238,7 @@ def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
 
 
 def mentions(item: Does | Asks) -> tuple[str, ...]:
-    """The person in a fact or question."""
+    """Return the person in a fact or question."""
     return (item.who,)
 
 

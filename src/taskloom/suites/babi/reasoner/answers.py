@@ -1,8 +1,8 @@
-"""Questions answered from a state of knowledge, with every minimal supporting set.
+"""Answers questions from a state of knowledge, with every minimal support.
 
-An answer is given if and only if it is true in every possible world. A question may refer to an
-event determined by the whole story (the last time the milk was given away or came into the park).
-The support need not show which sentence that is, only what the sentence says.
+An answer is given only if it is true in every possible world. A question may refer to an event
+determined by the whole story, such as the last time the milk was given away or came into the park.
+The support need not show which sentence this is, only what it states.
 
 The second half of the module writes proofs: in words, and as derivations for analyses.
 """
@@ -23,8 +23,8 @@ Test = Callable[[int], bool]
 
 
 def needs(events: Sequence[Event]) -> list[int]:
-    """For each sentence, the set that must be read to understand it: itself and those before it,
-    back to the last one without a pronoun.
+    """For each sentence, return the set that must be read to understand it: itself, and previous
+    sentences back to the last one without a pronoun.
     """
     masks: list[int] = []
     before, own = 0, 1
@@ -36,7 +36,7 @@ def needs(events: Sequence[Event]) -> list[int]:
 
 
 def bits(mask: int) -> list[int]:
-    """Positions of the set bits in a mask, ascending."""
+    """Return the positions of the set bits in a mask, in ascending order."""
     positions = []
     while mask:
         low = mask & -mask
@@ -49,8 +49,8 @@ def minimal_sets(universe: int, supports: Test) -> list[int]:
     """Find all minimal subsets of a universe that pass a monotone test. There are none if the whole
     universe fails.
 
-    Reiter's hitting-set tree: each set that was found is excluded by leaving out each of its
-    members in turn, so every other minimal set avoids at least one of them and is reached.
+    This is Reiter's hitting-set tree. For each set found, every member is excluded in turn. Every
+    other minimal set lacks at least one of them, so all minimal sets are reached.
     """
     minimal: list[int] = []
     open_nodes, seen = [0], {0}
@@ -64,7 +64,7 @@ def minimal_sets(universe: int, supports: Test) -> list[int]:
             chosen = _shrink(rest, supports)
             minimal.append(chosen)
             if not chosen:
-                return [0]  # the answer needs no sentence at all
+                return [0]  # the answer does not need any sentence
         for i in bits(chosen):
             node = without | (1 << i)
             if node not in seen:
@@ -85,7 +85,7 @@ def _shrink(mask: int, supports: Test) -> int:
 
 
 def in_order(masks: Iterable[int]) -> list[tuple[int, ...]]:
-    """Sort sets as tuples of sentences, shortest first, then earliest: the first is the official
+    """Sort sets as tuples of sentences, shortest first, then earliest. The first is the official
     one.
     """
     sets = [tuple(bits(m)) for m in masks]
@@ -93,7 +93,7 @@ def in_order(masks: Iterable[int]) -> list[tuple[int, ...]]:
 
 
 class Located:
-    """Supports of statements about one variable: the places that it may have, given only a set of
+    """Supports for statements about one variable: its possible places, given only a set of
     sentences.
     """
 
@@ -102,12 +102,12 @@ class Located:
     def __init__(self, knowledge: Knowledge, variable: int, need: Sequence[int]) -> None:
         self._variable = variable
         self._everywhere = knowledge.everywhere
-        # For each variable tied to this one: what narrows it, and which variables it equals, with
-        # the sentences to read.
+        # For each variable connected to this one: the sentences that narrow it, and the variables
+        # that it equals, with the sentences needed to know this.
         self._nodes: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         self.universe = 0
         variables = [variable]
-        for here in variables:  # grows on the way
+        for here in variables:  # grows during the loop
             narrowings = [(need[s], mask) for mask, s in knowledge.narrowings[here]]
             links: list[tuple[int, int]] = []
             for needed, _ in narrowings:
@@ -123,10 +123,10 @@ class Located:
             self._nodes[here] = narrowings, links
 
     def domain(self, read: int) -> int:
-        """Places that the variable may have if only those sentences are read."""
+        """Return the places that the variable may have if only these sentences are read."""
         mask, nodes = self._everywhere, self._nodes
         variables = [self._variable]
-        for here in variables:  # grows on the way
+        for here in variables:  # grows during the loop
             narrowings, links = nodes[here]
             for needed, allowed in narrowings:
                 if needed & read == needed:
@@ -137,8 +137,8 @@ class Located:
         return mask
 
     def sets(self, wanted: Callable[[int], bool]) -> list[int]:
-        """Find all minimal sets for which the domain passes `wanted`, which must remain true when
-        the domain shrinks.
+        """Find all minimal sets for which the domain passes `wanted`. The condition must remain
+        true when the domain shrinks.
         """
         return minimal_sets(self.universe, lambda read: wanted(self.domain(read)))
 
@@ -158,12 +158,12 @@ MAYBE = "maybe"
 
 
 class Verdict(NamedTuple):
-    """Answer of a reader to a question.
+    """A reader's answer to a question.
 
     Attributes:
         answer: The answer, or `unknown` if the story does not settle it.
-        items: The answer's parts, for lists.
-        possible: Every place that remains possible, for questions about places.
+        items: Parts of the answer, for lists.
+        possible: All places that remain possible, for questions about places.
     """
 
     answer: str
@@ -172,14 +172,14 @@ class Verdict(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """True if the story settles the question. "maybe" is settled: it means that both remain
-        possible.
+        """True if the story settles the question. "maybe" counts as settled: it means that yes and
+        no both remain possible.
         """
         return self.answer != UNKNOWN
 
 
 def answer(knowledge: Knowledge, question: Question) -> Verdict:
-    """Answer a question by what the sentences so far entail."""
+    """Answer a question according to what the sentences so far entail."""
     kind = question.kind
     if kind == "where-P":
         return _where(knowledge, knowledge.stay.get(question.person))
@@ -219,7 +219,9 @@ def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
 
 
 def whereabouts(knowledge: Knowledge, name: str) -> int | None:
-    """Variable for an object's current place: its holder's stay, or that in which it was left."""
+    """Return the variable for an object's current place: its holder's stay, or the stay in which it
+    was left.
+    """
     thing = knowledge.things.get(name)
     if thing is None or thing.last < 0:
         return None
@@ -232,7 +234,7 @@ class Arrival:
     who carried it.
 
     Each way is a set of sentences: the one by which the carrier got the object, or the one by which
-    they gave it up, with all that was denied of it in between.
+    they gave it up, with all denials about the object in between.
     """
 
     before: int
@@ -241,11 +243,11 @@ class Arrival:
 
 
 def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
-    """Find the last time an object came into a place, if it is the same in every world and it is
-    known where from.
+    """Find the last time an object came into a place, if it is the same in every world and the
+    previous place is known.
 
-    Going back through the object's changes of place: one that cannot lead into the place from
-    elsewhere is passed over; the first that can must do so for certain.
+    The search goes back through the object's changes of place. A change that cannot lead into the
+    place from elsewhere is skipped. The first change that can must certainly do so.
     """
     thing = knowledge.things.get(name)
     if thing is None:
@@ -262,8 +264,8 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
             or before & (before - 1)
         ):
             return None
-        # The holder is known by the handling that gave them the object, or by the one that took it
-        # from them.
+        # The holder is known from the sentence in which they got the object, or from the one in
+        # which it was taken from them.
         shown = [tuple([h.sentence for h in thing.handlings[carry.handling : carry.handlings]])]
         until: list[int] = []
         for handling in thing.handlings[carry.handlings :]:
@@ -276,7 +278,7 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
 
 
 def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
-    """List every GIVE that a give question fits, in order."""
+    """List every GIVE that matches a give question, in order."""
     wanted = (question.person, question.thing, question.other)
     gifts = ((gift, (gift.event.who[0], gift.thing, gift.event.to)) for gift in knowledge.gifts)
     return [
@@ -287,7 +289,7 @@ def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
 
 
 def latest_gift(knowledge: Knowledge, question: Question) -> Handling | None:
-    """Latest GIVE that a give question fits."""
+    """Return the latest GIVE that matches a give question."""
     fits = fitting_gifts(knowledge, question)
     return fits[-1] if fits else None
 
@@ -295,13 +297,14 @@ def latest_gift(knowledge: Knowledge, question: Question) -> Handling | None:
 def _given(gift: Handling, question: Question) -> Verdict:
     event = gift.event
     if question.form == "given":
-        things = tuple(sorted(event.things))  # two where "Mary gave the apple and the milk to John"
+        # two things in "Mary gave the apple and the milk to John"
+        things = tuple(sorted(event.things))
         return Verdict(",".join(things), things)
     return Verdict(event.who[0] if question.form in ("gave", "gave-to") else event.to)
 
 
 def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
-    """All sentences to be read together, with the antecedents of their pronouns."""
+    """Return all sentences to read, including the antecedents of their pronouns."""
     mask = 0
     for sentence in sentences:
         mask |= need[sentence]
@@ -311,8 +314,8 @@ def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
 def supports(
     knowledge: Knowledge, question: Question, verdict: Verdict | None = None
 ) -> list[tuple[int, ...]]:
-    """All minimal sets of sentences (by index) that support the answer, the official one first.
-    None if the answer is unknown.
+    """Return all minimal sets of sentences (by index) that support the answer, the official one
+    first. Empty if the answer is unknown.
     """
     verdict = verdict or answer(knowledge, question)
     if not verdict.known:
@@ -363,11 +366,11 @@ def _yes_no_sets(
 
 
 def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> list[int]:
-    """Combine, for every object of the story, the ways to prove whether a person holds it now.
+    """For every object of the story, combine the ways to prove whether a person holds it now.
 
-    If they do: how they got it, and all denials about the object since. If not: the last sentence
-    that took it from them, or any later one that places it elsewhere. If there were only denials,
-    all of them.
+    If they hold it: how they got it, and all denials about the object since. If not: the last
+    sentence that took it from them, or any later one that places it elsewhere. If there were only
+    denials, all of them.
     """
     groups: list[list[int]] = []
     for thing in knowledge.things.values():
@@ -388,8 +391,8 @@ def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> lis
 
 
 def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] | None:
-    """Support that bAbI cites for a list or a count: every sentence that names the person and an
-    object. None for other questions.
+    """Return the support that bAbI cites for a list or a count: every sentence that names the
+    person and an object. None for other questions.
     """
     if question.kind not in ("list", "counting"):
         return None
@@ -399,7 +402,7 @@ def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] |
 
 
 def says(event: Event) -> str:
-    """What a sentence states, with its pronoun resolved, in the wording of its type."""
+    """State what a sentence says, with its pronoun resolved, in the wording of its type."""
     event_type = EVENT_TYPES[event.kind]
     who, plural = " and ".join(event.who), len(event.who) > 1
     words = {
@@ -427,7 +430,9 @@ def in_words(
     support: Sequence[int],
     lines: Sequence[int],
 ) -> str:
-    """Proof of an answer in words, with line numbers. For open questions, what remains possible."""
+    """Write the proof of an answer in words, with line numbers. For an open question, write what
+    remains possible.
+    """
     if verdict.answer == UNKNOWN:
         if verdict.possible and len(verdict.possible) < len(knowledge.places):
             return f"the story leaves open: {', '.join(verdict.possible)}"
@@ -464,7 +469,7 @@ _STEPS: Remembered[Event, Step] = Remembered(
 def derivation(
     events: Sequence[Event], support: Sequence[int], question: Question, answer: str
 ) -> list[Step]:
-    """Return the official support as a derivation: each sentence by its concepts, then the question
+    """Return the official support as a derivation: the concepts of each sentence, then the question
     that combines them.
     """
     steps = [_STEPS[events[i]] for i in support]

@@ -1,18 +1,18 @@
 """State of knowledge: exactly what a reader knows after some sentences.
 
-Each stay of a person (from one sentence about where they are to the next) is a variable whose value
-is a place. Sentences only narrow the domain of one variable (MOVE: one place, NEGATE: all but one,
-INDEF: two) or equate two (GIVE: giver and receiver; DROP, then GRAB of the same object: the one who
-left it and the one who took it). A place named with GRAB, DROP or GIVE narrows the stay in which it
-happened; denied events change nothing. So the possible worlds are exactly the product, over classes
-of equal variables, of their intersected domains: nothing is approximated, and later sentences also
-inform earlier moments.
+Each stay of a person, from one sentence about where they are to the next, is a variable whose value
+is a place. A sentence can only narrow the domain of one variable (MOVE: one place, NEGATE: all but
+one, INDEF: two) or equate two variables (GIVE: giver and receiver; DROP, then GRAB of the same
+object: the person who left it and the one who took it). A place named with GRAB, DROP or GIVE
+narrows the stay in which the event happened. Denied events change nothing. So the possible worlds
+are exactly the product, over classes of equal variables, of their intersected domains. Nothing is
+approximated, and later sentences also add knowledge about earlier moments.
 
-Two readings. `natural`: a sentence about where a person is replaces what was known about them
-before, and there may be places that the story never names. `strict` adds the rules of the
-reference's simulator: every such sentence is a real change of place (who "went to the park" was not
-in the park; who "is no longer in the park" was there until now; who "is either in A or B" was in
-neither), and there are no other places than those named.
+There are two readings. With `natural`, a sentence about where a person is replaces what was known
+about them before, and there may be places that the story never names. `strict` adds the rules of
+the reference code's simulator. Every such sentence is a real change of place: a person who "went to
+the park" was not in the park before, one who "is no longer in the park" was there until now, and
+one who "is either in A or B" was in neither. There are no places besides those named.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Contradiction(InputError):  # noqa: N818 - the word for it
 
     Attributes:
         sentence: Index of the sentence that cannot be true.
-        reason: Reason, as a clause.
+        reason: The reason, as a clause.
     """
 
     def __init__(self, sentence: int, reason: str) -> None:
@@ -44,7 +44,7 @@ class Contradiction(InputError):  # noqa: N818 - the word for it
 
 
 class Handling(NamedTuple):
-    """One sentence about an object changing hands, or not doing so (`event.denied`)."""
+    """A sentence about an object that changes hands, or does not (`event.denied`)."""
 
     sentence: int
     event: Event
@@ -55,7 +55,7 @@ class Handling(NamedTuple):
         return person in self.event.who or person == self.event.to
 
     def leaves(self, person: str) -> bool:
-        """True if the object is certainly not with that person afterwards."""
+        """True if that person certainly does not have the object afterwards."""
         event = self.event
         return not event.denied and person != {"grab": event.who[0], "give": event.to}.get(
             event.kind, ""
@@ -64,14 +64,14 @@ class Handling(NamedTuple):
 
 @dataclass(slots=True)
 class Carry:
-    """An object that was carried from one stay of its holder into the next.
+    """An object carried from one stay of its holder into the next.
 
     Attributes:
         before: The holder's stay before.
         after: The holder's stay after.
-        sentence: The sentence that ended the one and began the other.
-        handling: Index, among the object's handlings, of the one by which the holder got it.
-        handlings: Number of handlings up to then.
+        sentence: The sentence that ended the first stay and began the second.
+        handling: Index, among the object's handlings, of the one in which the holder got it.
+        handlings: Number of handlings up to that point.
     """
 
     before: int
@@ -86,11 +86,11 @@ class Thing:
     """State of knowledge about one object.
 
     Attributes:
-        handlings: The sentences in which it changes hands, or is said not to.
+        handlings: Sentences in which the object changes hands, or is said not to.
         last: Index of the last handling that was not denied, or -1.
         carries: Its changes of place.
-        holder: Person who holds it, if any.
-        ground: Stay in which it was left, or -1, because initial places are never told.
+        holder: Person who holds the object, if any.
+        ground: Stay in which the object was left, or -1 for its initial place, which is never told.
     """
 
     handlings: list[Handling]
@@ -100,23 +100,23 @@ class Thing:
     last: int = -1
 
     def since(self) -> tuple[int, ...]:
-        """Sentences that show who has it or where it is: its last change of hands, and the denials
-        since.
+        """Return the sentences that show who has it or where it is: its last change of hands, and
+        the denials since.
         """
         return tuple([h.sentence for h in self.handlings[max(self.last, 0) :]])
 
 
 class Knowledge:
-    """State of knowledge of a reader, updated by `tell` sentence by sentence.
+    """A reader's state of knowledge, updated by `tell` for each sentence.
 
     Attributes:
         places: Every place a sentence or question may name.
         reading: `natural` or `strict`.
-        narrowings: For each variable, the domains (as bit masks over places) and the sentences that
-            gave them.
-        links: For each variable, the variables it is equal to and the sentences that say so
-            together.
-        stay: Each person's present variable.
+        narrowings: For each variable, the domains (as bit masks over places) with the sentences
+            that state them.
+        links: For each variable, the variables it is equal to, with the sentences that together
+            imply this.
+        stay: Variable of each person's current stay.
         things: State of knowledge about each object.
         gifts: Every GIVE, in order.
         events: All sentences so far.
@@ -142,7 +142,7 @@ class Knowledge:
         self.places = tuple(places)
         self.reading: Reading = reading
         self.bits = {place: 1 << i for i, place in enumerate(self.places)}
-        # The natural reading has one more bit, for a place that no sentence names.
+        # The natural reading has one additional bit, for places that no sentence names.
         self.everywhere = (1 << (len(self.places) + (reading == "natural"))) - 1
         self.narrowings: list[list[tuple[int, int]]] = []
         self.links: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
@@ -155,7 +155,7 @@ class Knowledge:
         self._holds: dict[str, list[str]] = {}
 
     def domain(self, variable: int) -> int:
-        """Places that a variable may have, as a bit mask."""
+        """Return the possible places of a variable as a bit mask."""
         return self._domain[self._root(variable)]
 
     def same(self, one: int, other: int) -> bool:
@@ -163,18 +163,18 @@ class Knowledge:
         return self._root(one) == self._root(other)
 
     def names(self, mask: int) -> list[str]:
-        """Names of the places in a mask."""
+        """Return the names of the places in a mask."""
         return [place for place, bit in self.bits.items() if mask & bit]
 
     def holding(self, person: str) -> list[str]:
-        """Objects that a person holds, in the order in which they got them."""
+        """Return the objects that a person holds, in the order in which they got them."""
         return list(self._holds.get(person, ()))
 
     def tell(self, event: Event) -> None:
         """Update with the next sentence.
 
         Raises:
-            Contradiction: If it contradicts the sentences before it.
+            Contradiction: If the sentence contradicts earlier ones.
         """
         self.tell_all((event,))
 
@@ -182,7 +182,7 @@ class Knowledge:
         """Update with several sentences.
 
         Raises:
-            Contradiction: If one contradicts the sentences before it.
+            Contradiction: If a sentence contradicts earlier ones.
         """
         for sentence, event in enumerate(events, len(self.events)):
             self.events.append(event)

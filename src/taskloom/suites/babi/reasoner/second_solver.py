@@ -1,8 +1,8 @@
-"""The second solver: derives answers from the text by a different method from the reasoner's.
+"""The second solver derives answers from the text by a different method than the reasoner.
 
-It has no concept of stays. Every person and every object has a place at every moment; a place
+It has no concept of stays. Every person and every object has a place at every moment. A place
 carries over from one moment to the next unless a sentence interferes, and equal places are found by
-flooding. The possible places of a flooded region are the intersection of all statements about it.
+flood fill. The possible places of a filled region are the intersection of all statements about it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ _COUNTS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight
 class Moments:
     """Place of every person and object at every moment, as far as the sentences determine it.
 
-    A node is a name at a moment. Moment 0 is before the first sentence, moment n after the n-th.
+    A node is a name at a moment. Moment 0 is before the first sentence, and moment n after the
+    n-th.
 
     Attributes:
         events: The sentences.
-        strict: True if people are always in one of the named places, and whoever goes somewhere was
-            elsewhere before.
-        universe: All places that something may be in; "" is an unnamed place.
-        hands: The holder of each object that is held, at every moment.
-        edges: For each node, the nodes that are certainly in the same place.
-        allowed: For each node mentioned in a sentence, the places that the sentence leaves open.
+        strict: True if people are always in one of the named places, and a person who goes
+            somewhere was elsewhere before.
+        universe: All possible places. "" is an unnamed place.
+        hands: For every moment, the holder of each object that is held.
+        edges: For each node, the nodes that certainly have the same place.
+        allowed: For each node mentioned in a sentence, the places that the sentence allows.
         things: All objects.
     """
 
@@ -59,7 +60,8 @@ class Moments:
     def _step(self, moment: int, event: Event, names: set[str]) -> None:
         before = self.hands[-1]
         after = dict(before)
-        # A sentence about an object moves nobody; any other one says where its people are now.
+        # A sentence about an object does not move anybody. Any other sentence states where its
+        # people are now.
         placed = set() if event.thing else set(event.who)
         done = () if event.denied else event.things
         for name in names - placed:
@@ -80,7 +82,7 @@ class Moments:
             else:
                 after[thing] = event.to
                 self._same((event.who[0], moment), (event.to, moment))
-        # An object is where its holder is, or was when it was put down; otherwise it stays.
+        # An object is where its holder is, or was when it was put down. Otherwise it does not move.
         for thing in self.things:
             holder = after.get(thing) or (before.get(thing) if thing in done else None)
             if holder:
@@ -90,7 +92,7 @@ class Moments:
         self.hands.append(after)
 
     def flood(self, start: Node) -> tuple[frozenset[str], set[Node]]:
-        """Possible places of a node, and all nodes that are the same place."""
+        """Return the possible places of a node, and all nodes that have the same place."""
         seen, stack, places = {start}, [start], self.universe
         while stack:
             node = stack.pop()
@@ -102,11 +104,13 @@ class Moments:
         return places, seen
 
     def places(self, name: str) -> frozenset[str]:
-        """Possible places of a person or object at the end."""
+        """Return the possible places of a person or object at the end."""
         return self.flood((name, len(self.events)))[0]
 
     def came_from(self, thing: str, place: str) -> frozenset[str]:
-        """Place from which an object last came into a place. Empty if that is not certain."""
+        """Return the place from which an object last came into a place, or an empty text if this is
+        not certain.
+        """
         for moment in range(len(self.events), 0, -1):
             (after, same), (before, _) = (
                 self.flood((thing, moment)),
@@ -121,7 +125,7 @@ class Moments:
 def solve(
     events: Sequence[Event], question: Question, places: Sequence[str], strict: bool = False
 ) -> str:
-    """Answer a question after some sentences. 'unknown' if they do not settle it."""
+    """Answer a question after some sentences. Returns 'unknown' if they do not settle it."""
     moments = Moments(events, places, strict)
     kind = question.kind
 
@@ -163,7 +167,7 @@ def _gift(events: Sequence[Event], question: Question) -> str:
 def check(
     example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon = DYNA, strict: bool = False
 ) -> tuple[str, ...]:
-    """Acceptable outputs of an example, from its text only."""
+    """Return the acceptable answers to an example, using only its text."""
     if not example.input.endswith(example.question) or not example.question:
         raise InputError(f"the example does not end with its question {example.question!r}")
     story = parse_passage(

@@ -1,21 +1,22 @@
-"""Content of a story: events, constructs and questions, with the paper's names for them.
+"""The content of a story: events, constructs and questions, with the paper's names for them.
 
-A sentence is one `Event` of a kind that `EVENT_TYPES` describes. Constructs are not events of their
-own, they are ways to tell any of them:
+Each sentence is an `Event` of a kind described in `EVENT_TYPES`. Constructs are not separate events
+but ways to state any event:
 
-- COREF: its subject is a pronoun.
-- CONJ: it has two subjects ("Mary and John went") or, where one person handles things, two objects
+- COREF: the subject is a pronoun.
+- CONJ: there are two subjects ("Mary and John went") or, if one person handles things, two objects
   ("took the apple and the milk"). Two persons never take, leave or give the same object, because it
   would be unclear who holds it afterwards.
-- COMPOUND: both at once, a pronoun for two persons or objects ("they went", "she dropped them").
-- NEGATE: "is not in the park" of a place; "did not take the milk" of a thing: it was not done,
-  nothing else follows.
-- INDEF: "is either in A or B" of a place; "took the milk in either A or B" of a thing: it was done
-  in one of the two.
+- COMPOUND: COREF and CONJ combined, a pronoun for two persons or objects ("they went", "she dropped
+  them").
+- NEGATE: "is not in the park" for a place. For an object, "did not take the milk": the event did
+  not happen, and nothing else follows.
+- INDEF: "is either in A or B" for a place. For an object, "took the milk in either A or B": the
+  event happened in one of the two places.
 
 An event type is data, above all a sentence with slots. The writer, the grammar, the proofs and the
-recipe fields all read it and call back into this module, so that a new event is described here and
-nowhere else.
+recipe fields all read it and call functions of this module, so that a new event is described only
+here.
 """
 
 from __future__ import annotations
@@ -27,35 +28,34 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 Kind = Literal["move", "in", "not", "either", "grab", "drop", "give"]
 """Kind of a sentence: a person went to a place, is in it, is not (or no longer) in it, or is in one
-of two places; a person takes, leaves or gives away an object.
+of two places; or a person takes, leaves or gives away an object.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """Definition of one kind of event, from which sentences, the grammar and proofs are derived.
+    """A kind of event. Sentences, the grammar and proofs are derived from it.
 
-    A form is the sentence with slots: `{who}` (names or a pronoun), `{verb}`, `{be}` (is, are),
-    `{negation}`, `{at}` (in, at), `{or_at}` (read, never written), `{place}`, `{second}` (the other
+    A form is a sentence with slots: `{who}` (names or a pronoun), `{verb}`, `{be}` (is, are),
+    `{negation}`, `{at}` (in, at), `{or_at}` (only when parsing), `{place}`, `{second}` (the other
     of two places), `{things}` (one or two objects, or "them"), `{thing}`, `{also}`, `{to}`, and
-    `{there}` (where it happened, if that is told).
+    `{there}` (the place of the event, if it is told).
 
     Attributes:
         name: Name in recipes.
-        concept: The paper's concept, counted in supports.
+        concept: The paper's concept, which is counted in supports.
         form: The sentence.
-        proof: Statement of the event in a proof. `{where}` is the place if one is told.
-        verbs: Verbs in the past tense, as Dyna-bAbI has them.
-        also_read: Further verbs that are read, never written: those of bAbI 1.0 and small
-            variations.
-        denied: Verbs after "did not", for events that can be denied so.
-        denied_also_read: Further ones that are read.
+        proof: Statement of the event in a proof. `{where}` is the place, if it is told.
+        verbs: Verbs in the past tense, as in Dyna-bAbI.
+        also_read: Verbs that are parsed but never written: those of bAbI 1.0 and small variations.
+        denied: Verbs after "did not", for events that can be denied this way.
+        denied_also_read: Verbs after "did not" that are parsed but never written.
         denied_proof: Text after "does not" in a proof.
-        double_object: The other order of the paper's Table 5, "gave Mary the milk".
+        double_object: The word order of the paper's Table 5, "gave Mary the milk".
         there: True if a sentence may end in "there", as in bAbI 1.0.
-        later: True if it was added after the papers' recipes. Its words are then part of a recipe's
-            digest only if they differ from the defaults, so that a new event does not change
-            datasets without it.
+        later: True if the event was added after the papers' recipes. Its words are part of a
+            recipe's digest only if they differ from the defaults, so that adding an event does not
+            change datasets without it.
     """
 
     name: str
@@ -73,12 +73,12 @@ class EventType:
 
     @property
     def handles(self) -> bool:
-        """True if it is about objects. All other kinds place a person."""
+        """True if the event is about objects. All other kinds place a person."""
         return "{thing" in self.form
 
     @property
     def takes_two(self) -> bool:
-        """True if it can be said of two objects at once, the CONJ of things."""
+        """True if the event may have two objects, as in CONJ."""
         return "{things}" in self.form
 
 
@@ -138,18 +138,17 @@ EVENT_TYPES: dict[Kind, EventType] = {
         double_object="{who} {verb} {to} {things}{there}.",
     ),
 }
-"""All event types, defined only here. Their effects are in `generator/simulator.py` (the hidden
-world), `reasoner/knowledge.py` (what a reader knows) and, independently,
-`reasoner/second_solver.py`.
+"""All event types. Their effects are defined in `generator/simulator.py` (the hidden world),
+`reasoner/knowledge.py` (what a reader knows) and, independently, `reasoner/second_solver.py`.
 """
 
 POSITIONAL: frozenset[str] = frozenset(
     kind for kind, event_type in EVENT_TYPES.items() if not event_type.handles
 )
-"""Kinds that state something about where their subjects are now."""
+"""Kinds that state where their subjects are now."""
 
 KINDS: dict[str, Kind] = {event_type.name: kind for kind, event_type in EVENT_TYPES.items()}
-"""Recipes' names of the kinds."""
+"""Maps the names in recipes to kinds."""
 
 EVENTS = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.verbs)
 """The paper's events, which are actions of persons. The other kinds are constructs, or another
@@ -157,7 +156,7 @@ wording of MOVE.
 """
 
 HANDLING = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.handles)
-"""The events that are about objects."""
+"""The events about objects."""
 
 AFFIRM = EVENT_TYPES["in"].name
 """The wording "Mary is in the park". The paper counts such sentences as MOVE, so AFFIRM is not a
@@ -174,21 +173,22 @@ GIVE_FORMS: tuple[GiveForm, ...] = ("gave-to", "gave", "received", "given-to", "
 
 
 class Event(NamedTuple):
-    """A sentence. It is a named tuple because creating one is five times as fast as a frozen
-    dataclass, and stories consist mainly of events.
+    """A sentence. This is a named tuple because stories consist mainly of events, and creating one
+    is five times as fast as creating a frozen dataclass.
 
     Attributes:
         kind: Kind of the sentence.
         who: Its subjects: one, or two for CONJ.
-        places: Where; two for "either", none for events that name no place; for objects that change
-            hands, where that was.
+        places: Places in the sentence: two for "either", none for events that name no place. For
+            objects that change hands, the place where this happens.
         thing: The object that changes hands.
-        to: Who receives it.
-        pronoun: The subjects are a pronoun, so the sentence before is needed to know them.
+        to: Person who receives the object.
+        pronoun: True if the subjects are a pronoun, so that the previous sentence is needed to
+            resolve it.
         also: A second object to which the same happens.
-        them: The two objects are a pronoun.
-        denied: It did not happen ("did not take").
-        text: The sentence as the reader sees it.
+        them: True if the two objects are a pronoun.
+        denied: True if the event did not happen ("did not take").
+        text: The sentence as shown to the reader.
     """
 
     kind: Kind
@@ -204,7 +204,7 @@ class Event(NamedTuple):
 
     @property
     def things(self) -> tuple[str, ...]:
-        """Objects that it is about."""
+        """The objects in the sentence."""
         if self.also:
             return (self.thing, self.also)
         return (self.thing,) if self.thing else ()
@@ -223,16 +223,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 DIFFERENT = 1 << 14
-"""Maximum number of different sentences cached with everything derived from them. Stories use a few
+"""Maximum number of distinct sentences cached with everything derived from them. Stories use a few
 thousand.
 """
 
 
 class Remembered(dict[K, V]):
-    """Memoised function of one argument, whose cache is cleared when it has too many values.
+    """Memoised function of one argument. Its cache is cleared when it exceeds a size.
 
-    A subclass of dict, which takes half the time of `functools.lru_cache` to look up one of a
-    thousand sentences.
+    As a subclass of dict, it looks up one of a thousand sentences in half the time of
+    `functools.lru_cache`.
     """
 
     __slots__ = ("_function",)
@@ -267,7 +267,7 @@ _CONCEPTS = Remembered(_concepts)
 
 
 _SHARED: Remembered[tuple[str, ...], tuple[str, ...]] = Remembered(lambda names: names)
-"""Interned tuples of names, which saves memory."""
+"""Interned tuples of names, to save memory."""
 
 
 def _placing(names: tuple[Kind, str, str, bool]) -> Event:
@@ -286,13 +286,13 @@ def _handling(names: tuple[Kind, str, str, str, bool]) -> Event:
 
 
 PLACING = Remembered(_placing)
-"""Sentence that says where a person is, by its kind, the person, the place, and whether it has a
+"""Sentence that states where a person is, by its kind, the person, the place, and whether it has a
 pronoun.
 """
 
 PLACING_TWO = Remembered(_placing_two)
-"""The sentence that says where two persons are, or in which of two places, by its kind, persons,
-places and pronoun.
+"""Sentence that states where two persons are, or in which of two places, by its kind, persons,
+places, and whether it has a pronoun.
 """
 
 HANDLED = Remembered(_handling)
@@ -305,13 +305,13 @@ class Question(NamedTuple):
     """A question.
 
     Attributes:
-        kind: The paper's question type.
-        person: Person that it is about. For give questions, the giver.
-        thing: The object it is about.
-        place: The place it names.
-        other: The receiver, for the give forms.
+        kind: The paper's name for the question type.
+        person: Person that it is about. In give questions, the giver.
+        thing: Object that it is about.
+        place: Place that it names.
+        other: The receiver, in give questions.
         form: Which of the five give forms.
-        text: The question as the reader sees it.
+        text: The question as shown to the reader.
     """
 
     kind: QuestionKind
@@ -324,7 +324,7 @@ class Question(NamedTuple):
 
 
 def give_question(form: GiveForm, giver: str, thing: str, to: str) -> Question:
-    """Build the question of one of the five forms about a gift."""
+    """Build a question about a gift, in one of the five forms."""
     if form == "gave-to":
         return Question("give-qs", thing=thing, other=to, form=form)
     if form == "given-to":
@@ -341,7 +341,7 @@ class PlacedQuestion:
     Attributes:
         question: The question.
         after: Number of sentences before it.
-        line: Its line number within the story.
+        line: Line number within the story.
         answer: Answer in the text, if any.
         support: Supporting line numbers in the text.
         at: Line in the file, for messages.
@@ -357,7 +357,7 @@ class PlacedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Sentences with questions among them.
+    """Sentences with questions between them.
 
     Attributes:
         events: The sentences.
@@ -374,12 +374,12 @@ class Story:
 
 @cache
 def listed(concepts: frozenset[str]) -> str:
-    """Join concepts into one trait, in alphabetical order, with plus signs between them."""
+    """Join concepts to a trait, in alphabetical order, separated by plus signs."""
     return "+".join(sorted(concepts))
 
 
 def composition(events: Iterable[Event]) -> str:
-    """Join the concepts of some sentences into one trait.
+    """Join the concepts of sentences to a trait.
 
     >>> composition([Event("move", ("Mary",), ("park",)), Event("grab", ("Mary",), thing="milk", pronoun=True)])
     'COREF+GRAB+MOVE'

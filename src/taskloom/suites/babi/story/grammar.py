@@ -1,8 +1,8 @@
 """Parser from text in bAbI format to events and questions.
 
-Both wordings are read, Dyna-bAbI's and that of published bAbI 1.0, and the small variations between
-them ("at the" for "in the", a comma after "Then", "gave Mary the milk", "holding" for "carrying").
-Unreadable lines raise an error with file, line and reason.
+It supports the wording of Dyna-bAbI and of the published bAbI 1.0, and small variations ("at the"
+for "in the", a comma after "Then", "gave Mary the milk", "holding" for "carrying"). A line that
+cannot be parsed raises an error with file, line and reason.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _words(words: tuple[str, ...]) -> str:
 
 
 def _parted(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Verbs that take their object between two words ("put them down"): second words, each with its
+    """List the verbs that enclose their object ("put them down"): the second words, each with its
     first words.
     """
     stems = {
@@ -68,8 +68,8 @@ class _Form:
 
 
 class Grammar:
-    """Sentence and question forms, over any names or over those of one vocabulary. A lexicon adds
-    its own verbs.
+    """Sentence and question forms, for any names or for those of a vocabulary. A lexicon adds its
+    own verbs.
     """
 
     def __init__(self, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA) -> None:
@@ -105,13 +105,15 @@ class Grammar:
             for form in (*self.sentences, *self.questions)
             for word in _WORD.findall(form.pattern.pattern)
         }
-        # Whole files repeat few sentences, so each is matched once.
+        # Files consist of few distinct sentences, so each is matched once and cached.
         self.event: Callable[[str], tuple[Event, str]] = cache(self._event)
         self.question: Callable[[str], Question] = cache(self._question)
 
     @staticmethod
     def _slots(name: str, thing: str, place: str, lexicon: StoryLexicon) -> dict[str, str]:
-        """Pattern of each slot of a form, except verbs. Groups are named after their slots."""
+        """Return the pattern for each slot of a form, except verbs. Groups are named after their
+        slots.
+        """
         prefix = _words((*_PREFIX, *lexicon.prefixes))
         pronoun = f"(?:(?:{prefix},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
         where, at = f"(?P<place>{place})", "(?:in|at)"
@@ -136,8 +138,8 @@ class Grammar:
         }
 
     def _event(self, text: str) -> tuple[Event, str]:
-        """Parse a sentence as an event with its pronoun, whose referent is still open. None if it
-        is not an event.
+        """Parse a sentence as an event, with its pronoun not yet resolved. Raises `_Unreadable` if
+        it is not an event.
         """
         for form in self.sentences:
             match = form.pattern.fullmatch(text)
@@ -145,7 +147,8 @@ class Grammar:
                 return _event_of(form, match.groupdict(), text)
         if re.search(r"\b[Ee]ither\b", text):
             raise _Unreadable(
-                "'either' goes with places only, or the story would not say who holds what"
+                "'either' is only possible for places, because otherwise the story would not say "
+                "who holds what"
             )
         raise _Unreadable(self._strange(text, "sentence", "A construct on any event"))
 
@@ -163,8 +166,8 @@ class Grammar:
         raise _Unreadable(self._strange(text, "question", "What a group can say"))
 
     def _strange(self, text: str, kind: str, section: str) -> str:
-        """Explain why a text matches no form, by the first word that occurs in no form, if there is
-        one.
+        """Explain why a text matches no form. If it contains a word that occurs in no form, name
+        it.
         """
         where = f"none of the {kind} forms (docs/suites/babi.md, '{section}')"
         noun = False
@@ -177,21 +180,21 @@ class Grammar:
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
         """Return the event with its pronouns replaced by the subjects (and for "them" the objects)
-        of the sentence before.
+        of the previous sentence.
         """
         if event.them:
             if before is None or not before.also:
-                raise _Unreadable("'them' has no sentence with two things before it to refer to")
+                raise _Unreadable("'them' has no previous sentence with two things to refer to")
             event = event._replace(thing=before.thing, also=before.also)
         if not pronoun:
             return event
         if before is None:
-            raise _Unreadable(f"'{pronoun}' has no sentence before it to refer to")
+            raise _Unreadable(f"'{pronoun}' has no previous sentence to refer to")
         if pronoun != "they" and len(before.who) > 1:
             raise _Unreadable(f"'{pronoun}' cannot refer to {' and '.join(before.who)}")
         if len(before.who) == 1 and self.pronouns.get(before.who[0], pronoun) != pronoun:
             raise _Unreadable(
-                f"'{pronoun}' cannot refer to {before.who[0]}, the subject of the sentence before"
+                f"'{pronoun}' cannot refer to {before.who[0]}, the subject of the previous sentence"
             )
         if event.thing and not event.denied and len(before.who) > 1:
             raise _Unreadable(
@@ -205,8 +208,8 @@ class Grammar:
 def _forms(
     kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict[str, str]
 ) -> Iterator[_Form]:
-    """Yield the forms of one event: as told, in the other word order, with a separable verb, and
-    denied.
+    """Yield the forms of an event: affirmative, with the other word order, with a separable verb,
+    and denied.
     """
     verbs = (*event_type.verbs, *event_type.also_read, *lexicon.verbs.get(kind, ()))
     orders = [form for form in (event_type.form, event_type.double_object) if form]
@@ -221,7 +224,8 @@ def _forms(
         *lexicon.verbs.get(f"not_{kind}", ()),
     )
     if denied:
-        # "did not take the apple and the milk": neither, or not both? So one object, named.
+        # "did not take the apple and the milk" could mean neither or not both, so denied events
+        # have one named object.
         one = {
             **slots,
             "things": f"the {slots['thing']}",
@@ -236,7 +240,7 @@ def _forms(
 
 
 def _event_of(form: _Form, groups: dict[str, str | None], text: str) -> tuple[Event, str]:
-    """Build the event of a sentence from the groups of its form. Raises an error if it makes two
+    """Build an event from the groups of its form. Raises an error if the sentence makes two
     conflicting statements.
     """
     pronoun = (groups["pronoun"] or "").lower()
@@ -244,14 +248,14 @@ def _event_of(form: _Form, groups: dict[str, str | None], text: str) -> tuple[Ev
     if len(set(who)) < len(who):
         raise _Unreadable(f"{who[0]} is named twice as subject")
     if len(who) > 1 and not form.denied and form.kind not in POSITIONAL:
-        raise _Unreadable("two persons cannot hold one thing; say it of one of them")
+        raise _Unreadable("two persons cannot hold one thing; use one person")
     thing, also, to = groups.get("thing") or "", groups.get("also") or "", groups.get("to") or ""
     if also and also == thing:
         raise _Unreadable(f"the {also} is named twice")
     if to and to in who:
         raise _Unreadable(f"{to} gives something to {to}")
-    # Two equal places are accepted: published task 10 has "either in the kitchen or the kitchen" 88
-    # times. Odd, but it says where.
+    # Accept two equal places, because published task 10 has "either in the kitchen or the kitchen"
+    # 88 times. It still states a place.
     named = [groups.get(slot) for slot in ("place", "second", "first", "last", "only")]
     them = bool(groups.get("them"))
     event = Event(
@@ -275,16 +279,16 @@ def _pattern(form: str, slots: dict[str, str], verb: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=16)
 def grammar_of(vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA) -> Grammar:
-    """Grammar of a vocabulary and lexicon, cached. Default: any names."""
+    """Return the grammar for a vocabulary and lexicon, cached. Default: any names."""
     return Grammar(vocabulary, lexicon)
 
 
 def understand(text: text_format.StoryText, name: str, grammar: Grammar | None = None) -> Story:
-    """Parse some lines into a story.
+    """Parse the lines of a story.
 
     Args:
         text: The lines of one story.
-        name: The file, for messages.
+        name: Name of the file, for messages.
         grammar: Grammar to use. Default: any names.
 
     Raises:
@@ -293,7 +297,7 @@ def understand(text: text_format.StoryText, name: str, grammar: Grammar | None =
     grammar = grammar or grammar_of()
     events: list[Event] = []
     questions: list[PlacedQuestion] = []
-    # The reasoner and the second solver identify people and objects by their names only.
+    # The reasoner and the second solver identify people and objects only by name.
     people: set[str] = set()
     objects: set[str] = set()
     for line in text.lines:
@@ -318,7 +322,7 @@ def understand(text: text_format.StoryText, name: str, grammar: Grammar | None =
                 if people & objects:
                     both = min(people & objects)
                     raise _Unreadable(
-                        f"'{both}' is a person and an object in this story; use two names"
+                        f"'{both}' is both a person and an object in this story; use two names"
                     )
         except _Unreadable as error:
             raise InputError(
@@ -356,8 +360,8 @@ def parse_path(path: Path, vocabulary: Vocabulary | None = None) -> list[Story]:
 def parse_passage(
     passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
 ) -> Story:
-    """Parse a story in running text, as models see it: sentences that end in a full stop, then a
-    question.
+    """Parse a story given as running text, as models see it: sentences that end in a full stop,
+    then a question.
     """
     sentences = [
         s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s

@@ -1,4 +1,4 @@
-"""From events and questions to English."""
+"""Writes events and questions in English."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 PARTICLES = ("up", "down", "away", "aside", "off", "out", "over", "back")
-"""Particles that follow the object if that is a pronoun: "put down the milk", but "put them down".
-"""
+"""Particles that follow a pronoun object: "put down the milk", but "put them down"."""
 
 
 def number_word(n: int) -> str:
-    """A count as written in answers: in words, or in digits above ten."""
+    """Format a count as in answers: in words, or in digits above ten."""
     return NUMBERS[n] if n < len(NUMBERS) else str(n)
 
 
@@ -25,11 +24,11 @@ class EventWording(NamedTuple):
     """All sentences for an event: each beginning combined with each ending.
 
     Attributes:
-        subjects: The beginnings: the names, or the pronoun after each of the prefixes.
+        subjects: The beginnings: the names, or the pronoun after each prefix.
         prefixes: Number of prefixes to choose from, 0 without a pronoun.
-        endings: The rest of the sentence, with each of the words.
+        endings: The rest of the sentence, with each possible word.
         words: Number of words to choose from, 0 if the sentence has no verb or negation.
-        there: Probability that the ending has "there".
+        there: Probability that the ending includes "there".
     """
 
     subjects: tuple[str, ...]
@@ -52,11 +51,11 @@ class SentenceWriter:
         self._wordings = Remembered(self._wording)
         self._shared: dict[
             tuple[str, ...], tuple[str, ...]
-        ] = {}  # what wordings have in common, kept once
+        ] = {}  # parts shared by wordings, kept only once
 
     def write(self, events: Iterable[Event], rng: Random) -> list[str]:
-        """Write events as sentences, each in the form of its type. Every choice is drawn, even from
-        a single word.
+        """Write events as sentences, each in the form of its type. Every choice uses a random
+        number, even between single words.
         """
         known, random, sentences = self._wordings, rng.random, []
         for event in events:
@@ -73,7 +72,7 @@ class SentenceWriter:
 
         Args:
             event: The event.
-            text: A sentence whose beginning (with its prefix and pronoun) they share. Default:
+            text: A sentence whose beginning (with its prefix and pronoun) they share. Default: use
                 the first beginning.
         """
         subjects, _, endings, _, _ = self._wordings[event]
@@ -96,7 +95,7 @@ class SentenceWriter:
                 self._share(subjects), prefixes, self._share(endings), len(verbs), often
             )
         form = event_type.form.removeprefix("{who} ")
-        words: tuple[str, ...] = ()  # "Mary is in the park" has nothing to choose
+        words: tuple[str, ...] = ()  # "Mary is in the park" has no alternatives
         if "{verb}" in form:
             words = lexicon.verbs[event.kind]
         elif "{negation}" in form:
@@ -112,13 +111,13 @@ class SentenceWriter:
         return EventWording(self._share(subjects), prefixes, self._share(endings), len(words), 0.0)
 
     def _share(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """Intern the parts of a sentence, which saves memory."""
+        """Intern the parts of a sentence, to save memory."""
         if len(self._shared) >= DIFFERENT:
             self._shared.clear()
         return self._shared.setdefault(parts, parts)
 
     def _handling(self, event: Event, verb: str) -> str:
-        """Write a sentence about one or two objects without its subject, affirmed or denied."""
+        """Write a sentence about one or two objects without its subject, affirmative or denied."""
         event_type = EVENT_TYPES[event.kind]
         things = "them" if event.them else " and ".join([f"the {thing}" for thing in event.things])
         if event.denied:
@@ -144,7 +143,9 @@ class SentenceWriter:
         )
 
     def _where(self, event: Event) -> str:
-        """Phrase for the place of a transfer: one place or one of two. Empty if none is stated."""
+        """Return the phrase for the place of a transfer: one place, or one of two. Empty if none is
+        stated.
+        """
         if not event.places:
             return ""
         places = " or ".join([f"the {place}" for place in event.places])
@@ -152,7 +153,7 @@ class SentenceWriter:
 
 
 def _be(event: Event, pronoun: str) -> str:
-    """The form of "be": present tense, or past tense after an opener such as "Then"."""
+    """Return the form of "be": present tense, or past tense after an opener such as "Then"."""
     if event.pronoun:
         return "were" if pronoun == "they" else "was"
     return "are" if len(event.who) > 1 else "is"

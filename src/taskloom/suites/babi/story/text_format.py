@@ -1,6 +1,7 @@
-"""Stories in bAbI format: parse with errors that name the line, and write byte for byte.
+"""Stories in bAbI format: parses them with errors that name the line, and writes them byte for
+byte.
 
-A line is `NUMBER sentence.` or `NUMBER question?<tab>answer<tab>supporting numbers`; the number 1
+A line is `NUMBER sentence.` or `NUMBER question?<tab>answer<tab>supporting numbers`. The number 1
 begins a new story.
 """
 
@@ -29,11 +30,11 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A question, with the answer and the support that the file claims (`answer` is None if it
-    claims none).
+    """A question, with the answer and the support stated in the file (`answer` is None if there is
+    none).
 
-    `unended` is True for a last line without a line end: the file may have been truncated within
-    the claim.
+    `unended` is True for a last line without a line end, because the file may have been cut off
+    within the answer.
     """
 
     number: int
@@ -61,8 +62,8 @@ class StoryText:
         return tuple(x for x in self.lines if isinstance(x, QuestionLine))
 
     def text(self, gap: str = "") -> str:
-        """The story in bAbI format. `gap` is the text between a question and its tab (a space in
-        task 14).
+        """Return the story in bAbI format. `gap` is the text between a question and its tab (a
+        space in task 14).
         """
         out = []
         for item in self.lines:
@@ -83,8 +84,8 @@ def split_passage(text: str) -> tuple[list[str], str]:
     pieces = re.findall(r"[^.?]+[.?]", text.strip())
     if not pieces or not pieces[-1].endswith("?"):
         raise InputError(
-            "the input must be sentences and then a question, e.g. 'Mary went to the park. Where is"
-            " Mary?'"
+            "the input must consist of sentences followed by a question, e.g. 'Mary went to the "
+            "park. Where is Mary?'"
         )
     return [p.strip() for p in pieces[:-1]], pieces[-1].strip()
 
@@ -92,7 +93,7 @@ def split_passage(text: str) -> tuple[list[str], str]:
 def read_path(path: Path) -> list[StoryText]:
     """Read the stories of a file in bAbI format."""
     if not path.exists():
-        raise InputError(f"there is no file {path}; give the path of a text in bAbI format")
+        raise InputError(f"there is no file {path}; give the path of a file in bAbI format")
     raw = read_bytes(path, InputError, pipes=True)
     return read_story_text(decode(raw, str(path)), str(path))
 
@@ -121,9 +122,10 @@ def read_lines(
     """Read stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
 
     Args:
-        lines: Lines with or without line ends. A last line without one is checked for truncation.
-        where: Name of the location in error messages.
-        ended: True if complete lines have line ends. None: detect from the lines.
+        lines: Lines with or without line ends. If the last one has none, the file may have been cut
+            off.
+        where: Location for error messages.
+        ended: True if complete lines have line ends. None: detect this from the lines.
     """
     raw = list(lines)
     ended = any(x.endswith(("\n", "\r")) for x in raw) if ended is None else ended
@@ -141,7 +143,7 @@ def read_lines(
         stories[-1].append(item)
         if isinstance(item, QuestionLine):
             _check_support(item, stories[-1], place)
-            # A question may end the file without support if no other question in the file has any.
+            # A question may end the file without support if no question in the file has any.
             if last and not item.support and _any_support(stories):
                 raise InputError(
                     f"{place}: the file is cut off inside this question, which has no supporting"
@@ -188,15 +190,15 @@ def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | Questio
         raise InputError(f"{place}: the {kind}: {head[:60]!r}{cut}")
     if len(fields) > 2:
         raise InputError(
-            f"{place}: a question has at most an answer and supporting numbers, here are"
-            f" {len(fields)} fields"
+            f"{place}: a question has at most an answer and supporting numbers, but here are "
+            f"{len(fields)} fields"
         )
     if fields and not fields[0].strip():
-        raise InputError(f"{place}: the answer is empty; leave out the tab if there is none{cut}")
+        raise InputError(f"{place}: the answer is empty; omit the tab if there is none{cut}")
     support = fields[1].split() if len(fields) > 1 else []
     if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in support):
         raise InputError(
-            f"{place}: supporting numbers are whole numbers with spaces between, not {fields[1]!r}"
+            f"{place}: supporting numbers must be integers separated by spaces, not {fields[1]!r}"
         )
     return QuestionLine(
         number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at, last
@@ -210,5 +212,5 @@ def _check_support(
     for number in question.support:
         if number not in sentences:
             raise InputError(
-                f"{place}: the supporting number {number} is not an earlier sentence of this story"
+                f"{place}: supporting number {number} is not an earlier sentence of this story"
             )

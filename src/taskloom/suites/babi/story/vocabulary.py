@@ -1,7 +1,8 @@
-"""Vocabulary of a world: persons, objects, places, and the verbs for events.
+"""The vocabulary of a world: persons, objects, places, and verbs for events.
 
-No name may contain all words of another: "the garden" and "the garden shed" could not be
-distinguished in every sentence. Shared letters are fine: "football" does not contain the word "Al".
+No name may contain all words of another, because "the garden" and "the garden shed" could not be
+distinguished in every sentence. Shared letters are allowed: "football" does not contain the word
+"Al".
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DEFAULT_PRONOUNS: Mapping[str, str] = _frozen(
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Persons, objects, places and pronouns; the defaults are the paper's."""
+    """Persons, objects, places and pronouns. The defaults are the paper's."""
 
     persons: tuple[str, ...] = ("Daniel", "Mary", "John", "Sandra", "Fred", "Bill", "Jeff", "Julie")
     objects: tuple[str, ...] = ("apple", "football", "milk")
@@ -45,12 +46,12 @@ class Vocabulary:
     pronouns: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PRONOUNS, hash=False)
 
     def pronoun(self, person: str) -> str:
-        """Pronoun of a person; `they` if none is given."""
+        """Return the pronoun of a person, or `they` if none is given."""
         return self.pronouns.get(person, "they")
 
     def clear(self, person: str, to: str) -> bool:
         """True if a pronoun after "person gave … to …" can only refer to the giver: not "she" if
-        both are women, not "they" for both.
+        giver and receiver are women, and never "they".
         """
         pronoun = self.pronoun(person)
         return not to or (pronoun != "they" and pronoun != self.pronoun(to))
@@ -64,41 +65,41 @@ class Vocabulary:
         for kind, least in (("persons", 1), ("objects", 0), ("places", 2)):
             if len(getattr(self, kind)) < least:
                 raise RecipeError(
-                    f"{where}: at least {least} {kind} are needed, not {len(getattr(self, kind))}"
+                    f"{where}: at least {least} {kind} are required, not {len(getattr(self, kind))}"
                 )
         for person, pronoun in self.pronouns.items():
             if pronoun not in PRONOUNS:
                 raise RecipeError(
-                    f"{where}: the pronoun of {person} is one of he, she, they, not '{pronoun}'"
+                    f"{where}: the pronoun of {person} must be he, she or they, not '{pronoun}'"
                 )
         names = [*self.persons, *self.objects, *self.places]
         for name in names:
             for word in name.casefold().split():
                 if word in RESERVED:
                     raise RecipeError(
-                        f"{where}: '{name}' has the word '{word}', which is used to parse"
-                        " sentences; rename it"
+                        f"{where}: '{name}' contains the word '{word}', which is used to parse "
+                        "sentences; rename it"
                     )
         for name in names:
             if not name.strip() or name != name.strip() or any(c in name for c in "\t\n\r.?,"):
                 raise RecipeError(
-                    f"{where}: {name!r} is not a valid name: use words without commas, stops, tabs"
-                    " or outer blanks"
+                    f"{where}: {name!r} is not a valid name: it must not contain commas, full "
+                    "stops or tabs, or begin or end with a space"
                 )
         collision = _first_collision(names)
         if collision is not None:
             one, other = collision
             raise RecipeError(
-                f"{where}: '{one}' and '{other}' collide, one has all the words of the other;"
-                " rename one"
+                f"{where}: '{one}' and '{other}' collide, because one contains all words of the "
+                "other; rename one"
             )
 
 
 def _first_collision(names: Sequence[str]) -> tuple[str, str] | None:
-    """First pair of names such that one has all the words of the other, or None.
+    """Return the first pair of names such that one contains all words of the other, or None.
 
-    Each run of words within a name is looked up among the names, because comparing every two names
-    takes minutes for 20,000 of them.
+    Each run of words within a name is looked up among the names, because comparing all pairs takes
+    minutes for 20,000 names.
     """
     words = [name.casefold().split(" ") for name in names]
     first: dict[str, int] = {}
@@ -125,7 +126,7 @@ def _first_collision(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _runs(words: Sequence[str], lengths: Iterable[int]) -> Iterator[str]:
-    """Yield all runs of consecutive words, for each of some run lengths."""
+    """Yield all runs of consecutive words with these lengths."""
     for length in lengths:
         for start in range(len(words) - length + 1):
             yield " ".join(words[start : start + length])
@@ -134,7 +135,9 @@ def _runs(words: Sequence[str], lengths: Iterable[int]) -> Iterator[str]:
 def verb_lists(
     event_types: Mapping[Kind, EventType] = EVENT_TYPES,
 ) -> dict[str, tuple[str, ...]]:
-    """Verbs of events by their names in recipes: `grab`, or `not_grab` for verbs of "did not"."""
+    """Return the verbs of events by their names in recipes: `grab`, or `not_grab` for verbs after
+    "did not".
+    """
     lists: dict[str, tuple[str, ...]] = {
         kind: t.verbs for kind, t in event_types.items() if t.verbs
     }
@@ -146,11 +149,11 @@ class StoryLexicon:
     """Verbs and function words. Every choice is uniform, as in the reference.
 
     Attributes:
-        verbs: The verbs of each event, and those after "did not", by their names in `verb_lists`.
+        verbs: Verbs of each event, including those after "did not", by their names in `verb_lists`.
         negations: Words between "is" and "in".
         prefixes: Words before a pronoun.
-        there: Probability that a sentence of a kind ends in "there" (in the published text: always
-            for grabs, or one in five in task 3; about one in five for drops).
+        there: Probability that a sentence of a kind ends in "there". In the published text, this is
+            always so for grabs (one in five in task 3), and for about one in five drops.
         preposition: "in", or "at" as in the paper's Table 5.
         double_object: "gave Mary the milk" (Table 5) instead of "gave the milk to Mary" (the
             reference and bAbI 1.0).

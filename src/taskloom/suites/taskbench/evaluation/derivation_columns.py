@@ -1,18 +1,19 @@
-"""The values of each step of a derivation, for whole columns of inputs and official answers.
+"""The values of each step of a derivation, computed for whole columns of inputs and official
+answers.
 
 A derivation has one step for each atom and operator of the function, in the order in which they are
-applied. The value of a step is the one that leads to the official answer: for `chain(antonyms,
-hyponyms)` one hyponym that has this antonym. It is empty if the step is not involved, such as the
-operand of a union that lacks the answer.
+applied. The value of a step is the one that leads to the official answer: for
+`chain(antonyms, hyponyms)`, a hyponym that has this answer as an antonym. It is empty if the step
+is not involved, for example an operand of a union that does not have the answer.
 
-Words are followed by table operations, all rows at once. Entities are followed pair by pair,
-because facts may come from an endpoint, which has no tables.
+Words are traced by table operations on all rows at once. Entities are traced pair by pair, because
+facts may come from an endpoint, which has no tables.
 
-There are two mechanisms because `derivations.py` computes every value of every step at one input,
-for `taskloom apply`. A row needs only the path to one answer, which would have to be searched for
-among these values. Per input, `derivations.py` takes 241 µs for `chain(antonyms[eng],
-hyponyms[eng])`, and 14 µs for `union(antonyms[eng], synonyms[eng])` and `chain(occupation,
-father)`. The columns here take 2.1, 0.9 and 1.6 µs per row.
+`derivations.py` is a separate mechanism: for `taskloom apply`, it computes all values of every step
+for one input. A row needs only the path to one answer, which would have to be searched for among
+these values. Per input, `derivations.py` takes 241 µs for `chain(antonyms[eng], hyponyms[eng])`,
+and 14 µs for `union(antonyms[eng], synonyms[eng])` and `chain(occupation, father)`. The functions
+in this module take 2.1, 0.9 and 1.6 µs per row.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 Outline = list[tuple[str, tuple[int, ...]]]
-"""Rule of each step, and the steps whose values it uses."""
+"""Rule of each step, with the indices of the steps whose values it uses."""
 
 
 NOTHING = -1
@@ -69,8 +70,8 @@ Path = tuple[str, ...]
 
 
 def outline(tree: Expression, source: int | None = None, steps: Outline | None = None) -> Outline:
-    """Steps of a relation or predicate (in normal form). `source` is the step that produces its
-    inputs.
+    """Return the steps of a relation or predicate (in normal form). `source` is the index of the
+    step that produces its inputs.
     """
     steps = [] if steps is None else steps
     of = () if source is None else (source,)
@@ -124,7 +125,7 @@ class WordPaths:
     def columns(
         self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
     ) -> list[pa.Array]:
-        """Texts of the values of each step in the outline."""
+        """Return the texts of the values of each step in the outline."""
         if is_predicate(tree):
             return self._truths(tree, inputs)
         return [self._texts(column) for column in self._values(tree, inputs, answers)]
@@ -133,8 +134,8 @@ class WordPaths:
         nothing = items == NOTHING
         if not nothing.any():
             return held(self.words.shown).take(numbers(items))
-        # Position 0 is the empty text. Only texts that occur are listed, which are a small part of
-        # all words.
+        # Position 0 is the empty text. Only texts that occur are listed, which are a small fraction
+        # of all words.
         different, places = np.unique(items[~nothing], return_inverse=True)
         listed = pa.concat_arrays([strings([""]), held(self.words.shown).take(numbers(different))])
         where = np.zeros(len(items), dtype=np.int64)
@@ -142,7 +143,7 @@ class WordPaths:
         return listed.take(numbers(where))
 
     def _values(self, tree: Expression, xs: I32, ys: I32) -> list[I32]:
-        """One column per step. If y is empty, so are all steps that lead to it."""
+        """Return one column per step. If y is empty, so are all steps that lead to it."""
         match tree:
             case Atom() | Inverse():
                 return [ys]
@@ -173,8 +174,8 @@ class WordPaths:
                 assert_never(tree)
 
     def _table(self, tree: Expression, items: I32) -> tuple[Table, I32]:
-        """Values of a relation, and the row of each item in them. For an atom this is the existing
-        table of all its values.
+        """Return the values of a relation, and the row of each item in them. For an atom this is
+        the existing table of all its values.
         """
         match tree:
             case Atom(name):
@@ -186,19 +187,20 @@ class WordPaths:
                 return evaluator.values(tree, different, self.words), places.astype(np.int32)
 
     def _has(self, tree: Expression, xs: I32, ys: I32) -> Mask:
-        """Mask of the pairs in which y is a value at x."""
+        """Return a mask of the pairs in which y is a value of x."""
         present: Mask = np.asarray(ys != NOTHING)
         table, rows = self._table(tree, xs[present])
         present[present] = table.has(rows, ys[present])
         return present
 
     def _between(self, outer: Expression, inner: Expression, xs: I32, ys: I32) -> I32:
-        """For each pair the first z of inner(x) with y in outer(z)."""
+        """For each pair, return the first z in inner(x) such that y is in outer(z)."""
         middle = np.full(len(xs), NOTHING, dtype=np.int32)
         places = np.flatnonzero(ys != NOTHING)
         table, rows = self._table(inner, xs[places])
-        # The candidates z are the values of inner(x) or, if these are fewer, the inputs of outer
-        # that lead to y: hypernyms have few values, their inverse has thousands.
+        # The candidates for z are the values of inner(x) or, if these are fewer, the inputs of
+        # outer that have the value y. For example, hypernyms have few values, but their inverse has
+        # thousands.
         forward = True
         if isinstance(outer, Atom):
             back, back_rows = self.words.inverse(outer.name), ys[places]
@@ -217,13 +219,13 @@ class WordPaths:
                 right = self._has(outer, zs, ys[owners])
             else:
                 right = self._has(inner, xs[owners], zs)
-            # Written in reverse, so that the first of several candidates remains.
+            # Assign in reverse order, so that the first of several candidates remains.
             middle[owners[right][::-1]] = zs[right][::-1]
             low = high
         return middle
 
     def _truths(self, tree: Expression, xs: I32) -> list[pa.Array]:
-        """One column per step of a predicate."""
+        """Return one column per step of a predicate."""
         truth = evaluator.holds(tree, xs, self.words)
         columns: list[pa.Array] = []
         match tree:
@@ -245,7 +247,7 @@ class WordPaths:
         return [*columns, strings(["false", "true"]).take(numbers(truth.astype(np.int32)))]
 
     def _matching(self, head: Expression, inner: Expression, xs: I32) -> I32:
-        """For each x, the first z of inner(x) for which the predicate holds."""
+        """For each x, return the first z in inner(x) for which the predicate holds."""
         table, rows = self._table(inner, xs)
         tried = table.take(rows)
         right = evaluator.holds(head, tried.values, self.words)
@@ -255,7 +257,7 @@ class WordPaths:
 
 
 class FactPaths:
-    """Finds intermediate values that are entities (or words)."""
+    """Finds intermediate values that are entities or words."""
 
     def __init__(self, space: FactSpace) -> None:
         self.space = space
@@ -264,10 +266,10 @@ class FactPaths:
     def columns(
         self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
     ) -> list[pa.Array]:
-        """Texts of the values of each step in the outline."""
+        """Return the texts of the values of each step in the outline."""
         if isinstance(tree, Atom | Inverse):
             return [held(solved.outputs).take(numbers(answers))]
-        # Pairs recur in sequences, so each different one is searched once.
+        # Pairs recur in sequences, so search for each distinct pair only once.
         width = max(1, len(solved.outputs))
         different, places = np.unique(inputs * np.int64(width) + answers, return_inverse=True)
         pairs = [
@@ -281,8 +283,8 @@ class FactPaths:
         return [strings(column).take(numbers(places)) for column in columns]
 
     def prepare(self, tree: Expression, solved: FunctionTable) -> None:
-        """Ask a server for all labels that any row may need, in one go, so that the queries do not
-        depend on how rows are divided into shards.
+        """Request all labels that any row may need from the server in one batch, so that the
+        queries do not depend on how rows are divided into shards.
         """
         if not self.space.remote:
             return
@@ -293,7 +295,9 @@ class FactPaths:
         self.space.say(met)
 
     def _meet(self, tree: Expression, items: set[str], met: set[str]) -> set[str]:
-        """Values of a relation at any of the items. All intermediate values are added to `met`."""
+        """Return the values of a relation for any of the items. All intermediate values are added
+        to `met`.
+        """
         match tree:
             case Chain(parts):
                 # The head of a chain may be a predicate, which leads to no further items.
@@ -318,7 +322,9 @@ class FactPaths:
         new: list[tuple[str, str]],
         known: dict[tuple[str, str], Path],
     ) -> None:
-        """Find the paths of new pairs, then the labels of everything on them in one query."""
+        """Find the paths of new pairs, then the labels of everything on these paths in one
+        query.
+        """
         begun = self.space.meanings({x for x, _ in new}, kind)
         predicate = is_predicate(tree)
         goals = {} if predicate else self.space.meanings({y for _, y in new}, "")
@@ -344,7 +350,7 @@ class FactPaths:
                 return Deriver.values(tree, x, self.space)
 
     def _path(self, tree: Expression, x: str, goals: Collection[str]) -> Path:
-        """Values of each step on a path from x to one of the goals, or an empty path."""
+        """Return the value of each step on a path from x to one of the goals, or an empty path."""
         match tree:
             case Chain():
                 return self._chain_path(tree, x, goals)
@@ -373,7 +379,7 @@ class FactPaths:
         return None
 
     def _chain_path(self, tree: Chain, x: str, goals: Collection[str]) -> Path:
-        """Go through the first value in the middle from which a goal can be reached."""
+        """Return a path through the first intermediate value from which a goal can be reached."""
         for middle in self._values(tree.inner, x):
             after = self._path(tree.outer, middle, goals)
             if after:
@@ -381,8 +387,8 @@ class FactPaths:
         return ()
 
     def _union_path(self, tree: Union, x: str, goals: Collection[str]) -> Path:
-        """Follow every part that reaches a goal; the value is that of the first such part, the
-        columns of others are empty.
+        """Return the paths of all operands that reach a goal. The value is that of the first such
+        operand; columns of other operands are empty.
         """
         steps: Path = ()
         reached: list[str] = []
@@ -394,8 +400,8 @@ class FactPaths:
         return (*steps, reached[0]) if reached else ()
 
     def _intersection_path(self, tree: Intersection, x: str, goals: Collection[str]) -> Path:
-        """Follow all parts to one goal that they share: the first in order, so that the result does
-        not depend on the order of sets.
+        """Return the paths of all operands to a goal that they share. The first goal in sorted
+        order is used, so that the result does not depend on the order of sets.
         """
         shared = set(goals).intersection(*(self._values(part, x) for part in tree.parts))
         if not shared:
@@ -407,7 +413,7 @@ class FactPaths:
         return (*steps, goal)
 
     def _truths(self, tree: Expression, given: tuple[str, ...]) -> Path:
-        """Values of each step of a predicate, at all items that a name may refer to."""
+        """Return the value of each step of a predicate, for all items that a name may refer to."""
         deriver = Deriver(tree, self.space.predicate_type, self.space)
         decided = deriver.decided(given)
         truth = ("true" if deriver.holds(decided) else "false",)
@@ -439,8 +445,8 @@ class FactPaths:
     def _path_to(
         self, relation: Expression, given: tuple[str, ...], wanted: Callable[[str], bool]
     ) -> Path:
-        """Values of each step on the first path to a wanted value, or empty values if there is
-        none.
+        """Return the value of each step on the first path to a requested value, or empty values if
+        there is none.
         """
         for x in given:
             goals = [y for y in self._values(relation, x) if wanted(y)]
@@ -451,7 +457,7 @@ class FactPaths:
 
 
 def _blank(tree: Expression) -> Path:
-    """Empty values for the columns of a function that is not involved in an answer."""
+    """Return empty values for the columns of a function that is not involved in an answer."""
     return ("",) * len(outline(tree))
 
 
@@ -465,8 +471,8 @@ class Paths(Protocol):
         inputs: NDArray[np.int32],
         answers: NDArray[np.int32],
     ) -> list[pa.Array]:
-        """Texts of the values of each step in the outline, one for each pair of an input and its
-        answer.
+        """Return the texts of the values of each step in the outline, one for each pair of an input
+        and its answer.
         """
 
 
@@ -480,7 +486,7 @@ class Trace:
     def words(
         self, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]
     ) -> pa.Array:
-        """One derivation for each pair of an input and its official answer."""
+        """Return one derivation for each pair of an input and its official answer."""
         tree = self.function.expression
         return derivations(
             outline(tree), self.paths.columns(tree, solved, inputs, answers), len(inputs)
@@ -494,14 +500,14 @@ class Trace:
         texts: pa.Array,
         rows: int,
     ) -> pa.Array:
-        """Return one derivation for each sequence: the words that the filter kept, then the values
-        at each of them.
+        """Return one derivation for each sequence: the words kept by the filter, followed by the
+        values for each of them.
 
         Args:
             solved: The function.
-            kept: The words that stay, sequence after sequence.
-            answers: The official answer at each of them.
-            texts: The texts of the words that stay.
+            kept: The kept words of all sequences, concatenated.
+            answers: The official answer for each kept word.
+            texts: The texts of the kept words.
             rows: Number of sequences.
         """
         element, predicate = map_filter(self.function.expression)
@@ -522,9 +528,9 @@ class Trace:
 
 
 def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
-    """Derivations of rows that have the same steps with different values."""
+    """Build the derivations of rows that have the same steps with different values."""
     many = len(steps)
-    # The columns are concatenated; derivations need their values row by row.
+    # The columns are concatenated, but derivations need their values row by row.
     order = np.arange(rows * many, dtype=np.int64)
     values = pa.concat_arrays(columns).take(numbers((order % many) * rows + order // many))
     rules = strings([rule for rule, _ in steps]).take(numbers(order % many))

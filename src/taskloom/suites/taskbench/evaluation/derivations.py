@@ -1,7 +1,7 @@
-"""The answer to one input, with all values at each step: what `taskloom apply` shows.
+"""The answer to a single input, with all values of each step, as shown by `taskloom apply`.
 
-Rows of datasets carry the one path that leads to their official answer instead, which
-`derivation_columns.py` finds for whole columns, 9 to 115 times as fast.
+The rows of datasets instead contain the one path that leads to their official answer.
+`derivation_columns.py` finds it for whole columns, 9 to 115 times as fast.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ BETWEEN = " | "
 """Separator of the members of a set in a step's value. No word contains it."""
 
 SEPARATOR = "#"
-"""Separator of the items of a sequence if separators are on."""
+"""Separator between the items of a sequence, if separators are enabled."""
 
 
 def items(text: str, separators: bool | None = None) -> list[str]:
-    """Split a sequence into its items, at separators or else at blanks."""
+    """Split a sequence into its items, at separators or otherwise at spaces."""
     if separators is None:
         separators = SEPARATOR in text
     if not separators:
@@ -53,15 +53,15 @@ def join(texts: Iterable[str], separators: bool) -> str:
 
 
 class Space(Protocol):
-    """The items on which atoms have values: words, entities, or both."""
+    """The items for which atoms have values: words, entities, or both."""
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Items that a text may refer to: one word, or every entity of that name. Raises an error
-        if there are none.
+        """Return the items that a text may refer to: one word, or every entity with that name.
+        Raises an error if there are none.
         """
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
-        """Return the values of a relation, or of its inverse, at one item."""
+        """Return the values of a relation, or of its inverse, for one item."""
 
     def holds(self, name: str, item: str) -> bool:
         """True if a predicate holds of one item."""
@@ -70,12 +70,12 @@ class Space(Protocol):
         """True if the truth of a predicate is known for one item."""
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
-        """True if a value, as written in an expression, is among these values of a relation. None
-        if that is unknown.
+        """True if a value, as written in an expression, is among the values of a relation for these
+        items. None if this is unknown.
         """
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Items as written in examples."""
+        """Return the items as written in examples."""
 
 
 class Deriver:
@@ -90,10 +90,10 @@ class Deriver:
         self.separators = separators
 
     def __call__(self, text: str) -> Answer:
-        """The acceptable answers to one input and their derivation.
+        """Return the acceptable answers to an input, and their derivation.
 
-        A step names the steps that it uses by their index in `steps`, to which every method below
-        appends its own.
+        A step refers to the steps it uses by their index in `steps`. Every method below appends its
+        own steps to this list.
         """
         if self.type.form == "sequence":
             return self._sequence(text)
@@ -103,30 +103,30 @@ class Deriver:
             given = self._decided(self.expression, given)
             if not given:
                 raise InputError(
-                    f"'{text.strip()}' lies outside the domain of {show(self.expression)}: nothing"
-                    " is known of it"
+                    f"'{text.strip()}' is outside the domain of {show(self.expression)}: nothing "
+                    "is known about it"
                 )
             return Answer((_truth(self._holds(self.expression, given, steps)),), tuple(steps))
         values, _ = self._values(self.expression, given, None, steps)
         shown = self.space.show(values)
         if not shown:
             raise InputError(
-                f"'{text.strip()}' lies outside the domain of {show(self.expression)}: it has no"
-                " value there"
+                f"'{text.strip()}' is outside the domain of {show(self.expression)}, which has no "
+                "value for it"
             )
         return Answer(shown, tuple(steps))
 
     @classmethod
     def values(cls, function: Expression, item: str, space: Space) -> tuple[str, ...]:
-        """Return the values of a relation at one item, without the steps."""
+        """Return the values of a relation for one item, without the steps."""
         return cls(function, Type("relation", ""), space)._values(function, (item,), None, [])[0]
 
     def decided(self, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Items for which it is known whether the predicate holds."""
+        """Return the items for which it is known whether the predicate holds."""
         return self._decided(self.expression, given)
 
     def holds(self, given: tuple[str, ...]) -> bool:
-        """True if the predicate holds of any of the items."""
+        """True if the predicate holds for any of the items."""
         return self._holds(self.expression, given, [])
 
     def _add(self, steps: list[Step], rule: str, values: Iterable[str], of: tuple[int, ...]) -> int:
@@ -136,8 +136,8 @@ class Deriver:
     def _values(
         self, function: Expression, given: tuple[str, ...], source: int | None, steps: list[Step]
     ) -> tuple[tuple[str, ...], int]:
-        """Values of a relation at texts, and the step that produced them. `source` is the step that
-        the texts come from.
+        """Return the values of a relation for the given texts, and the index of the step that
+        produced them. `source` is the step that produced the texts.
         """
         of = () if source is None else (source,)
         match function:
@@ -171,8 +171,8 @@ class Deriver:
         source: int | None,
         steps: list[Step],
     ) -> tuple[tuple[str, ...], int]:
-        """Combine the operands at each item separately: a value of one operand at one item and of
-        another operand at a second item is not a value of both.
+        """Combine the operands for each item separately. A value of one operand for one item and of
+        another operand for a second item is not a value of both operands.
         """
         combine = set.intersection if isinstance(function, Intersection) else set.difference
         rows: list[tuple[str, ...]] = []
@@ -184,9 +184,9 @@ class Deriver:
         return values, self._add(steps, function.word, values, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Items for which the truth of the predicate is known. The graph does not state whether a
-        river is an actor. For words everything is known: a word without synonyms has no synonym
-        that is a noun.
+        """Return the items for which the truth of the predicate is known. For example, the graph
+        does not state whether a river is an actor. For words everything is known: a word without
+        synonyms has no synonym that is a noun.
         """
         if self.type.source != "entity":
             return given
@@ -239,8 +239,9 @@ class Deriver:
     def _logic(
         self, predicate: Land | Lor | Lnot, given: tuple[str, ...], steps: list[Step]
     ) -> bool:
-        """Evaluate at each item separately: two namesakes that each satisfy one half do not satisfy
-        a conjunction.
+        """Evaluate each item separately: if one of two entities with the same name satisfies only
+        the first half of a conjunction and the other only the second, neither satisfies the
+        conjunction.
         """
         of = []
         for part in predicate.parts:
@@ -267,7 +268,7 @@ class Deriver:
     def _sequence(self, text: str) -> Answer:
         given = [(item, self.space.enter(item, self.type.source)) for item in items(text)]
         if not given:
-            raise InputError("the sequence is empty; give words separated by blanks or by #")
+            raise InputError("the sequence is empty; give words separated by spaces or by #")
         function, predicate = map_filter(self.expression)
         steps: list[Step] = []
         if predicate is not None:
@@ -296,7 +297,7 @@ class Deriver:
             shown = self.space.show(values)
             if not shown:
                 raise InputError(
-                    f"'{item}' lies outside the domain of {show(function)}: it has no value there"
+                    f"'{item}' is outside the domain of {show(function)}, which has no value for it"
                 )
             last.append(step)
             chosen.append(shown[0])
@@ -304,8 +305,8 @@ class Deriver:
         return chosen
 
     def positions(self, text: str) -> list[tuple[str, ...]]:
-        """Acceptable answers at each position of a sequence function's result, as written in
-        examples.
+        """Return the acceptable answers at each position of a sequence function's result, as
+        written in examples.
         """
         function, predicate = map_filter(self.expression)
         answers = []
@@ -318,7 +319,7 @@ class Deriver:
 
 
 def _joined(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The values of all rows, each once, sorted."""
+    """Return the distinct values of all rows, sorted."""
     return tuple(sorted(set().union(*rows)))
 
 

@@ -1,8 +1,8 @@
-"""The fast evaluator: evaluates an expression at many words at once, or on the whole vocabulary,
+"""The fast evaluator: evaluates an expression for many words at once, or for the whole vocabulary,
 using only table operations.
 
-The result is a `FunctionTable`, which is everything that datasets, profiles and scorers need to
-know about a function. For facts, `worlds/facts/fact_functions.py` builds the same kind of table.
+The result is a `FunctionTable`, which contains everything that datasets, profiles and scorers need
+to know about a function. For facts, `worlds/facts/fact_functions.py` builds the same kind of table.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ TRUTH = ("false", "true")
 
 @dataclass(frozen=True, eq=False)
 class FunctionTable:
-    """Graph of a function, with texts represented by indices.
+    """The inputs and answers of a function, with texts represented by indices.
 
     Attributes:
-        name: The normal form, as text.
+        name: The normal form of the function, as text.
         type: Types of its input and output.
         inputs: Texts that input indices refer to.
         outputs: Texts that answer indices refer to.
-        domain: The inputs that have an answer, in the order of their texts. For sequence functions
-            the words from which sequences are drawn and which stay in the result.
+        domain: The inputs that have an answer, in the order of their texts. For sequence functions,
+            the words that sequences are drawn from and that stay in the result.
         table: The answers of each input of the domain, or a function that computes them on first
-            use: a plan needs only the domain, and worker processes compute the answers of the tasks
-            that they make.
-        dropped: For sequence functions with a filter: the words that it drops.
+            use. A plan needs only the domain, so worker processes compute only the answers of the
+            tasks they generate.
+        dropped: For sequence functions with a filter, the words that it drops.
         filtered: True if there is a filter.
     """
 
@@ -80,13 +80,13 @@ class FunctionTable:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Position of each input of the domain."""
+        """Index of each input in the domain."""
         return {self.inputs[number]: i for i, number in enumerate(self.domain.tolist())}
 
     @property
     def words(self) -> int:
-        """Number of words (or names) that inputs are made of. With a filter, the smaller of the
-        kept and the dropped.
+        """Number of distinct words (or names) in inputs. With a filter, the smaller of the numbers
+        of kept and of dropped words.
         """
         return min(len(self.domain), len(self.dropped)) if self.filtered else len(self.domain)
 
@@ -99,7 +99,7 @@ class Profile:
         inputs: Size of the domain.
         answers: Mean number of acceptable answers.
         majority: Score of the best constant answer.
-        chance: Score of a uniformly random answer of the task.
+        chance: Score of an answer drawn uniformly from the task's answers.
     """
 
     inputs: int
@@ -109,7 +109,9 @@ class Profile:
 
 
 def profile(solved: FunctionTable) -> Profile:
-    """Profile of a function. For sequence functions, that of one position."""
+    """Compute the profile of a function. For sequence functions, it is the profile of a single
+    position.
+    """
     counts = solved.answers.counts
     if not len(counts):
         return Profile(0, 0.0, 0.0, 0.0)
@@ -123,14 +125,14 @@ def profile(solved: FunctionTable) -> Profile:
 
 
 MOST_PATHS = 200_000_000
-"""Maximum number of paths through a chain, summed over its steps: about 15 seconds of work and 2
-GB. `chain(hyponyms[eng], inverse(hyponyms[eng]))` connects nearly every noun with every other, and
-for all of WordNet the result does not fit into any machine's memory.
+"""Maximum number of paths through a chain, summed over its steps. This many take about 15 seconds
+and 2 GB. `chain(hyponyms[eng], inverse(hyponyms[eng]))` connects nearly every noun with every other
+one, and for all of WordNet the result does not fit into any machine's memory.
 """
 
 
 def values(function: Expression, rows: Rows, words: Words) -> Table:
-    """Return the values of a relation (in normal form) at each of these words."""
+    """Return the values of a relation (in normal form) for each of these words."""
     match function:
         case Atom(name):
             return words.relation(name).take(rows)
@@ -159,7 +161,7 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
 
 
 def _last_step(chain: Chain, rows: Rows, words: Words) -> tuple[Table, Table]:
-    """The relation that a chain applies last, and the table that it is applied to."""
+    """Return the relation that a chain applies last, and the table to which it is applied."""
     table = values(chain.parts[-1], rows, words)
     paths = 0
     for part in reversed(chain.parts[1:-1]):
@@ -172,8 +174,8 @@ def _last_step(chain: Chain, rows: Rows, words: Words) -> tuple[Table, Table]:
 
 
 def _step(part: Expression, table: Table, words: Words) -> tuple[Table, Table]:
-    """A relation of a chain as a table, and the table that it is applied to, renumbered to its
-    rows.
+    """Return a relation of a chain as a table, and the table to which it is applied, renumbered to
+    its rows.
     """
     if isinstance(part, Atom):
         return words.relation(part.name), table
@@ -182,24 +184,26 @@ def _step(part: Expression, table: Table, words: Words) -> tuple[Table, Table]:
 
 
 def _check_paths(outer: Table, inner: Table, before: int, chain: Chain) -> int:
-    """Number of paths that have to be followed up to a step of a chain, `before` of them in earlier
+    """Return the number of paths up to a step of a chain, including `before` paths in earlier
     steps.
 
     Raises:
-        ExpressionError: If there are too many.
+        ExpressionError: If there are too many paths.
     """
     paths = before + int(outer.counts[inner.values].sum())
     if paths > MOST_PATHS:
         raise ExpressionError(
-            f"{show(chain)} has {paths:,} paths from an input to an answer, and at most"
-            f" {MOST_PATHS:,} can be followed; chain functions with fewer answers, or narrow one of"
-            " them by an intersection or a filter"
+            f"{show(chain)} has {paths:,} paths from inputs to answers, more than the maximum of "
+            f"{MOST_PATHS:,}; chain functions with fewer answers, or narrow one of them by an "
+            "intersection or a filter"
         )
     return paths
 
 
 def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
-    """Different values of a table, and the table with each value replaced by its index."""
+    """Return the distinct values of a table, and the table with each value replaced by its index
+    among them.
+    """
     met = np.zeros(size, dtype=np.bool_)
     met[table.values] = True
     different = np.flatnonzero(met).astype(np.int32)
@@ -209,7 +213,7 @@ def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
 
 
 def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
-    """Mask of the words for which a predicate (in normal form) holds."""
+    """Return a mask of the words for which a predicate (in normal form) holds."""
     match predicate:
         case Atom(name):
             return words.predicate(name)[rows]
@@ -265,7 +269,9 @@ def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
 def _domain_values(
     function: Expression, rows: Rows, words: Words
 ) -> tuple[Rows, Callable[[], Table]]:
-    """Words at which a relation has values, and a function that computes these values."""
+    """Return the words for which a relation has values, and a function that computes these
+    values.
+    """
     language = type_of(function, atoms.signature).language
     whole = words.vocabulary[language]
     mask = _vocabulary_mask(function, language, words)
@@ -279,15 +285,15 @@ def _domain_values(
 
 @lru_cache(maxsize=256)
 def _vocabulary_values(function: Expression, language: str, words: Words) -> Table:
-    """Values at the whole vocabulary. They are cached, because map(f), map(f, filter(p)) and f
-    share them.
+    """Return the values for the whole vocabulary. They are cached, because map(f), map(f,
+    filter(p)) and f share them.
     """
     return values(function, words.vocabulary[language], words)
 
 
 @lru_cache(maxsize=256)
 def _vocabulary_mask(function: Expression, language: str, words: Words) -> Mask:
-    """Mask of the vocabulary's words at which there are values. For a chain this needs only the
+    """Return a mask of the vocabulary's words that have values. For a chain this needs only the
     sizes of the last step, not its values.
     """
     rows = words.vocabulary[language]

@@ -1,9 +1,9 @@
-"""The independent second solver: evaluates an expression at one text, with plain sets and by
+"""The independent second solver: evaluates an expression for a single text, using plain sets and
 following WordNet's links.
 
-It uses nothing from the fast evaluator: no closures, no sense tables, no array operations, no
-normal form. Senses are found by morphology in the index of lemmas, links are followed one by one,
-random pairs are computed with integers.
+It shares nothing with the fast evaluator: no closures, sense tables, array operations or normal
+forms. It finds senses by morphology in the index of lemmas, follows links one by one, and computes
+random pairs with integers.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class PlainSolver:
         self._meant: dict[str, dict[int, list[str]]] = {}
 
     def relation(self, expression: Expression, text: str) -> set[str]:
-        """Return the values of a relation at one text."""
+        """Return the values of a relation for a text."""
         match expression:
             case Atom(name):
                 return self.values(name, text)
             case Inverse((Atom(name),)):
                 return self._inverse(name, text)
             case Inverse():
-                # An inverse is found by trying every word of the language.
+                # The inverse is found by trying every word of the language.
                 tried = self._language(type_of(expression.part, atoms.signature).language)
                 return {x for x in tried if text in self.relation(expression.part, x)}
             case Chain(parts):
@@ -86,7 +86,7 @@ class PlainSolver:
                 assert_never(expression)
 
     def predicate(self, expression: Expression, text: str) -> bool:
-        """True if a predicate holds of one text."""
+        """True if a predicate holds for a text."""
         match expression:
             case Atom(name):
                 return self.holds(name, text)
@@ -133,7 +133,7 @@ class PlainSolver:
         return [text for text, senses in zip(self.lexicon.texts, known, strict=True) if senses]
 
     def values(self, name: str, text: str) -> set[str]:
-        """Return the values of an atom at one text."""
+        """Return the values of an atom for a text."""
         known = self._held.get((name, text))
         if known is None:
             known = self._held[name, text] = self._find(name, text)
@@ -165,8 +165,8 @@ class PlainSolver:
         return {y for y in lemmas if y.lower() != text.lower() and self._allowed(text, y, target)}
 
     def _inverse(self, name: str, text: str) -> set[str]:
-        """Words that have a text among their values, found by following lexical links backwards.
-        For other relations every word is tried once.
+        """Return the words that have a text among their values. Lexical links are followed
+        backwards; for other relations every word is tried.
         """
         known = atoms.known(name)
         assert known is not None
@@ -206,9 +206,7 @@ class PlainSolver:
         return reached - {end}
 
     def _meaning(self, language: str) -> dict[int, list[str]]:
-        """For each sense the words that have it, found by looking up every word of the language
-        once.
-        """
+        """Return the words for each sense, found by looking up every word of the language once."""
         if language not in self._meant:
             meant = self._meant[language] = {}
             for x in self._language(language):
@@ -238,8 +236,8 @@ class PlainSolver:
         return {code: set(row) for code, row in self._vocabulary.items()}
 
     def _senses(self, text: str, language: str) -> list[int]:
-        """Return the senses of a text: by morphology from the lemmas of each sense, not from the
-        table of senses.
+        """Return the senses of a text, found by morphology from the lemmas of each sense rather
+        than from the table of senses.
         """
         if language == "eng" and self.rules.senses == "all":
             senses: list[int] = []
@@ -252,8 +250,8 @@ class PlainSolver:
         return list(self.lexicon.find(text, language))
 
     def _linked(self, link: str, senses: list[int]) -> set[int]:
-        """Senses at the end of one link (antonyms) or of any number of links. In a cycle, no sense
-        leads to itself.
+        """Return the senses at the end of one link (antonyms) or of any number of links. In a
+        cycle, no sense leads to itself.
         """
         table = self._list(link, self.lexicon.links[link])
         ends: set[int] = set()
@@ -289,7 +287,7 @@ class PlainSolver:
         return self._list(f"written {language}", self.lexicon.written[language])[number]
 
     def _list(self, name: str, table: Table) -> list[list[int]]:
-        """Convert a table to plain lists, which are many times faster to read one by one."""
+        """Convert a table to plain lists, which are many times as fast when read one by one."""
         if name not in self._lists:
             flat, bounds = table.values.tolist(), table.starts.tolist()
             self._lists[name] = [flat[a:b] for a, b in pairwise(bounds)]

@@ -1,7 +1,7 @@
-"""A small typed language of word and sequence functions: reading, printing, types, normal form,
-English.
+"""A small typed language of word and sequence functions: parsing, formatting, types, normal form,
+English descriptions.
 
-The nodes of expressions, one class for each operator, are in `operators.py`.
+The nodes of expressions, with one class per operator, are in `operators.py`.
 
 >>> from taskloom.suites.taskbench.language import name, read
 >>> name(read("map{λx. union(mother(x), father(x))}"))

@@ -1,11 +1,11 @@
 """Nodes of expressions: atoms, `is`, and one class for each operator.
 
-A class defines everything that the language knows about its operator: its word, number of operands,
-type rule, normal form, notation and English. Its value is computed by the interpreters: the
-evaluator, the second solver, facts, derivations. They match on these classes and end in
-`assert_never`, so that mypy reports every place where a new operator is still missing.
+Each class defines everything that the language knows about its operator: its name, number of
+operands, type rule, normal form, notation and English. Values are computed by the interpreters: the
+evaluator, the second solver, facts and derivations. They match on these classes and end in
+`assert_never`, so mypy reports every place where a new operator is still missing.
 
-A new operator is a class here, and its name in `AnyOperator`.
+To add an operator, write a class here and add it to `AnyOperator`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 Span = tuple[int, int]
-"""Location of an expression in the text: index of its first character, and of the one after its
-last.
+"""Location of an expression in the text: the index of its first character, and of the character
+after its last.
 """
 
 _NOWHERE: Span = (0, 0)
 
 MANY = 99
-"""Maximum number of operands, in effect unlimited: expressions with more exceed the limits on
-length and nesting.
+"""Maximum number of operands. In effect this is unlimited, because longer expressions exceed the
+limits on length and nesting.
 """
 
 ONE, ALL = 0, 1
@@ -37,20 +37,22 @@ ONE, ALL = 0, 1
 
 
 class Phrases(Protocol):
-    """The English of atoms."""
+    """The English phrases for atoms."""
 
     def phrases(self, name: str) -> tuple[str, str]:
-        """Return the phrases for one value and for all values; for a predicate its claim and its
-        denial.
+        """Return the phrases for one value and for all values. For a predicate, return its positive
+        and its negative claim.
         """
 
     def inverse_phrases(self, name: str) -> tuple[str, str] | None:
-        """Phrases for the inverse of an atom, if it has its own wording."""
+        """Return the phrases for the inverse of an atom, if it has its own wording."""
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A function that the world knows by name: `synonyms[eng]`, `father`, `is_pos_noun[eng]`."""
+    """A function with a name in the world, such as `synonyms[eng]`, `father` or
+    `is_pos_noun[eng]`.
+    """
 
     name: str
     span: Span = field(default=_NOWHERE, compare=False, repr=False)
@@ -76,7 +78,7 @@ class Atom:
         return Inverse((self,))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Describe one value or all values at x."""
+        """Describe one value or all values for x."""
         return words.phrases(self.name)[number].format(x=x)
 
     def claim(self, true: bool, words: Phrases) -> str:
@@ -86,7 +88,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """Predicate that is true if `value` is among the values of `relation` at x."""
+    """Predicate that is true if `value` is among the values of `relation` for x."""
 
     relation: Expression
     value: str
@@ -94,7 +96,7 @@ class Is:
 
     @property
     def notation(self) -> str:
-        """The expression in our notation, in which only atoms have values."""
+        """The expression in our notation, which supports `is` only for atoms."""
         if not isinstance(self.relation, Atom):
             raise ValueError(f"is{{…={self.value}}} needs an atom, not {self.relation.notation}")
         return f"is{{{self.relation.name}={self.value}}}"
@@ -108,7 +110,7 @@ class Is:
         return self
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """State that the value is there, or that it is not."""
+        """State that the value is among the relation's values, or that it is not."""
         phrase = as_relation(self.relation).value("it", ONE, words)
         if phrase.endswith(" of it"):
             return (
@@ -123,10 +125,10 @@ class Operator:
     """An operator applied to its operands.
 
     Attributes:
-        word: Its name in the language.
+        word: Name of the operator in the language.
         least: Minimum number of operands.
         most: Maximum number of operands.
-        symmetric: True if order and repetition of the operands do not matter.
+        symmetric: True if the order and repetition of operands have no effect.
     """
 
     parts: tuple[Expression, ...]
@@ -144,22 +146,22 @@ class Operator:
 
 
 class RelationOperator(Operator):
-    """An operator that gives a relation; a chain may also give a predicate."""
+    """An operator whose result is a relation. A chain may also be a predicate."""
 
     __slots__ = ()
 
 
 class PredicateOperator(Operator):
-    """An operator that gives a predicate."""
+    """An operator whose result is a predicate."""
 
     __slots__ = ()
 
 
 class SequenceOperator(Operator):
-    """An operator that gives a sequence function.
+    """An operator whose result is a sequence function.
 
-    Its optional second operand is the sequence function that is applied first: `map(f, filter(p))`
-    filters, then maps.
+    Its optional second operand is the sequence function applied first: `map(f, filter(p))` filters,
+    then maps.
     """
 
     __slots__ = ()
@@ -169,7 +171,7 @@ class SequenceOperator(Operator):
 
     @property
     def element(self) -> Expression:
-        """The function of a single word."""
+        """The function applied to single words."""
         return self.parts[0]
 
     @property
@@ -179,14 +181,14 @@ class SequenceOperator(Operator):
 
 
 MOST_STEPS = 32
-"""Maximum number of functions in a chain, because each is followed from all values of the one
-before it. The paper's chains have 2.
+"""Maximum number of functions in a chain, because each is applied to all values of the previous
+one. The paper's chains have 2.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Chain(RelationOperator):
-    """`chain(f, g)`, f after g, as in the paper."""
+    """`chain(f, g)` applies f after g, as in the paper."""
 
     word = "chain"
 
@@ -197,7 +199,7 @@ class Chain(RelationOperator):
 
     @classmethod
     def of(cls, parts: Iterable[Expression]) -> Expression:
-        """Build a chain without chains inside; of one part, the part itself."""
+        """Build a chain without nested chains. A single part is returned unchanged."""
         flat: list[Expression] = []
         for part in parts:
             flat.extend(part.parts if isinstance(part, Chain) else (part,))
@@ -224,13 +226,13 @@ class Chain(RelationOperator):
         return Chain.of(self.parts[:-1])
 
     def infer(self, checker: Checker) -> Type:
-        """Walk the parts from the last to the first; only the first may be a predicate, since truth
+        """Check the parts from last to first. Only the first may be a predicate, because truth
         values are not words.
         """
         if self.steps > MOST_STEPS:
             raise checker.fail(
                 self,
-                f"this chain has {self.steps} functions, and at most {MOST_STEPS} are followed",
+                f"this chain has {self.steps} functions, but at most {MOST_STEPS} are supported",
             )
         start = checker.want(self.inner, "relation", self.word)
         reached = start
@@ -240,30 +242,30 @@ class Chain(RelationOperator):
             if after.form == "sequence":
                 raise checker.fail(
                     part,
-                    f"chain expects a relation here, and this is {after}; write map(f, filter(p))",
+                    f"chain expects a relation here, but this is {after}; write map(f, filter(p))",
                 )
             if after.form == "predicate" and position > 0:
-                raise checker.fail(part, f"chain expects a relation here, and this is {after}")
+                raise checker.fail(part, f"chain expects a relation here, but this is {after}")
             checker.fit(part, after.source, reached.target)
             reached = after
         return Type(reached.form, start.source, reached.target)
 
     def normal(self) -> Expression:
-        """Merge chains of chains."""
+        """Flatten nested chains."""
         return Chain.of(part.normal() for part in self.parts)
 
     def inverted(self) -> Expression:
-        """Walk the inverses in the opposite order."""
+        """Chain the inverses in the opposite order."""
         return Chain.of(as_relation(part).inverted() for part in reversed(self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Describe it as "an antonym of a hyponym of x"."""
+        """Describe a value, as in "an antonym of a hyponym of x"."""
         for part in reversed(self.parts):
             x = as_relation(part).value(x, number, words)
         return x
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Describe it as "has among the synonyms of it one that can be a noun"."""
+        """Describe the claim, as in "has among the synonyms of it one that can be a noun"."""
         among = as_relation(self.rest).value("it", ALL, words)
         return (
             f"has among {among} {'one' if true else 'none'} that"
@@ -291,7 +293,7 @@ class Union(RelationOperator):
         return commuted(Union, (as_relation(part).inverted() for part in self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Describe it as "a synonym of x or an antonym of x"."""
+        """Describe a value, as in "a synonym of x or an antonym of x"."""
         return (" or ", " and ")[number].join(
             as_relation(part).value(x, number, words) for part in self.parts
         )
@@ -299,7 +301,7 @@ class Union(RelationOperator):
 
 @dataclass(frozen=True, slots=True)
 class Intersection(RelationOperator):
-    """`intersection(f, g)`: the values that all operands share."""
+    """`intersection(f, g)`: the values that all operands have in common."""
 
     word = "intersection"
     symmetric = True
@@ -317,7 +319,7 @@ class Intersection(RelationOperator):
         return commuted(Intersection, (as_relation(part).inverted() for part in self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Describe it as "something that is both a synonym of x and an antonym of x"."""
+        """Describe a value, as in "something that is both a synonym of x and an antonym of x"."""
         both = " and ".join(as_relation(part).value(x, ONE, words) for part in self.parts)
         return f"something that is both {both}"
 
@@ -355,14 +357,14 @@ class Difference(RelationOperator):
         return Difference(tuple(as_relation(part).inverted() for part in self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Describe it as "a synonym of x that is not a hyponym of x"."""
+        """Describe a value, as in "a synonym of x that is not a hyponym of x"."""
         kept, removed = (as_relation(part).value(x, number, words) for part in self.parts)
         return f"{kept} {('that is not', 'except')[number]} {removed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Inverse(RelationOperator):
-    """`f.inv`: from the values of f to the inputs that have them. In normal form, f is an atom."""
+    """`f.inv`: maps the values of f to the inputs that have them. In normal form, f is an atom."""
 
     word = "inverse"
     least = 1
@@ -370,7 +372,7 @@ class Inverse(RelationOperator):
 
     @property
     def part(self) -> Expression:
-        """The relation that is inverted."""
+        """The relation to invert."""
         return self.parts[0]
 
     @property
@@ -393,11 +395,11 @@ class Inverse(RelationOperator):
         return Type("relation", inner.target, inner.source)
 
     def normal(self) -> Expression:
-        """Move the inverse down to the atoms, where two of them cancel."""
+        """Move the inverse down to the atoms, where double inverses cancel out."""
         return as_relation(self.part.normal()).inverted()
 
     def inverted(self) -> Expression:
-        """The relation that is inverted."""
+        """Return the relation to invert."""
         return self.part
 
     def value(self, x: str, number: int, words: Phrases) -> str:
@@ -413,7 +415,7 @@ class Inverse(RelationOperator):
 
 @dataclass(frozen=True, slots=True)
 class Land(PredicateOperator):
-    """`land(p, q)`: all operands hold."""
+    """`land(p, q)`: true if all operands are true."""
 
     word = "land"
     symmetric = True
@@ -433,7 +435,7 @@ class Land(PredicateOperator):
 
 @dataclass(frozen=True, slots=True)
 class Lor(PredicateOperator):
-    """`lor(p, q)`: at least one operand holds."""
+    """`lor(p, q)`: true if at least one operand is true."""
 
     word = "lor"
     symmetric = True
@@ -453,7 +455,7 @@ class Lor(PredicateOperator):
 
 @dataclass(frozen=True, slots=True)
 class Lnot(PredicateOperator):
-    """`lnot(p)`: p does not hold."""
+    """`lnot(p)`: true if p is false."""
 
     word = "lnot"
     least = 1
@@ -480,7 +482,7 @@ class Lnot(PredicateOperator):
 
 @dataclass(frozen=True, slots=True)
 class Map(SequenceOperator):
-    """`map(f)`: f of each word of a sequence."""
+    """`map(f)`: applies f to each word of a sequence."""
 
     word = "map"
 
@@ -504,7 +506,7 @@ class Map(SequenceOperator):
 
 @dataclass(frozen=True, slots=True)
 class Filter(SequenceOperator):
-    """`filter(p)`: the words of a sequence for which p holds."""
+    """`filter(p)`: keeps the words of a sequence for which p is true."""
 
     word = "filter"
 
@@ -535,20 +537,20 @@ Expression = Atom | Is | AnyOperator
 OPERATORS: dict[str, type[AnyOperator]] = {
     operator.word: operator for operator in get_args(AnyOperator)
 }
-"""Every operator by its word."""
+"""Maps the name of every operator to its class."""
 
 
 def as_relation(
     expression: Expression,
 ) -> Atom | Chain | Union | Intersection | Difference | Inverse:
-    """Return an expression that may be a relation; raise `ValueError` for any other."""
+    """Return the expression if it may be a relation, otherwise raise `ValueError`."""
     if isinstance(expression, (Is, PredicateOperator, SequenceOperator)):
         raise ValueError(f"not a relation: {expression.notation}")
     return expression
 
 
 def as_predicate(expression: Expression) -> Atom | Is | Chain | Land | Lor | Lnot:
-    """Return an expression that may be a predicate; raise `ValueError` for any other."""
+    """Return the expression if it may be a predicate, otherwise raise `ValueError`."""
     if isinstance(expression, Chain):
         return expression
     if isinstance(expression, (RelationOperator, SequenceOperator)):
@@ -615,12 +617,12 @@ def _fused(function: Expression | None, predicate: Expression | None) -> Express
     return kept if function is None else Map((function, kept))
 
 
-# The normal form: equal tasks get equal names.
+# The normal form gives equal tasks equal names
 #
-# Nested maps and filters become one map after one filter, by the paper's rules (5) to (7); chains
-# are flattened; the operands of symmetric operators are flattened, sorted and listed once; inverses
-# are pushed down to the atoms, where two of them cancel, as two negations do. Each operator has its
-# own rule above. No rule changes the values of a function, as the tests verify on random
+# Nested maps and filters become one map after one filter, by the paper's rules (5) to (7). Chains
+# are flattened. The operands of symmetric operators are flattened, sorted and listed once. Inverses
+# are moved down to the atoms. Double inverses and double negations cancel out. Each operator has
+# its own rule above. No rule changes the values of a function, which the tests verify on random
 # expressions over a small world.
 
 
@@ -642,7 +644,7 @@ def name(expression: Expression) -> str:
 def map_filter(expression: Expression) -> tuple[Expression | None, Expression | None]:
     """Split a sequence function into (fM, fF) with map-filter{fM, fF} = map{fM}(filter{fF}).
 
-    None represents the identity, or the predicate that always holds.
+    None represents the identity, or the predicate that is always true.
     """
     assert isinstance(expression, Map | Filter)
     return expression.map_filter()

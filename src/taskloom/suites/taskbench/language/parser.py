@@ -1,9 +1,9 @@
-"""Parser for expressions in any of the three notations, with type checks.
+"""Parser and type checker for expressions in any of the three notations.
 
-The grammar finds the structure. This module resolves names: operators, atoms in all their
-spellings, and the symbols for the input (x and S in the paper, 0 and S in the reference), which are
-dropped. The type checker then gives every expression its type, or raises an error that names the
-fault and marks it.
+The grammar gives the structure. This module resolves names: operators, atoms in all their
+spellings, and the symbols for the input (x and S in the paper, 0 and S in the reference code),
+which are dropped. The type checker then infers the type of every expression, or raises an error
+that describes the problem and marks its location.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _lark() -> Lark:
 
 @lru_cache(maxsize=2048)
 def _syntax(text: str) -> Tree[Any]:
-    """Syntax tree of an expression, cached because the names in a recipe are parsed for its list,
-    its plan and its descriptions.
+    """Return the syntax tree of an expression. It is cached, because the names in a recipe are
+    parsed for its list, its plan and its descriptions.
     """
     return _lark().parse(text)
 
@@ -96,12 +96,12 @@ def read_typed(text: str) -> tuple[Expression, Type]:
 
 
 def parse(text: str, find: Find | None = None) -> Expression:
-    """Parse an expression; atoms must be known, but types are not checked.
+    """Parse an expression. Atoms must be known, but types are not checked.
 
     Args:
         text: In any of the three notations.
-        find: Function that returns our name for an atom in any of its spellings, or None. For
-            worlds with their own atoms.
+        find: Returns our name for an atom in any of its spellings, or None. Worlds use it to
+            support their own atoms.
     """
     from lark.exceptions import UnexpectedInput
 
@@ -123,14 +123,16 @@ def parse(text: str, find: Find | None = None) -> Expression:
 def _refuse_monsters(text: str) -> None:
     if len(text) > LONGEST:
         raise ExpressionError(
-            f"the expression has {len(text)} characters; at most {LONGEST} are read"
+            f"the expression has {len(text)} characters, more than the maximum of {LONGEST}"
         )
     level = 0
     for place, character in enumerate(text):
         level += (character in "({[") - (character in ")}]")
         if level > DEEPEST:
             raise ExpressionError(
-                f"brackets are nested more than {DEEPEST} deep here", text, (place, place + 1)
+                f"brackets are nested more than {DEEPEST} levels deep here",
+                text,
+                (place, place + 1),
             )
     if not text.strip():
         raise ExpressionError("the expression is empty; write a function such as synonyms[eng]")
@@ -150,7 +152,7 @@ def _unreadable(error: Exception, text: str) -> ExpressionError:
     at = len(text) if place is None or place < 0 else place
     met = f"'{text[at]}'" if at < len(text) else "the end"
     expected = f"expected {' or '.join(words)}" if words else "this cannot be read"
-    return ExpressionError(f"{expected} here, found {met}", text, (at, at + 1))
+    return ExpressionError(f"{expected} here, but found {met}", text, (at, at + 1))
 
 
 class _TreeReader:
@@ -196,7 +198,9 @@ class _TreeReader:
     def wrapped(
         self, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
     ) -> Expression:
-        """Parse the reference's wiki{…}, a hint to its query builder that has no meaning here."""
+        """Parse the reference code's wiki{…}, a hint for its query builder that has no effect
+        here.
+        """
         inner = self.inside(tree, suffixes, "wiki")
         return self.applied(inner, arguments)
 
@@ -206,10 +210,10 @@ class _TreeReader:
             or _data(suffixes[0]) != "brace"
             or _data(suffixes[0].children[0]) == "pair"
         ):
-            raise self.fail(f"{name} takes one function in braces", tree)
+            raise self.fail(f"{name} expects one function in braces", tree)
         inner = self.item(suffixes[0].children[0])
         if inner is None:
-            raise self.fail(f"{name} takes a function in its braces, not the input", suffixes[0])
+            raise self.fail(f"{name} expects a function in its braces, not the input", suffixes[0])
         return inner
 
     def operator(
@@ -221,7 +225,9 @@ class _TreeReader:
     ) -> Expression:
         name = operator.word
         if suffixes:
-            raise self.fail(f"{name} takes its operands in parentheses: {name}(f, g)", suffixes[0])
+            raise self.fail(
+                f"{name} expects its operands in parentheses: {name}(f, g)", suffixes[0]
+            )
         if not arguments:
             raise self.fail(f"{name} needs operands: {name}(f, g)", tree)
         parts = [self.operand(name, part) for part in _items(arguments[0])]
@@ -230,7 +236,7 @@ class _TreeReader:
     def operand(self, name: str, tree: Tree[Token]) -> Expression:
         expression = self.item(tree)
         if expression is None:
-            raise self.fail(f"{name} takes functions, not the input", tree)
+            raise self.fail(f"{name} expects functions, not the input", tree)
         return expression
 
     def sequence(
@@ -240,7 +246,7 @@ class _TreeReader:
         suffixes: list[Tree[Token]],
         arguments: list[Tree[Token]],
     ) -> Expression:
-        """Read map(f), map(f, filter(p)), map{f}, map{f}(S), map{f}(filter{p}(S))."""
+        """Parse map(f), map(f, filter(p)), map{f}, map{f}(S) or map{f}(filter{p}(S))."""
         name = operator.word
         if suffixes:
             parts: list[Expression] = [self.inside(tree, suffixes, name)]
@@ -258,11 +264,13 @@ class _TreeReader:
         return operator(tuple(parts), _span(tree))
 
     def applied(self, function: Expression, arguments: list[Tree[Token]]) -> Expression:
-        """Apply a function to its arguments: f(g) and f(g(0)) are chains; f(0) and f(x) are f."""
+        """Parse a function with arguments: f(g) and f(g(0)) are chains, while f(0) and f(x) mean
+        f.
+        """
         for group in arguments:
             items = _items(group)
             if len(items) != 1:
-                raise self.fail(f"a word function takes one input, not {len(items)}", group)
+                raise self.fail(f"a word function expects one input, not {len(items)}", group)
             before = self.item(items[0])
             if before is not None:
                 later = before.parts if isinstance(before, Chain) else (before,)
@@ -306,8 +314,8 @@ class _TreeReader:
         return self.text[first + 1 : last - 1].strip()
 
     def relocated(self, spelling: str, arguments: list[Tree[Token]]) -> str:
-        """Move a language tag: the reference's early lists write synonyms[eng](0[spa]) for Spanish
-        synonyms of a Spanish word.
+        """Move a language tag. The reference code's early lists write synonyms[eng](0[spa]) for
+        Spanish synonyms of a Spanish word.
         """
         for group in arguments:
             for item in _items(group):
@@ -324,7 +332,7 @@ class _TreeReader:
         relation, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not relation or not value:
             raise ExpressionError(
-                "is needs a relation and a value: is{occupation=actor}", self.text, span
+                "is expects a relation and a value: is{occupation=actor}", self.text, span
             )
         find = self.own or atoms.canonical
         known = find(f"is{{{relation}={value}}}{language}")
@@ -340,7 +348,7 @@ def _unknown(spelling: str) -> str:
     from taskloom.suites.taskbench import atoms
 
     known = nearest(spelling, [*atoms.names(), *OPERATORS])
-    return f"unknown atom '{spelling}'; {known}; taskloom list taskbench has the recipes"
+    return f"unknown atom '{spelling}'; {known}; taskloom list taskbench shows the recipes"
 
 
 def _data(tree: Tree[Token] | Token) -> str:
@@ -358,12 +366,12 @@ def _span(tree: Tree[Token] | Token) -> Span:
 
 
 class ExpressionError(RecipeError):
-    """An expression that cannot be parsed or has no type. The message quotes it and marks the
-    location.
+    """An expression that cannot be parsed or has no type. The message quotes the expression and
+    marks the location of the error.
 
     Attributes:
         why: The problem, in one sentence.
-        text: The expression as it was written.
+        text: The original text of the expression.
         span: The part of the text to mark.
     """
 
@@ -375,7 +383,7 @@ class ExpressionError(RecipeError):
 
 
 def point(text: str, span: tuple[int, int], width: int = 100) -> str:
-    """Print the text on one line with carets below the span. Long texts are cut around it.
+    """Format the text on one line with carets below the span. Long texts are cut off around it.
 
     >>> print(point("chain(fathr, mother)", (6, 11)))
       chain(fathr, mother)
@@ -392,8 +400,8 @@ def point(text: str, span: tuple[int, int], width: int = 100) -> str:
 
 
 def type_of(expression: Expression, signatures: Signatures, text: str = "") -> Type:
-    """Infer the type of an expression. Raise an `ExpressionError` that points at the fault if it
-    has none.
+    """Infer the type of an expression. If it has none, raise an `ExpressionError` that marks the
+    location.
 
     Args:
         expression: The expression to check.
@@ -404,8 +412,8 @@ def type_of(expression: Expression, signatures: Signatures, text: str = "") -> T
 
 
 class Checker:
-    """Context of the operators' type rules: the types of atoms and operands, and the errors to
-    raise.
+    """Context for the operators' type rules: provides the types of atoms and operands, and the
+    errors to raise.
     """
 
     def __init__(self, signatures: Signatures, text: str) -> None:
@@ -413,11 +421,11 @@ class Checker:
         self.text = text
 
     def fail(self, at: Expression, why: str) -> ExpressionError:
-        """Build the error that points at an expression."""
+        """Build an error that marks an expression."""
         return ExpressionError(why, self.text, at.span)
 
     def check(self, expression: Expression) -> Type:
-        """Return the type of an expression or raise."""
+        """Return the type of an expression, or raise an `ExpressionError`."""
         if isinstance(expression, Operator):
             low, high, given = expression.least, expression.most, len(expression.parts)
             if not low <= given <= high:
@@ -426,7 +434,8 @@ class Checker:
                     few += " or more" if high == MANY else f" or {high}"
                 operands = "operand" if few == "1" else "operands"
                 raise self.fail(
-                    expression, f"{expression.word} takes {few} {operands}, here it has {given}"
+                    expression,
+                    f"{expression.word} expects {few} {operands}, but here it has {given}",
                 )
         return expression.infer(self)
 
@@ -435,17 +444,17 @@ class Checker:
         inner = self.check(expression)
         if inner.form != form:
             article = "a sequence function" if form == "sequence" else f"a {form}"
-            raise self.fail(expression, f"{by} expects {article} here, and this is {inner}")
+            raise self.fail(expression, f"{by} expects {article} here, but this is {inner}")
         return inner
 
     def fit(self, part: Expression, taken: str, given: str) -> None:
-        """Raise unless a part accepts the values of the part before it."""
+        """Raise an error unless a part accepts the values of the previous part."""
         if taken != given:
             remedy = "; put label between them" if (taken, given) == ("word[eng]", "entity") else ""
             raise self.fail(
                 part,
-                f"this takes {kind_name(taken)}, and what comes before it gives"
-                f" {plural(given)}{remedy}",
+                f"this expects {kind_name(taken)}, but the previous function gives "
+                f"{plural(given)}{remedy}",
             )
 
     def alike(self, operator: Operator, form: Form) -> Type:
@@ -456,8 +465,8 @@ class Checker:
             if other != first:
                 raise self.fail(
                     part,
-                    f"the operands of {operator.word} must have one type: the first is {first},"
-                    f" this is {other}",
+                    f"the operands of {operator.word} must have the same type, but the first is "
+                    f"{first} and this is {other}",
                 )
         return first
 

@@ -1,5 +1,5 @@
-"""An expression as text: in our notation, the paper's or the reference's, without its constants,
-and in English.
+"""Formats expressions as text: in our notation, the paper's or the reference code's, without their
+constants, and in English.
 
 English descriptions have four levels of explicitness:
 
@@ -38,14 +38,14 @@ from taskloom.suites.taskbench.language.types import Type
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """A foreign notation of expressions.
+    """One of the other two notations of expressions.
 
     Attributes:
-        names: The attribute of known atoms that has their name in this notation.
-        word: Text after a function of words.
-        sequence: Text after a function of sequences, if it is the first one.
-        variable: Argument of the function in braces.
-        binder: Text before that function.
+        names: Attribute of a known atom that contains its name in this notation.
+        word: Text after a function on words.
+        sequence: Text after a function on sequences, if it is the first one.
+        variable: Argument of a function in braces.
+        binder: Text before a function in braces.
     """
 
     names: str
@@ -55,7 +55,7 @@ class _Style:
     binder: str
 
     def atom(self, name: str) -> str:
-        """Name of an atom in this notation."""
+        """Return the name of an atom in this notation."""
         from taskloom.suites.taskbench import atoms
 
         known = atoms.known(name)
@@ -67,7 +67,7 @@ REFERENCE = _Style("reference", word="(0)", sequence="(S)", variable="(0)", bind
 
 
 def show(expression: Expression) -> str:
-    """Print an expression in our notation, which `read` reads back to the same expression.
+    """Format an expression in our notation, which `read` parses back to the same expression.
 
     >>> show(Chain((Atom("father"), Inverse((Atom("child"),)))))
     'chain(father, child.inv)'
@@ -76,19 +76,21 @@ def show(expression: Expression) -> str:
 
 
 def show_paper(expression: Expression) -> str:
-    """Print an expression as the paper's tables do: f(g) for a chain, map{λx. f(x)}(filter{λx.
+    """Format an expression as in the paper's tables: f(g) for a chain, map{λx. f(x)}(filter{λx.
     p(x)}) for sequences.
     """
     return _foreign(expression, PAPER)
 
 
 def show_reference(expression: Expression) -> str:
-    """Print an expression as the reference's task files do: f(g(0)), map{f(0)}(filter{p(0)}(S))."""
+    """Format an expression as in the reference code's task files: f(g(0)),
+    map{f(0)}(filter{p(0)}(S)).
+    """
     return _foreign(expression, REFERENCE)
 
 
 def _foreign(expression: Expression, style: _Style, input_text: str | None = None) -> str:
-    """Print `expression` applied to `input_text`; by default, to the word that the style uses."""
+    """Format `expression` applied to `input_text`, by default the notation's word."""
     given = style.word if input_text is None else input_text
     match expression:
         case Atom(name):
@@ -111,8 +113,7 @@ def _foreign(expression: Expression, style: _Style, input_text: str | None = Non
             )
             return f"{expression.word}{{{function}}}{before}"
         case Operator(parts):
-            # The operands are functions of the same input; what comes before is written once, after
-            # them.
+            # All operands are functions of the same input, which is written once, after them.
             own = given if given == style.variable else style.word
             shown = ", ".join(_foreign(part, style, own) for part in parts)
             after = "" if given in ("", style.variable, style.word) else given
@@ -124,9 +125,9 @@ _CONSTANT = re.compile(r"(?<==)[^}]*(?=\})|(?<=\{)\d+(?=\})")
 
 
 def form(expression: Expression) -> str:
-    """Print a function without its constants, in the reference's names of atoms.
+    """Format a function without its constants, with the reference code's names of atoms.
 
-    Constants are the value of an `is`, also if it is part of an atom's name (`is_occupation_actor`,
+    Constants are the value of an `is`, even as part of an atom's name (`is_occupation_actor`,
     `is_pos_noun[eng]`), and the number of a random relation.
 
     >>> from taskloom.suites.taskbench.language import read

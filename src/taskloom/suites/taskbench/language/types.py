@@ -1,4 +1,4 @@
-"""The types of the language."""
+"""Types of the function language."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Type:
     """Type of a function.
 
     Attributes:
-        form: A relation gives a set of words or entities, a predicate true or false, a sequence
-            function a sequence of sets.
+        form: Relations return a set of words or entities, predicates true or false, and sequence
+            functions a sequence of sets.
         source: Kind of its inputs: `word[eng]`, `word[spa]` or `entity`.
         target: Kind of its values; empty for predicates.
     """
@@ -43,17 +43,17 @@ class Type:
 
 
 def language_of(kind: str) -> str:
-    """Return the code of the language of a kind, `eng` of `word[eng]`; empty for entities."""
+    """Return the language code in a kind, such as `eng` for `word[eng]`, or an empty text."""
     return kind[len("word[") : -1] if kind.startswith("word[") else ""
 
 
 def kind_name(kind: str) -> str:
-    """Name one thing of a kind: `word[eng]` is an English word."""
+    """Describe a single item of a kind: `word[eng]` becomes an English word."""
     return _KINDS.get(kind, kind)
 
 
 def plural(kind: str) -> str:
-    """Name several things of a kind: `word[eng]` are English words."""
+    """Describe several items of a kind: `word[eng]` becomes English words."""
     return _PLURALS.get(kind, kind)
 
 

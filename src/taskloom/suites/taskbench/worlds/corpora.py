@@ -1,5 +1,5 @@
-"""The corpora of an NLTK data tree, unpacked or in zip files: fetched by NLTK, found and read
-without it.
+"""The corpora of an NLTK data tree, unpacked or as zip files. NLTK is only needed to download
+them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from taskloom.core.files import cache_folder
 from taskloom.core.resources import Resource
 
 WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
-"""Corpora to download. OMW is 1.4 and not 2.0, because the Spanish half of the benchmark was built
-on the 1.x tables, and 2.0 has other words.
+"""Corpora to download. OMW is version 1.4 rather than 2.0, because the Spanish half of the
+benchmark is based on the 1.x tables, and 2.0 has different words.
 """
 
 
 def trees() -> list[Path]:
-    """List the folders that may hold an NLTK data tree, in the order in which they are searched."""
+    """List the folders that may contain an NLTK data tree, in search order."""
     places = (
         [Path(os.environ["TASKLOOM_DATA"]) / "nltk_data"] if os.environ.get("TASKLOOM_DATA") else []
     )
@@ -38,7 +38,7 @@ def trees() -> list[Path]:
 
 
 class Corpus:
-    """The files of one corpus, in a folder or a zip file."""
+    """The files of a corpus, in a folder or a zip file."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class Corpus:
             ) from error
 
     def names(self) -> list[str]:
-        """Sorted names of the corpus's files, relative to its folder."""
+        """Return the names of the corpus's files, sorted and relative to its folder."""
         if self._zip is not None:
             names = [
                 n.removeprefix(f"{self.name}/") for n in self._zip.namelist() if not n.endswith("/")
@@ -68,7 +68,7 @@ class Corpus:
             return (self.path / name).read_bytes().decode(encoding)
         except (KeyError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise DataError(
-                f"{self.path} lacks the file {name}, or it is damaged; get the corpus again"
+                f"{self.path} has no file {name}, or it is damaged; get the corpus again"
             ) from error
 
     def lines(self, name: str, encoding: str = "utf-8") -> Iterator[str]:
@@ -76,8 +76,9 @@ class Corpus:
         yield from self.text(name, encoding).split("\n")
 
     def digest(self) -> str:
-        """Digest of the corpus. For a zip file it uses the name, size and checksum of each member,
-        so that nothing is unpacked; for a folder, names and contents.
+        """Return a digest of the corpus. For a zip file, it is computed from the name, size and
+        checksum of each member, so nothing is unpacked. For a folder, it is computed from names and
+        contents.
         """
         text = blake2b(digest_size=16)
         if self._zip is not None:
@@ -91,7 +92,7 @@ class Corpus:
 
 
 def find(name: str) -> Corpus | None:
-    """Corpus of this name, or None if it is not found."""
+    """Return the corpus with this name, or None if it is not found."""
     for tree in trees():
         folder = tree / "corpora" / name
         if folder.is_dir():
@@ -102,14 +103,16 @@ def find(name: str) -> Corpus | None:
 
 
 def get(name: str) -> Corpus:
-    """Corpus of this name. Raise an error that lists the folders searched if it is not found."""
+    """Return the corpus with this name. If it is not found, raise an error that lists the searched
+    folders.
+    """
     corpus = find(name)
     if corpus is None:
         raise DataError(
-            f"the corpus '{name}' of the NLTK data was not found (looked in"
-            f" {', '.join(map(str, trees()))}); run 'taskloom data get nltk', set NLTK_DATA to an"
-            " NLTK data tree, or use lexicon=packaged (English without sentiment) or"
-            " lexicon=synthetic (invented words)"
+            f"the corpus '{name}' was not found in the NLTK data (searched: "
+            f"{', '.join(map(str, trees()))}); run 'taskloom data get nltk', set NLTK_DATA to an "
+            "NLTK data tree, or use lexicon=packaged (English without sentiment) or "
+            "lexicon=synthetic (invented words)"
         )
     return corpus
 
@@ -123,13 +126,13 @@ def fetch(folder: Path) -> None:
     target = folder / "nltk_data"
     target.mkdir(parents=True, exist_ok=True)
     for corpus in WANTED:
-        # NLTK prints four lines about a failure. The error below replaces them.
+        # NLTK prints four lines about a failure, which the error below replaces.
         if not nltk.download(
             corpus, download_dir=str(target), quiet=True, print_error_to=io.StringIO()
         ):
             raise DataError(
-                f"NLTK could not fetch '{corpus}'; is there a network? Or set NLTK_DATA to a tree"
-                " that has it"
+                f"NLTK could not download '{corpus}'; check the network, or set NLTK_DATA to a "
+                "tree that contains it"
             )
 
 

@@ -1,9 +1,9 @@
 """The random world: each word is paired with a random word, which is the same in every process and
 composition.
 
-The pairing is a keyed function of the seed in the atom's name and the word's text: it has no state
-and does not depend on the order of calls. (The reference draws from a Python set at first lookup,
-so its relations change with every process.)
+The pairing is a keyed function of the seed in the atom's name and the word's text. It has no state
+and does not depend on the order of calls. (The reference code draws from a Python set at the first
+look-up, so its relations differ between processes.)
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _MASK = (1 << 64) - 1
 
 
 def mix(value: int) -> int:
-    """Apply the finaliser of SplitMix64: every bit of the input reaches every bit of the output."""
+    """Apply the finaliser of SplitMix64, in which every bit of the input affects every bit of the
+    output.
+    """
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
     return value ^ (value >> 31)
@@ -54,12 +56,12 @@ def parts(name: str) -> tuple[int, str]:
 
 
 def text_hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """Hash each text; all random relations share the hashes."""
+    """Hash each text. All random relations use the same hashes."""
     return Key("taskbench", "random").hashes64(texts)
 
 
 def seed_hash(name: str) -> int:
-    """Hash that identifies a random relation."""
+    """Return a hash that identifies a random relation."""
     return Key("taskbench", "random", *parts(name)).hash64("seed")
 
 
@@ -70,7 +72,7 @@ def relation(
 
     Args:
         name: The atom.
-        hashes: A hash of each word.
+        hashes: Hash of each word.
         vocabulary: The words that may be drawn.
         pairing: How words are paired.
     """

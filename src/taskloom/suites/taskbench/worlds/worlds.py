@@ -1,5 +1,5 @@
-"""All worlds of a recipe behind one interface, and the same worlds with all words in lower case, as
-in the released data.
+"""All worlds of a recipe behind one interface, optionally with all words in lower case, as in the
+released data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Answerer(Protocol):
-    """A function on single inputs, which also gives the acceptable answers at each position of a
+    """A function for single inputs, which also returns the acceptable answers at each position of a
     sequence's result.
     """
 
@@ -60,13 +60,13 @@ class World(Protocol):
         """Evaluate a function on its whole domain."""
 
     def deriver(self, function: Function) -> Answerer:
-        """Return a function on single inputs."""
+        """Return a function for single inputs."""
 
     def trace(self, function: Function) -> Trace:
-        """Derivations of a function's official answers."""
+        """Return the derivations of a function's official answers."""
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the acceptable answers to an example again, in another way."""
+        """Derive the acceptable answers to an example again, by another method."""
 
 
 class WordFunctions:
@@ -87,16 +87,16 @@ class WordFunctions:
         return solve(function.expression, function.type, self.words)
 
     def deriver(self, function: Function) -> Deriver:
-        """Return a function on single inputs."""
+        """Return a function for single inputs."""
         return Deriver(function.expression, function.type, self.words, self.separators)
 
     def trace(self, function: Function) -> Trace:
-        """Derivations of a function's official answers."""
+        """Return the derivations of a function's official answers."""
         return Trace(function, WordPaths(self.words))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the acceptable answers by plain sets. For sequences, this is the stored answer if
-        it is right, otherwise another right one.
+        """Derive the acceptable answers using plain sets. For sequences, return the stored answer
+        if it is right, otherwise another right one.
         """
         given = [
             self.words.known_text(x, function.type.source)
@@ -120,11 +120,11 @@ class WordFunctions:
 
 
 class Worlds:
-    """Words and facts side by side. Each function is answered by the world that has its atoms."""
+    """Words and facts together. Each function is answered by the world that has its atoms."""
 
     def __init__(self, words: Callable[[], World], facts: Callable[[], World]) -> None:
-        """Take functions that open the worlds, so that facts are not loaded for words, nor words
-        for facts.
+        """Store functions that open the worlds, so that facts are only loaded if needed, and
+        likewise words.
         """
         self._open = {"words": words, "facts": facts}
         self._worlds: dict[str, World] = {}
@@ -147,27 +147,30 @@ class Worlds:
         return self._of(function).solve(function)
 
     def deriver(self, function: Function) -> Answerer:
-        """Return a function on single inputs."""
+        """Return a function for single inputs."""
         return self._of(function).deriver(function)
 
     def trace(self, function: Function) -> Trace:
-        """Derivations of a function's official answers."""
+        """Return the derivations of a function's official answers."""
         return self._of(function).trace(function)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the acceptable answers again, in another way."""
+        """Derive the acceptable answers again, by another method."""
         return self._of(function).check(function, example)
 
 
 def _place(facts: str) -> str:
-    """Location of the facts. `wikidata` stands for the resource of that name on this machine."""
+    """Return the location of the facts. `wikidata` stands for the resource of that name on this
+    machine.
+    """
     name, mark, settings = facts.partition("#")
     if name == "built":
         world = resource("facts").find()
         if world is None:
             raise DataError(
-                "the facts are missing: facts=built is the world that `taskloom data build facts`"
-                " leaves in the cache, and there is none; build it, or name the folder of one"
+                "the facts are missing: facts=built uses the world that `taskloom data build "
+                "facts` stores in the cache, but there is none; build it, or name the folder of "
+                "one"
             )
         return f"{world}{mark}{settings}"
     if name != "wikidata":
@@ -175,9 +178,9 @@ def _place(facts: str) -> str:
     folder = resource("wikidata").find()
     if folder is None:
         raise DataError(
-            "the facts are missing: facts=wikidata is the file wikidata/wikidata-subset.nt.gz below"
-            " TASKLOOM_DATA, and that is not there; set TASKLOOM_DATA to the folder that has it,"
-            " name another file or an endpoint, or use facts=synthetic"
+            "the facts are missing: facts=wikidata uses the file wikidata/wikidata-subset.nt.gz "
+            "in TASKLOOM_DATA, which does not exist; set TASKLOOM_DATA to the folder that "
+            "contains it, name another file or an endpoint, or use facts=synthetic"
         )
     return f"{folder / 'wikidata-subset.nt.gz'}{mark}{settings}"
 
@@ -197,7 +200,7 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
         from taskloom.suites.taskbench.worlds.facts import open_world as open_facts
         from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
 
-        # `label` leads from entities to English words, so it needs the lexicon, too.
+        # `label` leads from entities to English words, so it needs the lexicon too.
         lexical = any(atom.family != "factual" or atom.name == "label" for atom in known)
         place = _place(fields.where_facts_are())
         lexicon = (fields.lexicon_for(used), rules, fields.pairing, own) if lexical else None
@@ -214,23 +217,23 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
 
 
 Spellings = Mapping[str, str]
-"""From a text in lower case to a spelling of the world underneath."""
+"""Maps texts in lower case to a spelling in the underlying world."""
 
 
 def lower(texts: Iterable[str]) -> tuple[str, ...]:
-    """Lower-case texts; those that become equal are listed once."""
+    """Lower-case texts. Texts that become equal are listed once."""
     return tuple(dict.fromkeys(text.lower() for text in texts))
 
 
 @dataclass(frozen=True, eq=False)
 class LowerTexts:
-    """A list of texts and its lower-case version.
+    """A list of texts with its lower-case version.
 
     Attributes:
-        original: The texts as the world writes them. The list is kept alive, because its identity
-            is used as a key.
+        original: The texts as written in the world. The list is kept alive, because its identity is
+            used as a key.
         lower: The same texts in lower case, in the same order.
-        classes: A number for each text, equal for texts that are equal in lower case.
+        classes: An index for each text, equal for texts that are equal in lower case.
     """
 
     original: Sequence[str]
@@ -247,7 +250,7 @@ def lower_texts(texts: Sequence[str]) -> LowerTexts:
 
 
 def merge_answers(table: Table, classes: I32) -> Table:
-    """Keep the first of several answers to an input that are equal in lower case."""
+    """If several answers to an input are equal in lower case, keep the first."""
     width = np.int64(len(classes))
     codes = table.owners() * width + classes[table.values]
     first = np.unique(codes, return_index=True)[1]
@@ -257,12 +260,13 @@ def merge_answers(table: Table, classes: I32) -> Table:
 
 
 class LowerCase:
-    """A world in lower case over one that keeps its capitals."""
+    """A lower-case version of a world that keeps its capitals."""
 
     def __init__(self, world: World, separators: bool) -> None:
         self.world = world
         self.separators = separators
-        # Keyed by the identity of a list: all lexical functions share one list of 150,000 words.
+        # Keys are identities of lists, because all lexical functions share one list of 150,000
+        # words.
         self._texts: dict[int, LowerTexts] = {}
         self._solved: dict[str, FunctionTable] = {}
         self._spellings: dict[str, Spellings] = {}
@@ -316,11 +320,11 @@ class LowerCase:
         return self._spellings[function.name]
 
     def deriver(self, function: Function) -> LowerAnswerer:
-        """Return a function on single inputs."""
+        """Return a function for single inputs."""
         return LowerAnswerer(self, function, self.world.deriver(function))
 
     def trace(self, function: Function) -> Trace:
-        """Derivations of a function's official answers, in lower case."""
+        """Return the derivations of a function's official answers, in lower case."""
         return Trace(function, LowerPaths(self.world.trace(function).paths, self, function))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
@@ -333,7 +337,7 @@ class LowerCase:
         return (example.target,) if found == (spelled.target,) else lower(found)
 
     def _spelled(self, function: Function, example: Example) -> Example:
-        """Return an example of sequences as the world would write it."""
+        """Return an example of sequences with the world's spelling."""
         spellings = self.spellings(function)
         words = items(example.key, True) if example.key else items(example.input, self.separators)
         given = [spellings.get(word, word) for word in words]
@@ -375,7 +379,7 @@ class LowerAnswerer:
 
     def _spelled(self, text: str) -> str:
         if self.function.type.source != "entity":
-            return text  # the lexicon finds words in lower case by itself
+            return text  # the lexicon itself finds words in lower case
         spellings = self.world.spellings(self.function)
         if self.function.type.form != "sequence":
             return spellings.get(text.strip().lower(), text)
@@ -383,7 +387,7 @@ class LowerAnswerer:
 
 
 class LowerPaths:
-    """Values between inputs and answers, found with the world's spelling and written in lower
+    """Finds values between inputs and answers with the world's spelling, and writes them in lower
     case.
     """
 
@@ -396,22 +400,22 @@ class LowerPaths:
     def columns(
         self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
     ) -> list[pa.Array]:
-        """Return for each step of the outline the texts of its values."""
-        # Words are followed by their numbers, which lower-casing does not change. Entities are
-        # looked up by their names.
+        """Return the texts of the values for each step of the outline."""
+        # Words are identified by their indices, which do not change in lower case. Entities are
+        # looked up by name.
         table = solved if isinstance(self.paths, WordPaths) else self._original(solved)
         return [
             _lower_column(column) for column in self.paths.columns(tree, table, inputs, answers)
         ]
 
     def _original(self, solved: FunctionTable) -> FunctionTable:
-        """Return a table, perhaps the mixture of two functions, with the world's spelling of its
+        """Return a table, possibly of a mixture of two functions, with the world's spelling of its
         texts.
         """
         place = (id(solved.inputs), id(solved.outputs))
         if place not in self._spelled:
             asked = self.world.spellings(self.function)
-            # Reversed, so that the first of several spellings is taken.
+            # Iterate in reverse, so that the first of several spellings is kept.
             answered = {
                 text.lower(): text
                 for text in reversed(self.world.world.solve(self.function).outputs)

@@ -1,7 +1,7 @@
 """The evaluation of ZEST: `score(gold, pred, mode)`.
 
-`official` reproduces the public script, peculiarities included, for comparison with published
-numbers; `corrected` follows the paper. Both reports state on how many instances the two differ, and
+`official` reproduces the public script including its quirks, for comparison with published numbers.
+`corrected` follows the paper. Both reports state on how many instances the two modes differ, and
 why.
 """
 
@@ -47,10 +47,11 @@ from taskloom.suites.zest.task_files import (
 __all__ = ["FLAGS", "MISTAKES", "ScoreReport", "Undefined", "score", "score_examples"]
 
 SKIPPED = "Are there any buildings named after this president?"
-"""The one question that the public script skips. Its predictions are still consumed."""
+"""The only question that the public script skips. Its predictions are still consumed."""
 
 SUSPICIOUS = 3
-"""Minimum number of structures in wrong positions before the order of the predictions is doubted.
+"""Minimum number of structured predictions at unexpected positions that triggers a warning about
+their order.
 """
 
 MODES: tuple[Mode, ...] = ("official", "corrected")
@@ -65,16 +66,16 @@ def score(
     """Score predictions for ZEST tasks.
 
     Args:
-        gold: A file of tasks with answers, or the tasks.
-        pred: A file (`-` for standard input) with one prediction per line in the order tasks x
-            examples, or with records whose ids are the examples' numbers in that order, from 0, or
-            `TASK/NUMBER` in the task; or the predictions.
+        gold: A file of tasks with answers, or the tasks themselves.
+        pred: The predictions, or a file with them (`-` for standard input). Plain files have one
+            prediction per line in the order tasks x examples. Records may also have ids: the number
+            of the example in that order, from 0, or `TASK/NUMBER`.
         mode: `official` or `corrected`.
         thresholds: The T of each C@T, in percent.
 
     Raises:
-        InputError: If the input cannot be scored or, in `official` mode, if the public script would
-            crash.
+        InputError: If the input cannot be scored, or if the public script would crash on it in
+            `official` mode.
     """
     tasks = read_tasks(Path(gold)) if isinstance(gold, str | Path) else list(gold)
     names = [f"{task.id}/{i}" for task in tasks for i in range(len(task.instances))]
@@ -92,7 +93,7 @@ def _score(
     if mode not in MODES:
         raise InputError(f"there is no mode '{mode}'; {nearest(mode, MODES)}")
     if not thresholds or not all(0 <= t <= 100 for t in thresholds):
-        raise InputError(f"thresholds are percentages from 0 to 100, not {list(thresholds)}")
+        raise InputError(f"thresholds must be percentages from 0 to 100, not {list(thresholds)}")
     _check_gold(tasks, gold)
     wanted = sum(len(t.instances) for t in tasks)
     notes = _check_number(wanted, predictions, _name(gold, "the gold tasks"), pred)
@@ -102,7 +103,7 @@ def _score(
     else:
         tasks = [
             t for t in tasks if t.instances
-        ]  # tasks without instances are only named in the notes
+        ]  # tasks without instances are only mentioned in the notes
     if not tasks:
         raise InputError(f"{_name(gold, 'the gold tasks')} has no examples to score")
     return _report(
@@ -116,8 +117,8 @@ def score_examples(
     mode: str = "corrected",
     thresholds: Sequence[float] = (75, 90),
 ) -> ScoreReport:
-    """Score predictions for the examples of any dataset, in its order: every example knows its
-    task, so C@T and consistency are available for every suite. Examples without the traits of ZEST
+    """Score predictions for the examples of any dataset, in its order. C@T and consistency are
+    available for every suite, because each example has a task. Examples without the traits of ZEST
     count as base tasks.
     """
     rows = list(examples)
@@ -154,8 +155,8 @@ def _check_gold(tasks: Sequence[ZestTask], gold: object) -> None:
         if task.kind is None or any(i.answer is None for i in task.instances):
             where = _name(gold, "the gold tasks")
             raise InputError(
-                f"{where}: task {task.id} has no answers; score against a file with 'type' and"
-                " 'answer'"
+                f"{where}: task {task.id} has no answers; score with a file that has 'type' and "
+                "'answer'"
             )
 
 
@@ -164,8 +165,8 @@ def _check_number(
 ) -> list[str]:
     if len(predictions) < wanted:
         raise InputError(
-            f"{_name(pred, 'the predictions')} has {len(predictions)} predictions and {gold} has"
-            f" {wanted} examples; give one line for each, in the order tasks x examples"
+            f"{_name(pred, 'the predictions')} has {len(predictions)} predictions, but {gold} has "
+            f"{wanted} examples; give one line per example, in the order tasks x examples"
         )
     extra = len(predictions) - wanted
     return [f"{extra} predictions after the last example were ignored"] if extra else []
@@ -181,20 +182,20 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
 
 
 def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
-    """Warn about UTF-16 without its byte order mark. It is valid UTF-8 with a NUL after each
+    """Warn about UTF-16 without a byte order mark. Such a file is valid UTF-8 with a NUL after each
     letter, so every answer would be wrong for no visible reason.
     """
     odd = sum("\0" in p.text for p in predictions)
     if not odd:
         return []
     return [
-        f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"
+        f"{odd} predictions contain NUL characters. Was the file saved as UTF-16? Save it as UTF-8"
     ]
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
-    """Warn about a wrong order. Plain lines do not show it, but structures in place of plain
-    answers do.
+    """Warn about a wrong order of the predictions. It can only be noticed if structured predictions
+    meet plain answers.
     """
     answers = [instance.answer for task in tasks for instance in task.instances]
     golds = [any(map(is_structure, alternatives(answer)[:1])) for answer in answers]
@@ -204,8 +205,9 @@ def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -
     if strays < SUSPICIOUS or lacking < SUSPICIOUS or 2 * strays < sum(structured):
         return []
     return [
-        f"{strays} structured predictions stand where plain answers are wanted and {lacking}"
-        " structures got none: are the predictions in the order of the gold examples?"
+        f"{strays} structured predictions appear where plain answers are expected, and {lacking} "
+        "questions that need a structure got a plain answer: are the predictions in the order of "
+        "the gold examples?"
     ]
 
 
@@ -213,19 +215,21 @@ def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
     oddities = problems(tasks)
     notes = [f"task {p.task} (line {p.line}): {p.what}" for p in oddities[:3]]
     if len(oddities) > 3:
-        notes.append(f"{len(oddities) - 3} more oddities in the gold file")
+        notes.append(f"{len(oddities) - 3} more problems in the gold file")
     return notes
 
 
 _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
-"""Judgement by the script (None if it fails), by the paper, and the part that the report keeps."""
+"""For each instance: the script's judgement (None if it fails), the paper's judgement, and the
+score kept in the report.
+"""
 
 
 def _judge_all(
     tasks: Sequence[ZestTask], predictions: Sequence[Prediction], by_script: bool, pred: object
 ) -> list[tuple[ZestTask, _Rows]]:
-    """Score every instance both ways, task by task in file order: the script's random stream runs
-    through the file.
+    """Score every instance in both modes. Tasks are processed in file order, because the script
+    uses one random stream for the whole file.
     """
     draws = Random(0)  # noqa: S311 - the public script's generator
     upcoming = iter(predictions)
@@ -255,7 +259,9 @@ def _judge_all(
 
 
 def _by_script(answer: Answer, prediction: Prediction, draws: Random) -> tuple[Judged | None, str]:
-    """Judgement of the script, or None and the reason why there is none."""
+    """Return the script's judgement and an empty reason, or None and the reason if the script
+    fails.
+    """
     if prediction.fault:
         return None, prediction.fault
     try:
@@ -283,12 +289,12 @@ def _report(
         notes = [
             *notes,
             (
-                f"{dropped} paraphrases or flips whose base task is not in the gold file are left"
-                " out of C@T"
+                f"{dropped} paraphrases or flips are left out of C@T, because their base tasks "
+                "are not in the gold file"
             ),
         ]
     by_type = table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
-    if "normal" in by_type:  # the script's order: types as they appear, base tasks last
+    if "normal" in by_type:  # the script's order: types in order of appearance, base tasks last
         by_type["normal"] = by_type.pop("normal")
     own: list[float | None] = [s.f1 for s in scores]
     instances = [i for _, rows in judged for *_, i in rows]
@@ -318,19 +324,19 @@ def _report(
 
 
 def _script_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
-    """A task's score by the script, over the instances that it can judge."""
+    """Score a task by the script's rules, over the instances that the script can judge."""
     return task_score(task, [script for script, _, _ in rows if script is not None], False)
 
 
 def _paper_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
-    """A task's score by the paper."""
+    """Score a task by the paper's rules."""
     return task_score(task, [paper for _, paper, _ in rows], True)
 
 
 def _differences(
     judged: Sequence[tuple[ZestTask, _Rows]],
 ) -> dict[str, object]:
-    """Number of instances and tasks that the two modes score differently, with the reasons."""
+    """Count the instances and tasks that the two modes score differently, with the reasons."""
     counts: Counter[str] = Counter()
     tasks = 0
     for task, rows in judged:

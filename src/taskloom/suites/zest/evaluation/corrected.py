@@ -1,8 +1,8 @@
-"""Judge one (gold, prediction) pair as the paper describes it (section 5.1 and appendix D), without
-the script's faults.
+"""Judge a pair of gold answer and prediction as the paper describes (section 5.1 and appendix D),
+without the script's faults.
 
-Every (key, value) pair that is not NA counts: in the gold answer towards recall, in the prediction
-towards precision. Objects are matched optimally, keys by name, and a value's score is weighted by
+Every (key, value) pair that is not NA counts: towards recall in the gold answer, towards precision
+in the prediction. Objects are matched optimally and keys by name. A value's score is weighted by
 the F1 of its key. All arithmetic uses integers or fractions, so that the order of instances, list
 items, objects, keys or alternatives cannot change even the last bit of a score.
 """
@@ -39,8 +39,8 @@ Spans = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AnswerValue:
-    """A value of an answer: its alternatives (each a list of spans), and True if NA is one of them
-    or the only one.
+    """A value of an answer: its alternatives, each a list of spans, and whether NA is one of
+    them.
     """
 
     ways: tuple[Spans, ...]
@@ -48,7 +48,7 @@ class AnswerValue:
 
     @property
     def positive(self) -> bool:
-        """True if there is an answer other than NA."""
+        """True if some alternative is not NA."""
         return bool(self.ways)
 
 
@@ -77,7 +77,7 @@ def _says_na(text: str) -> bool:
 
 
 def judge(gold: Answer, prediction: str) -> Judged:
-    """Score one instance. Defined for every prediction."""
+    """Score one instance. Every prediction has a score."""
     structure = parse_structure(gold) if isinstance(gold, str) and "}" in gold else None
     if structure is not None:
         return _judge_structure(structure, prediction)
@@ -112,8 +112,8 @@ def _gold_value(alternatives: Sequence[str]) -> AnswerValue:
 
 
 def parsed(prediction: str) -> Any:
-    """Return the JSON value of a prediction that looks like a list or an object, otherwise its
-    text.
+    """Parse a prediction that looks like a JSON list or object. Other predictions are returned
+    unchanged.
     """
     if prediction.lstrip()[:1] in ("[", "{"):
         try:
@@ -124,8 +124,8 @@ def parsed(prediction: str) -> Any:
 
 
 def _predicted_value(value: Any) -> AnswerValue:
-    """Parse a predicted value. A list is a list of spans. An object in place of a text is wrong
-    unless all of it is NA.
+    """Parse a predicted value. A list counts as a list of spans. An object instead of a text is
+    wrong unless all its values are NA.
     """
     if value is None or value != value:
         return NA
@@ -152,8 +152,8 @@ def _list_cents(gold: Spans, predicted: Spans) -> int:
 
 
 def _list_cents_fresh(gold: Spans, predicted: Spans) -> int:
-    """Compute the mean word F1 under the best alignment over the longer list, in hundredths, halves
-    to even.
+    """Compute the mean word F1 under the best alignment, divided by the longer list, in hundredths.
+    Halves are rounded to even.
     """
     if len(gold) == 1 and len(predicted) == 1:
         return _hundredths(*_word_f1(bag(gold[0]), bag(predicted[0])))
@@ -166,8 +166,8 @@ def _list_cents_fresh(gold: Spans, predicted: Spans) -> int:
 
 
 def _hundredths(part: int, whole: int) -> int:
-    """Return part / whole in hundredths, halves to even, as `round(Fraction(100 * part, whole))` in
-    a tenth of its time.
+    """Return part / whole in hundredths, with halves rounded to even. Equal to
+    `round(Fraction(100 * part, whole))` but ten times as fast.
     """
     cents, rest = divmod(100 * part, whole)
     return cents + (2 * rest > whole or (2 * rest == whole and cents % 2 == 1))
@@ -177,8 +177,8 @@ _list_cents_cached = lru_cache(maxsize=1 << 15)(_list_cents_fresh)
 
 
 def _word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> tuple[int, int]:
-    """Word F1 as a fraction: twice the shared words over all words, or 0 if the gold span has
-    numbers and none is shared.
+    """Return the word F1 as a fraction: twice the number of shared words over the total. It is 0 if
+    the gold span has numbers and none is shared.
     """
     if gold[1] and not gold[1] & predicted[1]:
         return 0, 1
@@ -200,8 +200,8 @@ def _judge_structure(gold: list[dict[str, Any]], prediction: str) -> Judged:
 
 
 def _gold_object(gold: dict[str, Any]) -> dict[str, AnswerValue]:
-    """Parse the values of a gold object: a text, a list of alternative texts, or any other JSON
-    value as its text.
+    """Parse the values of a gold object. A value is a text, a list of alternative texts, or any
+    other JSON value, which is converted to text.
     """
     values = {}
     for key, given in gold.items():
@@ -213,10 +213,10 @@ def _gold_object(gold: dict[str, Any]) -> dict[str, AnswerValue]:
 
 
 def _unreadable(wanted: Sequence[dict[str, AnswerValue]]) -> list[Entry]:
-    """Entries of a prediction that is not JSON.
+    """Return the entries for a prediction that is not JSON although a structure is expected.
 
-    Deserialization failures are errors (section 5.2): an answer was given, and nothing of it is
-    right.
+    Deserialization failures are errors (section 5.2): the model gave an answer, but no part of it
+    counts as correct.
     """
     values = [value for one in wanted for value in one.values()]
     return [("tp" if value.positive and not value.na else "fp", 0.0) for value in values]
@@ -225,7 +225,7 @@ def _unreadable(wanted: Sequence[dict[str, AnswerValue]]) -> list[Entry]:
 def _matched(
     wanted: Sequence[dict[str, AnswerValue]], predicted: Sequence[dict[str, AnswerValue]]
 ) -> tuple[list[Entry], list[AnswerValue]]:
-    """Match objects optimally. Returns the entries of the gold objects, and the values of unmatched
+    """Match objects optimally. Return the entries of the gold objects, and the values of unmatched
     predicted objects.
     """
     matches = [[_match(gold, given) for given in predicted] for gold in wanted]
@@ -242,27 +242,27 @@ def _matched(
 
 
 def _superfluous(values: Sequence[AnswerValue]) -> list[Entry]:
-    """One false positive for each answer that was not asked for."""
+    """Return one false positive for each superfluous answer."""
     return [("fp", 0.0) for value in values if value.positive]
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A pairing of two objects: its value, and its entries."""
+    """A match of two objects: its value and its entries."""
 
     weight: int
     entries: list[Entry]
 
 
 _STEP = 1 << 40
-"""Greater than any sum of values. Multiplying the first of several criteria by it gives a
+"""A number greater than any sum of values. Multiplying the more important criterion by it gives a
 lexicographic order in integers.
 """
 
 
 def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _Match:
-    """Match keys by name: the best total of key F1 first, then of scores, then as few answers as
-    possible where NA would do.
+    """Match keys by name. The best match has the largest total key F1. Ties are broken by the
+    scores, then by giving the fewest answers where NA would be accepted.
     """
     gold_items, predicted_items = list(gold.items()), list(predicted.items())
     keys = [
@@ -281,15 +281,14 @@ def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _
         for i in range(len(gold_items))
     ]
     pairs = dict(best_pairs(weights))
-    # A pair whose keys share no word is not a match: both sides remain unmatched.
+    # Keys without a shared word do not match: both remain unmatched.
     pairs = {i: j for i, j in pairs.items() if keys[i][j] > 0}
     entries = [
         cells[i][pairs[i]] if i in pairs else _entry(g, NA, 0)
         for i, (_, g) in enumerate(gold_items)
     ]
     taken = set(pairs.values())
-    # A gold NA paired with a predicted answer is one false positive. So is an unmatched predicted
-    # answer.
+    # A predicted answer is a false positive if it is paired with a gold NA or if it is unmatched.
     entries += [
         ("fp", 0.0) for j, (_, s) in enumerate(predicted_items) if j not in taken and s.positive
     ]
@@ -297,8 +296,8 @@ def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _
 
 
 def _worth(entry: Entry, na_would_do: bool) -> int:
-    """Rank pairs by gain first. Of equal gains, prefer the pair that uses no answer where NA would
-    do.
+    """Rank a pair by its gain. Ties are broken by preferring pairs that give no answer where NA
+    would be accepted.
     """
     return (round(entry[1] * 10_000) << 8) - na_would_do if entry[0] == "tp" else 0
 
@@ -312,19 +311,19 @@ def _key(key: str) -> str:
 Mistake = Literal["recall", "precision", "partial", "malformed", "other"]
 
 MISTAKES: dict[Mistake, str] = {
-    "recall": "said n/a where there is an answer",
+    "recall": "said n/a although there is an answer",
     "precision": "gave an answer where n/a is right",
-    "partial": "gave some members of a list or structure and not all",
-    "malformed": "no readable JSON where a structure is wanted",
+    "partial": "gave only some members of a list or structure",
+    "malformed": "gave no readable JSON although a structure is expected",
     "other": "gave a wrong answer",
 }
 
 
 def mistake(gold: Answer, prediction: str, judged: Judged) -> Mistake | None:
-    """Category of a mistake. None if the instance is completely right.
+    """Return the category of a mistake, or None if the instance is completely right.
 
-    In a partial answer, some member of a gold list (or some value of a structure) is right and
-    another one is missing or wrong. A single span that partly overlaps is "other", as in the
+    An answer is partial if some member of a gold list, or some value of a structure, is right and
+    another one is missing or wrong. A single span that partly overlaps counts as "other", as in the
     paper's table.
     """
     right = [
@@ -340,7 +339,7 @@ def mistake(gold: Answer, prediction: str, judged: Judged) -> Mistake | None:
     elif structure and not isinstance(parsed(prediction), list | dict):
         return "malformed"
     if "tp" not in buckets:
-        # Not all entries are true negatives here, so there is a false one of either kind.
+        # Some entry is not a true negative, so it is either a false negative or a false positive.
         return "recall" if "fn" in buckets else "precision"
     gained = any(bucket == "tp" and score > 0.0 for bucket, score in judged.entries)
     return "partial" if gained and (structure or _is_listed(gold)) else "other"

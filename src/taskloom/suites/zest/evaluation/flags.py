@@ -1,5 +1,5 @@
 """Reasons why the official and the corrected judgement of an instance may differ: one flag per
-peculiarity of the script.
+quirk of the script.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from taskloom.suites.zest.evaluation.official import Answer, Judged
 from taskloom.suites.zest.task_files import parse_structure
 
 FLAGS: dict[str, str] = {
-    "undefined": "the public script dies on this pair",
+    "undefined": "the public script crashes on this pair",
     "na_spelling": (
         "an n/a with other punctuation or spacing, or an empty prediction, counts as an answer"
     ),
-    "mixed_alternatives": "annotators disagree about n/a, and only the first alternative decides",
-    "random_draw": "one element of a predicted list is drawn at random",
-    "json_for_plain_gold": "JSON where a plain answer is wanted",
-    "unparsed_structure": "a structure is wanted and the prediction is not a JSON list of objects",
+    "mixed_alternatives": "annotators disagree about n/a, and only the first alternative counts",
+    "random_draw": "one element of a predicted list is chosen at random",
+    "json_for_plain_gold": "JSON instead of a plain answer",
+    "unparsed_structure": "a structure is expected, but the prediction is not a JSON list of "
+    "objects",
     "na_structure": "n/a for a structure counts as a wrong answer for each key",
-    "dict_order": "objects are matched greedily, and three or more may be put in the inverse order",
+    "dict_order": "the script matches objects greedily, and may invert the order of three or more",
     "missing_dicts": "the values of missing objects count as wrong answers, not as missing ones",
     "extra_dicts": "superfluous objects cost nothing",
     "key_order": "keys are compared by position",
-    "keys": "missing keys count as wrong answers, superfluous keys cost nothing",
+    "keys": "missing keys count as wrong answers, superfluous keys are not penalised",
     "unicode": (
-        "look-alike characters (dashes, quotation marks, full-width letters) and invisible ones"
-        " make a different word"
+        "look-alike characters (dashes, quotation marks, full-width letters) and "
+        "invisible ones change the word"
     ),
-    "rounding": "a score on the border of two hundredths is rounded by its binary error",
+    "rounding": "a score halfway between two hundredths is rounded by its floating-point error",
 }
 """Meaning of each flag, for reports."""
 
@@ -41,8 +42,8 @@ ROUNDING = 0.0101
 
 
 def effect(judged: Judged) -> tuple[float, int, int]:
-    """Contribution of an instance to its task: the sum of true-positive scores, predicted
-    positives, gold positives.
+    """Return the contribution of an instance to its task: the sum of true-positive scores, and the
+    numbers of predicted and of gold positives.
     """
     gained = sum(score for bucket, score in judged.entries if bucket == "tp")
     predicted = sum(bucket in ("tp", "fp") for bucket, _ in judged.entries)
@@ -53,7 +54,7 @@ def effect(judged: Judged) -> tuple[float, int, int]:
 def differ(one: Judged | None, other: Judged) -> bool:
     """True if two judgements change the task's F1 differently."""
     if one is None or one.entries == other.entries:
-        return one is None  # most instances are judged alike, and counting takes long
+        return one is None  # shortcut for most instances, because counting is slow
     (gained, *counts), (other_gained, *other_counts) = effect(one), effect(other)
     return counts != other_counts or abs(gained - other_gained) > 1e-9
 
@@ -61,7 +62,7 @@ def differ(one: Judged | None, other: Judged) -> bool:
 def flags(
     gold: Answer, prediction: str, by_script: Judged | None, by_paper: Judged
 ) -> tuple[str, ...]:
-    """Peculiarities that affect an instance whose two judgements differ. Empty if they agree."""
+    """Return the quirks that affect an instance, or nothing if the two judgements agree."""
     if not differ(by_script, by_paper):
         return ()
     names = [] if by_script is not None else ["undefined"]
@@ -102,25 +103,25 @@ def _mixed(alternatives: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Objects:
-    """A gold structure and a prediction that is a JSON list of objects, too."""
+    """A gold structure, and a prediction that is also a JSON list of objects."""
 
     gold: list[dict[str, Any]]
     predicted: list[dict[str, Any]]
 
     @property
     def both(self) -> list[dict[str, Any]]:
-        """The objects of both sides."""
+        """All gold and predicted objects."""
         return [*self.gold, *self.predicted]
 
     @cached_property
     def key_sets(self) -> set[frozenset[str]]:
-        """The different sets of keys."""
+        """The distinct sets of keys."""
         return {frozenset(one) for one in self.both}
 
     @property
     def key_orders(self) -> set[tuple[str, ...]]:
-        """The different sequences of keys: more than sets of keys if two objects have the same keys
-        in another order.
+        """The distinct sequences of keys. There are more sequences than sets if two objects have
+        the same keys in different order.
         """
         return {tuple(one) for one in self.both}
 
@@ -131,7 +132,7 @@ class _Objects:
 
     @property
     def texts(self) -> list[str]:
-        """Texts of both sides, including those inside a list of alternatives."""
+        """All gold and predicted texts, including those inside a list of alternatives."""
         values = [value for one in self.both for value in one.values()]
         texts: list[Any] = []
         for value in values:
@@ -140,12 +141,12 @@ class _Objects:
 
 
 def _spells_na(text: str) -> bool:
-    """True if only one of the two judgements takes the text for n/a."""
+    """True if only one of the two modes reads the text as n/a."""
     return corrected.says_na(text) != official.says_na(text)
 
 
 def _holds_json(value: Any) -> bool:
-    """True if a value is a text that can be read as a JSON list or object."""
+    """True if a value is a text that parses as a JSON list or object."""
     return isinstance(value, str) and not isinstance(corrected.parsed(value), str)
 
 
@@ -159,7 +160,7 @@ _OBJECT_RULES: tuple[tuple[str, Callable[[_Objects], bool]], ...] = (
     ("na_spelling", lambda pair: any(map(_spells_na, pair.texts))),
     ("json_for_plain_gold", lambda pair: any(map(_holds_json, pair.predicted_values))),
 )
-"""Flags of a predicted list of objects with their conditions, in the order of reports."""
+"""Conditions of the flags for a predicted list of objects, in the order of reports."""
 
 
 def _structure_flags(gold: list[dict[str, Any]], prediction: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""Judge one (gold, prediction) pair as the public ZEST script does, peculiarities included.
+"""Judge a pair of gold answer and prediction like the public ZEST script, including its quirks.
 
-Written from the script's observed behaviour, for reproducing published numbers. Each peculiarity
-that changes scores has a flag in `flags.py` and is fixed in `corrected.py`. If the script crashes
-there is no official score, which raises `Undefined` here.
+Written from the script's observed behaviour, to reproduce published numbers. Each quirk that
+changes scores has a flag in `flags.py` and is fixed in `corrected.py`. If the script would crash
+there is no official score, and `Undefined` is raised.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from taskloom.core.errors import InputError
 from taskloom.suites.zest.evaluation.spans import list_f1, numpy_round
 
 Answer = str | Sequence[str]
-"""A gold answer: one text, or the alternatives that annotators gave. Parts of one answer are joined
-by a vertical bar.
+"""A gold answer: a text, or the alternatives given by annotators. Parts of a multi-part answer are
+separated by vertical bars.
 """
 
 Dict = dict[str, Any]
 """One object of a structured answer."""
 
 Entry = tuple[str, float]
-"""One counted entry of a task: a bucket (tp, fp, fn, tn) and the overlap score."""
+"""A counted entry of a task: a bucket (tp, fp, fn, tn) and the overlap score."""
 
 
 class Undefined(InputError):  # noqa: N818 - says what it is: there is no official score
@@ -34,15 +34,15 @@ class Undefined(InputError):  # noqa: N818 - says what it is: there is no offici
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judged instance: its own score, and the entries that it contributes to its task."""
+    """A judged instance: its own score, and the entries that it adds to its task."""
 
     score: float
     entries: tuple[Entry, ...]
 
 
 def says_na(text: str) -> bool:
-    """True if a text is exactly 'n/a' or 'na', in any case. The public script takes 'n/a.', ' N/A'
-    and '' for answers.
+    """True if a text is exactly 'n/a' or 'na', in any case. The public script treats 'n/a.', ' N/A'
+    and '' as answers.
     """
     return text.lower() in ("n/a", "na")
 
@@ -52,9 +52,9 @@ def judge(gold: Answer, prediction: str, draws: Random) -> Judged:
 
     Args:
         gold: The `answer` field of the instance.
-        prediction: The prediction as the script has it after reading its line.
-        draws: The script's random stream, seeded with 0 at the start of a file: it draws one
-            element of a list prediction.
+        prediction: The prediction as the script reads it from its line.
+        draws: The script's random stream, seeded with 0 for each file. It selects one element of a
+            predicted list.
     """
     if isinstance(gold, str) and "}" in gold:
         return _judge_structure(gold, prediction, draws)
@@ -77,7 +77,7 @@ def _predicts_na(prediction: str) -> bool:
     if "{" not in prediction:
         return says_na(prediction)
     try:
-        # The replacement is meant for bare NaN values, but it also changes words such as "banana".
+        # This is meant for bare NaN values, but it also changes words such as "banana".
         parsed = json.loads(prediction.replace("nan", '"n/a"'))
     except (ValueError, RecursionError):
         return False
@@ -87,13 +87,13 @@ def _predicts_na(prediction: str) -> bool:
     for item in parsed:
         if not isinstance(item, dict):
             raise Undefined(
-                f"the prediction {_short(prediction)} is a JSON list whose items are not all"
-                " objects"
+                f"the prediction {_short(prediction)} is a JSON list with items that are not "
+                "objects"
             )
         values += item.values()
     verdicts = [
         _value_na(value, prediction) for value in values
-    ]  # all of them: one bad value stops the script
+    ]  # check every value, because the script crashes on any bad one
     return all(verdicts)
 
 
@@ -102,7 +102,7 @@ def _value_na(value: Any, prediction: str) -> bool:
         return True
     if not isinstance(value, str):
         raise Undefined(
-            f"the prediction {_short(prediction)} has a value that is neither text nor null"
+            f"the prediction {_short(prediction)} has a value that is neither a text nor null"
         )
     return value.lower() in ("n/a", "na", "nan")
 
@@ -125,8 +125,8 @@ def _text_score(alternatives: Sequence[str], prediction: str, draws: Random) -> 
 def _draw(items: list[Any], draws: Random) -> Any:
     if not items:
         raise Undefined(
-            "the prediction has an empty JSON list, of which the public script cannot draw an"
-            " element"
+            "the prediction has an empty JSON list, from which the public script cannot choose "
+            "an element"
         )
     return draws.choice(items)
 
@@ -148,7 +148,7 @@ def _judge_structure(gold: str, prediction: str, draws: Random) -> Judged:
         return Judged(0.0, tuple((_bucket(_first(v), ""), 0.0) for d in wanted for v in d.values()))
     if not all(isinstance(item, dict) for item in predicted):
         raise Undefined(
-            f"the prediction {_short(prediction)} is a JSON list whose items are not all objects"
+            f"the prediction {_short(prediction)} is a JSON list with items that are not objects"
         )
     for item in predicted:
         _check_values(item)
@@ -169,7 +169,9 @@ def _gold_dicts(gold: str) -> list[Dict]:
     try:
         parsed = json.loads(gold)
     except ValueError as error:
-        raise Undefined(f"the gold answer {_short(gold)} has a brace but is not JSON") from error
+        raise Undefined(
+            f"the gold answer {_short(gold)} contains a brace but is not JSON"
+        ) from error
     if not isinstance(parsed, list) or not parsed or not all(isinstance(d, dict) for d in parsed):
         raise Undefined(f"the gold answer {_short(gold)} is not a list of JSON objects")
     for item in parsed:
@@ -181,8 +183,8 @@ def _gold_dicts(gold: str) -> list[Dict]:
                 or not all(isinstance(t, str) for t in texts)
             ):
                 raise Undefined(
-                    f"the gold answer {_short(gold)} has a value under '{key}' that is neither text"
-                    " nor texts"
+                    f"the gold answer {_short(gold)} has a value for '{key}' that is neither a "
+                    "text nor a list of texts"
                 )
             if any("{" in t or "}" in t for t in [key, *texts]):
                 raise Undefined(
@@ -195,18 +197,18 @@ def _check_values(predicted: Any) -> None:
     for key, value in predicted.items():
         if not (isinstance(value, str | list) or value is None or value != value):
             raise Undefined(
-                f"the prediction has {_short(json.dumps(value))} under '{key}', which is neither"
-                " text nor null"
+                f"the prediction has {_short(json.dumps(value))} for '{key}', which is neither a "
+                "text nor null"
             )
 
 
 def _greedy_order(wanted: Sequence[Dict], predicted: Sequence[Dict]) -> list[int]:
-    """Choose the best free gold object for each predicted object in turn. The caller uses the
-    result the wrong way round.
+    """For each predicted object in turn, choose the best gold object that is still free. The caller
+    applies the result in the wrong direction, as the script does.
     """
     free = [i for i, d in enumerate(wanted) if d]
-    # All empty gold objects are equal, so only the first free one is tried: a line of 10 MB may
-    # contain 500,000 of them.
+    # All empty gold objects are equal, so try only the first free one. A line of 10 MB may contain
+    # 500,000 of them.
     empty = iter([i for i, d in enumerate(wanted) if not d])
     next_empty = next(empty, None)
     order = []
@@ -229,7 +231,7 @@ def _greedy_order(wanted: Sequence[Dict], predicted: Sequence[Dict]) -> list[int
 
 def _dict_score(gold: Dict, predicted: Dict) -> float:
     if not gold and not predicted:
-        # The mean over no spans is NaN, which is never better than the script's starting value.
+        # The mean of no spans is NaN, which never exceeds the script's starting value.
         return -1.0
     return max(
         (
@@ -242,7 +244,9 @@ def _dict_score(gold: Dict, predicted: Dict) -> float:
 
 
 def _combinations(pairs: Dict) -> list[list[str]]:
-    """Combinations of alternatives that the script tries. All branches share its stack of keys."""
+    """Return the combinations of alternatives that the script tries. All branches share its stack
+    of keys.
+    """
     fixed = [(k, v) for k, v in pairs.items() if not isinstance(v, list)]
     stack = [(k, v) for k, v in pairs.items() if isinstance(v, list)]
     tried: list[list[str]] = []
@@ -278,7 +282,7 @@ def _dict_entries(gold: Dict, predicted: Dict, draws: Random) -> list[Entry]:
             bucket = _bucket(alternatives[0], predicted_value)
         else:
             value_score = _span_score(alternatives, _draw(predicted_value, draws))
-            bucket = _bucket(alternatives[0], "")  # a list is never NA, whatever it holds
+            bucket = _bucket(alternatives[0], "")  # a list is never NA, whatever it contains
         entries.append((bucket, key_score * value_score))
     return entries
 

@@ -1,6 +1,6 @@
 """Build the report of an evaluation from judged instances.
 
-Instances are aggregated to the F1 of tasks, and tasks to tables: mean, C@T and consistency, by
+Instances are aggregated to the F1 of tasks, and tasks to tables of mean, C@T and consistency by
 type, domain and format. The report is available as a dictionary and as text tables.
 """
 
@@ -32,9 +32,9 @@ class ZestTaskScore:
     """Score of one task.
 
     Attributes:
-        f1: The task's own F1 (section 5.1, NA is the negative class).
-        paired: F1 used for C@T: for paraphrases and flips, the minimum of the task's own and its
-            base task's. None if there is no base task.
+        f1: The task's own F1 (section 5.1; NA is the negative class).
+        paired: The F1 used for C@T. For paraphrases and flips it is the minimum of the task's own
+            F1 and its base task's. None if there is no base task.
     """
 
     task: ZestTask
@@ -48,12 +48,12 @@ class ZestTaskScore:
 
 
 Row = dict[str, float]
-"""`mean` and a share for each threshold."""
+"""The mean, and for each threshold the share of tasks that reach it."""
 
 
 def task_f1(gained: float, predicted: int, positive: int) -> float:
-    """F1 with the conventions of the script: an empty denominator gives 1, so predicting n/a
-    throughout is competent if all answers are n/a.
+    """Compute F1 with the script's conventions: an empty denominator gives 1, so a model that
+    always predicts n/a is competent if all answers are n/a.
     """
     precision = gained / predicted if predicted else 1.0
     recall = gained / positive if positive else 1.0
@@ -63,11 +63,11 @@ def task_f1(gained: float, predicted: int, positive: int) -> float:
 
 
 def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestTaskScore:
-    """Sum up a task. With `exactly` there are no rounding errors, so that the order of instances
-    cannot matter.
+    """Summarise a task. With `exactly`, there are no rounding errors, so the order of instances has
+    no effect.
 
-    The script adds scores one by one. Python's `sum` has not done so since 3.12: it compensates
-    rounding errors.
+    The script adds scores one by one, with rounding errors. Since Python 3.12, `sum` compensates
+    for them.
     """
     entries = [entry for j in judged for entry in j.entries]
     counts = {bucket: sum(b == bucket for b, _ in entries) for bucket in ("tp", "fp", "fn", "tn")}
@@ -78,8 +78,8 @@ def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestT
 
 
 def pair_official(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """Value that counts for each task, paired like the script: with the last base task found, or
-    None (dropped) if there is none.
+    """Return the F1 that counts for each task, paired like in the script: with the last base task
+    found, or None (dropped) if there is none.
     """
     bases: dict[str, list[float]] = {}
     for s in scores:
@@ -102,8 +102,8 @@ def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> f
         if name not in bases:
             if base is not None:
                 raise Undefined(
-                    f"task {task.id} derives from a base task in the gold file, and also from"
-                    f" {name}, which is missing there"
+                    f"task {task.id} derives from a base task in the gold file, but also from "
+                    f"{name}, which is missing there"
                 )
             continue
         if len(bases[name]) > 1:
@@ -116,8 +116,8 @@ def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> f
 
 
 def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """Value that counts for each task: the minimum F1 of itself and all of its base tasks that are
-    present.
+    """Return the F1 that counts for each task: the minimum of its own F1 and that of all its base
+    tasks in the file.
     """
     bases: dict[str, float] = {}
     for s in scores:
@@ -134,10 +134,10 @@ def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
 
 
 def row(values: Sequence[float], thresholds: Sequence[float], by_script: bool = False) -> Row:
-    """Mean and C@T of some tasks.
+    """Return the mean and C@T of the given task scores.
 
-    The public script sums in NumPy's order and compares floats exactly. Otherwise sums are exact
-    and a score equal to the threshold counts.
+    The public script sums in NumPy's order and compares floats exactly. In the other mode sums are
+    exact, and a score equal to the threshold counts.
     """
     rounding = 0.0 if by_script else ROUNDING
     centre = mean(values) if by_script else fsum(values) / len(values)
@@ -147,7 +147,7 @@ def row(values: Sequence[float], thresholds: Sequence[float], by_script: bool = 
 
 
 def threshold_name(threshold: float) -> str:
-    """Format a threshold as reports name it: 75, 90, 99.5."""
+    """Format a threshold for reports, such as 75, 90 or 99.5."""
     return f"{threshold:g}"
 
 
@@ -158,7 +158,7 @@ def table(
     thresholds: Sequence[float],
     by_script: bool = False,
 ) -> dict[str, Row]:
-    """Rows by some property of the tasks. Tasks without a value are omitted."""
+    """Build one row per value of a property of the tasks. Tasks without a value are omitted."""
     groups: dict[str, list[float]] = {}
     for score, value in zip(scores, values, strict=True):
         if value is not None:
@@ -167,10 +167,11 @@ def table(
 
 
 def average(rows: Mapping[str, Row], by_script: bool = False) -> Row:
-    """Unweighted mean over the categories: the overall score of the leaderboard.
+    """Return the unweighted mean over the categories, which is the overall score of the
+    leaderboard.
 
     The script adds the rows from top to bottom and prints the result. If the shares add up to
-    0.055, the last bit decides between 5 and 6.
+    0.055, rounding errors decide between 5 and 6.
     """
     add = in_turn if by_script else fsum
     columns = list(next(iter(rows.values()), {}))
@@ -185,8 +186,8 @@ def printed(value: float) -> int:
 
 
 def official_format(task: ZestTask) -> str:
-    """Classify a task as classification or extraction by the first word of its question, as the
-    script does.
+    """Classify a task as classification or extraction by the first word of its question, like the
+    script.
     """
     word = first_word(task.question)
     if word in EXTRACTION_WORDS:
@@ -194,8 +195,8 @@ def official_format(task: ZestTask) -> str:
     if word in CLASSIFICATION_WORDS:
         return "classification"
     raise Undefined(
-        f"the question {task.question[:60]!r} begins with a word that the public script does not"
-        " know"
+        f"the question {task.question[:60]!r} begins with a word that the public script does not "
+        "recognise"
     )
 
 
@@ -204,8 +205,8 @@ Mode = Literal["official", "corrected"]
 
 @dataclass(frozen=True, slots=True)
 class InstanceScore:
-    """One judged instance: its task, its index there, score, entries, kind of mistake, and the
-    flags of a difference.
+    """A judged instance: its task, its index in the task, its score and entries, its type of
+    mistake, and the flags if the modes differ.
     """
 
     task: str
@@ -222,15 +223,16 @@ class ScoreReport:
 
     Attributes:
         mode: `official` or `corrected`.
-        by_type: Mean, C@T by generalization type; for paraphrases and flips of the paired values
-            (consistency).
+        by_type: Mean and C@T by generalization type. For paraphrases and flips, of the paired
+            values (consistency).
         overall: The unweighted mean over the types.
-        own: The same without pairing, by `type`, `domain` and `format`.
+        own: Mean and C@T without pairing, by `type`, `domain` and `format`.
         instance_mean: The mean over instances, regardless of tasks (the paper's Table 3).
         mistakes: Number of instances in each category of Table 6.
-        differences: Instances on which the two modes differ, by flag, and tasks whose F1 differs.
-        tasks: Every task with its F1.
-        instances: Every instance.
+        differences: Number of instances on which the two modes differ, by flag, and of tasks whose
+            F1 differs.
+        tasks: All tasks with their F1.
+        instances: All instances.
         notes: Warnings about the input.
     """
 
@@ -246,13 +248,15 @@ class ScoreReport:
     notes: tuple[str, ...] = ()
 
     def official_json(self) -> dict[str, Any]:
-        """Output of the public script: a row for each type and the overall C@90 as a whole
-        percentage.
+        """Return the output of the public script: a row for each type, and the overall C@90 as a
+        whole percentage.
         """
         return {**self.by_type, "overall": printed(self.overall.get("90", 0.0))}
 
     def official_csv(self) -> str:
-        """The script's table of whole percentages, truncated rather than rounded."""
+        """Return the script's table of whole percentages, which are truncated rather than
+        rounded.
+        """
         rows = [*self.by_type.items(), ("average", self.overall)]
         head = "," + ",".join(self.overall)
         return (
@@ -269,7 +273,7 @@ class ScoreReport:
         )
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
-        """Convert to JSON values; `details` adds every task and every instance."""
+        """Convert to JSON values. With `details`, include every task and every instance."""
         payload: dict[str, Any] = {
             "mode": self.mode,
             "n_tasks": len(self.tasks),
@@ -290,7 +294,7 @@ class ScoreReport:
         return payload
 
     def text(self) -> str:
-        """Format for people: the paper's tables, the mistakes, and where the two modes differ."""
+        """Format as text: the paper's tables, the mistakes, and where the two modes differ."""
         columns = list(next(iter(self.own["type"].values()), {}))
         heads = ["mean", *(f"C@{c}" for c in columns[1:])]
         names = {**PAPER_NAMES}

@@ -1,5 +1,4 @@
-"""Spans of text as the evaluation compares them: normalised, as bags of words, and aligned when
-there are several.
+"""Comparison of text spans: normalised, as bags of words, and aligned if there are several.
 
 The conventions are those of the DROP evaluator, which the public ZEST script took over (paper,
 appendix D).
@@ -15,14 +14,14 @@ from math import inf
 
 
 def best_pairs(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Return pairs (row, column) with the largest total weight; as many pairs as the shorter side
-    has items.
+    """Return the pairs (row, column) with the largest total weight. The number of pairs equals the
+    shorter side of the matrix.
 
-    This is the shortest augmenting path algorithm for rectangular matrices (Crouse 2016), the one
-    behind SciPy's solver, so that ties fall the same way as in the public script. SciPy itself is
-    not a dependency of the core.
+    This is the shortest augmenting path algorithm for rectangular matrices (Crouse 2016). SciPy's
+    solver uses it too, so ties are broken as in the public script. SciPy itself is not a dependency
+    of the core.
 
-    Whole numbers stay whole numbers, so that callers who need an exact optimum can have it.
+    Integers remain integers, so that callers can get an exact optimum.
 
     >>> best_pairs([[1, 5], [2, 9], [7, 8]])
     [(1, 1), (2, 0)]
@@ -60,7 +59,7 @@ def _augment(costs: list[list[float]], n: int, m: int) -> list[tuple[int, int]]:
                 if reduced < shortest[column]:
                     shortest[column] = reduced
                     path[column] = row
-                # If several columns are equally close, a free one ends the search at once.
+                # Among equally close columns, a free one ends the search at once.
                 if shortest[column] < best or (shortest[column] == best and row_of[column] < 0):
                     best, at = shortest[column], position
             lowest = best
@@ -98,9 +97,7 @@ CACHED_LENGTH = 500
 
 
 def is_number(text: str) -> bool:
-    """True if Python parses the text as a float: '1e3', '1_000', 'inf' and 'nan' count as numbers
-    here.
-    """
+    """True if Python parses the text as a float. This includes '1e3', '1_000', 'inf' and 'nan'."""
     try:
         float(text)
     except ValueError:
@@ -132,7 +129,7 @@ _normalise_cached = lru_cache(maxsize=1 << 15)(_normalise)
 
 def normalise(text: str) -> str:
     """Normalise a span: lower case, no ASCII punctuation, no articles, numbers as floats, split at
-    blanks and hyphens.
+    spaces and hyphens.
 
     >>> normalise("The $1,000 prize-money")
     '1000.0 prize money'
@@ -147,13 +144,13 @@ def _bag(normalised: str) -> tuple[Bag, Bag]:
 
 
 def bag(text: str) -> tuple[Bag, Bag]:
-    """Set of words of a span, and those of them that are numbers."""
+    """Return the set of words in a span, and the subset that are numbers."""
     return _bag(normalise(text))
 
 
 def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
-    """F1 overlap of two bags; 0 if the gold span has numbers and the prediction shares none of
-    them.
+    """Return the F1 overlap of two bags, or 0 if the gold span has numbers and the prediction
+    shares none of them.
     """
     gold_words, gold_numbers = gold
     words, numbers = predicted
@@ -168,7 +165,7 @@ def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
 
 
 def in_turn(values: Iterable[float]) -> float:
-    """Add values one by one, with the resulting rounding errors."""
+    """Add values one by one, including the resulting rounding errors."""
     total = 0.0
     for value in values:
         total += value
@@ -176,7 +173,9 @@ def in_turn(values: Iterable[float]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Mean with NumPy's order of summation, which differs in the last bit from eight values on."""
+    """Compute the mean in NumPy's order of summation. From eight values on, the last bit may differ
+    from Python's result.
+    """
     if len(values) < 8:
         return in_turn(values) / len(values)
     import numpy as np
@@ -185,8 +184,8 @@ def mean(values: Sequence[float]) -> float:
 
 
 def aligned(gold: Sequence[str], predicted: Sequence[str]) -> list[float]:
-    """Word F1 of every gold span under the best one-to-one alignment, and a 0 for each superfluous
-    prediction.
+    """Return the word F1 of every gold span under the best one-to-one alignment, and a 0 for each
+    superfluous prediction.
     """
     gold_bags = [bag(g) for g in gold]
     bags = [bag(p) for p in predicted]
@@ -198,7 +197,9 @@ def aligned(gold: Sequence[str], predicted: Sequence[str]) -> list[float]:
 
 
 def list_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """Mean word F1 under the best alignment, divided by the longer list; not yet rounded."""
+    """Return the mean word F1 under the best alignment, divided by the length of the longer list,
+    without rounding.
+    """
     if len(gold) == 1 and len(predicted) == 1:
         return word_f1(bag(gold[0]), bag(predicted[0]))
     return mean(aligned(gold, predicted))

@@ -1,3 +1,3 @@
-"""Procedural ZEST: worlds, programs over their facts, passages that state them, and questions that
-describe the programs.
+"""Procedural ZEST: worlds, programs over their facts, passages that state the facts, and questions
+that describe the programs.
 """

@@ -1,8 +1,8 @@
-"""Programs as expressions of the language of functions (`taskbench.language`), and their value on
-what a passage states.
+"""Programs as expressions of the function language (`taskbench.language`), and their evaluation on
+the statements of a passage.
 
-The world is the passage: attributes and records are relations of the entity, a record's fields are
-relations of the record.
+The passage is the world: attributes and records are relations of the entity, and the fields of a
+record are relations of the record.
 
 | program | expression |
 | --- | --- |
@@ -16,8 +16,8 @@ relations of the record.
 | when | `map(f, filter(p))`: f of the entity, given that p |
 | table, pick | `map(union(length, surface), trail)`, `map(length, filter(p, trail))`: one object for each |
 
-A passage does not tell everything, so a predicate holds, does not hold, or is unknown, and *land*
-and *lor* follow Kleene.
+A passage does not state everything, so a predicate is true, false or unknown. *land* and *lor*
+follow Kleene's logic.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from taskloom.suites.zest.synthetic.domain import (
 )
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
-# What a passage states about one entity, on the generator's side. The independent reader has its
-# own facts and its own evaluator (`passage_reader.py`, `second_solver.py`). They share only the
-# programs and the domain.
+# The statements of a passage about one entity, for the generator. The independent reader has its
+# own facts and evaluator (`passage_reader.py`, `second_solver.py`) and shares only the programs and
+# the domain.
 
 NA = "n/a"
 
 
 @dataclass(slots=True)
 class Record:
-    """A thing that belongs to an entity, with those of its fields that are stated."""
+    """A thing that belongs to an entity, with the fields that are stated."""
 
     name: str
     kind: str
@@ -80,7 +80,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A rule as a passage states it: for one value of its attribute, with one outcome."""
+    """A rule as stated in a passage, for one value of its attribute and with one outcome."""
 
     rule: Rule
     value: str
@@ -88,7 +88,9 @@ class Stated:
 
 
 def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
-    """Value that is stated, or implied by a rule whose condition is stated. None if neither."""
+    """Return the stated value, or the one implied by a rule whose condition is stated. None if
+    there is neither.
+    """
     if name in facts.values:
         return facts.values[name]
     for stated in rules:
@@ -98,7 +100,7 @@ def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
 
 
 def yes_no(value: bool) -> str:
-    """Format the answer of a classification task."""
+    """Return yes, no or n/a as the answer to a classification task."""
     return "yes" if value else "no"
 
 
@@ -106,7 +108,7 @@ _OPERATORS: dict[str, type[Land | Lor | Union]] = {"and": Land, "or": Lor, "both
 
 
 def program_text(program: Program) -> str:
-    """Write a program as the trait `program` keeps it, in the notation of the language.
+    """Format a program in the notation of the function language, as in the trait `program`.
 
     >>> program_text(Program("any", ("trail", "surface", "gravel")))
     'chain(is{surface=gravel}, trail)'
@@ -158,18 +160,18 @@ def _columns(names: tuple[str, ...]) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of a relation, and how passages and answers write it."""
+    """A value of a relation, and its form in passages and answers."""
 
     raw: Any
     text: str
 
 
 Thing = Facts | Record
-"""Subject of a relation: the entity, or one of its records."""
+"""Subject of a relation: the entity or one of its records."""
 
 
 def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) -> str:
-    """Compute the answer of a program, as the dataset writes it."""
+    """Compute the answer of a program, in the form used in the dataset."""
     tree = expression(program)
     passage = Passage(domain, facts, rules)
     if program.yes_no:
@@ -185,8 +187,8 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
 
 
 def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]:
-    """Acceptable forms of an answer, as annotators give them: a number without its unit, a person
-    by surname.
+    """Return acceptable forms of an answer, like those that annotators give: a number without its
+    unit, or a person's surname.
     """
     if target == NA or program.op not in ("value", "top", "bottom"):
         return (target,)
@@ -210,7 +212,7 @@ class Passage:
     rules: list[Stated]
 
     def values(self, function: Expression, of: Thing) -> list[Value | Record]:
-        """Known values of a relation, empty if the passage does not state any."""
+        """Return the known values of a relation. Empty if the passage states none."""
         match function:
             case Atom(name):
                 return self._stated(name, of)
@@ -227,10 +229,10 @@ class Passage:
                     return [value for row in records for value in self._stated(name, row)]
                 return [*_extremes(records, *extreme)]
             case _:
-                raise ValueError(f"no relation: {function}")
+                raise ValueError(f"not a relation: {function}")
 
     def holds(self, predicate: Expression, of: Thing) -> bool | None:
-        """True or False if the passage decides a predicate, else None."""
+        """Return True or False if the passage decides a predicate, otherwise None."""
         match predicate:
             case Is(Atom(name), wanted):
                 if isinstance(of, Facts) and isinstance(self.domain.by_name.get(name), Members):
@@ -245,12 +247,12 @@ class Passage:
                 return _any_holds([self.holds(part, of) for part in parts])
             case Chain():
                 rows = self._records(predicate.rest, of)
-                # A passage that names no trail does not say that no trail is gravel.
+                # A passage that mentions no trail does not rule out that a trail is gravel.
                 if not rows:
                     return None
                 return _any_holds([self.holds(predicate.head, row) for row in rows])
             case _:
-                raise ValueError(f"no predicate: {predicate}")
+                raise ValueError(f"not a predicate: {predicate}")
 
     def _compares(self, name: str, of: Thing) -> bool | None:
         """Decide `above{area=5000}` or `below{area=5000}`."""
@@ -265,14 +267,14 @@ class Passage:
         return bool(value.raw < int(bound))
 
     def _first(self, name: str, of: Thing) -> Value | None:
-        """First value of an atom, or None if the passage does not state one."""
+        """Return the first value of an atom, or None if the passage states none."""
         for value in self._stated(name, of):
             if isinstance(value, Value):
                 return value
         return None
 
     def table(self, columns: Expression, rows: Expression) -> str:
-        """One JSON object per record: its name, and the known value of each column."""
+        """Return one JSON object per record, with its name and the known value of each column."""
         parts = columns.parts if isinstance(columns, Operator) else (columns,)
         names = [part.name for part in parts if isinstance(part, Atom)]
         objects = []
@@ -295,7 +297,7 @@ class Passage:
         return self.domain.records_by_name[rows.name]
 
     def _stated(self, name: str, of: Thing) -> list[Value | Record]:
-        """Values of an atom: stated or, for the entity, implied by a rule."""
+        """Return the values of an atom that are stated or, for the entity, implied by a rule."""
         if isinstance(of, Record):
             if name not in of.fields:
                 return []
@@ -313,7 +315,9 @@ class Passage:
 
 
 def _extremes(records: list[Record], which: str, field: str) -> list[Record]:
-    """Records with the highest or lowest value of a field, among those for which it is stated."""
+    """Return the records with the highest or lowest value of a field. Records without a stated
+    value are ignored.
+    """
     measured = [row for row in records if field in row.fields]
     pick = max if which == "most" else min
     best = pick((row.fields[field] for row in measured), default=None)
@@ -327,7 +331,7 @@ def _has_member(facts: Facts, name: str, member: str) -> bool | None:
 
 
 def _all_hold(verdicts: list[bool | None]) -> bool | None:
-    """Kleene's conjunction: one false part decides, whatever is unknown.
+    """Kleene conjunction: a single False decides, even if other parts are unknown.
 
     >>> _all_hold([True, None]), _all_hold([False, None])
     (None, False)
@@ -338,7 +342,7 @@ def _all_hold(verdicts: list[bool | None]) -> bool | None:
 
 
 def _any_holds(verdicts: list[bool | None]) -> bool | None:
-    """Kleene's disjunction: one true part decides, whatever is unknown.
+    """Kleene disjunction: a single True decides, even if other parts are unknown.
 
     >>> _any_holds([True, None]), _any_holds([False, None])
     (True, None)
@@ -355,6 +359,6 @@ def _value(raw: Any, number: Number | Measure | None) -> Value:
 
 
 def _argument(name: str) -> tuple[str, str] | None:
-    """Split `above{area=5000}` into ("above", "area=5000"); return None for a plain name."""
+    """Split `above{area=5000}` into ("above", "area=5000"). Return None for a plain name."""
     head, brace, inside = name.partition("{")
     return (head, inside.removesuffix("}")) if brace else None

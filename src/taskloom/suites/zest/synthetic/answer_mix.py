@@ -1,10 +1,10 @@
-"""Number of passages of each task that have an answer, and how many of those answers are yes.
+"""Decides how many passages of each task have an answer, and how many of those answers are yes.
 
-Tasks differ in this as the real ones do. In the ten real tasks whose answers are available, 0 to 17
-of 20 passages answer: "Are mountain bikes allowed at this national park?" is answered by 17, always
-with yes. A system that reads only the description can solve such settled tasks, and in the paper it
-solves one task in ten (Table 5). The shares are spread evenly over the tasks of a split, so that
-the split's own rate is met with any seed.
+Tasks differ as much as real ones do. In the ten real tasks whose answers are available, 0 to 17 of
+the 20 passages have an answer. For example, "Are mountain bikes allowed at this national park?" has
+17 answers, all of them yes. A system that reads only the description can solve such settled tasks;
+in the paper it solves one task in ten (Table 5). The shares are spread evenly over the tasks of a
+split, so that the split has its answer rate with any seed.
 """
 
 from __future__ import annotations
@@ -20,55 +20,59 @@ from taskloom.suites.zest.synthetic.programs import PRESENCE, Program
 from taskloom.suites.zest.task_files import PAPER, Kind
 
 SILENT = 0.01
-"""Share of tasks that no passage answers, as for one of the paper's 114 dev tasks (section 6)."""
+"""Share of tasks without an answer in any passage. In the paper this is one of 114 dev tasks
+(section 6).
+"""
 
 SETTLED = 0.57
-"""Share of yes/no answers that belong to settled tasks, which nearly all passages answer, and with
-yes.
+"""Share of yes/no answers that belong to settled tasks. Nearly all passages of a settled task have
+an answer, which is always yes.
 
-At the paper's rate of n/a that is about a fourth of the yes/no tasks, and three answers of four are
-yes, as in the real rows.
+At the paper's n/a rate, about a fourth of the yes/no tasks are settled and three fourths of the
+answers are yes, as in the real data.
 """
 
 FULLNESS = (0.65, 0.95, 0.45)
-"""Spread of the share of answered passages over settled tasks: from, to, exponent. With these
-values, seven in ten have at least 17 of 20.
+"""How the share of answered passages is spread over settled tasks: first share, last share,
+exponent. With these values, seven in ten tasks have answers in at least 17 of 20 passages.
 """
 
 ALIKE = 0.1
-"""Share of the yes/no tasks that are not settled whose answers are all yes. The same share has
-answers that are all no.
+"""Share of the unsettled yes/no tasks whose answers are all yes. The same share has answers that
+are all no.
 """
 
 EDGE = 1e-9
-"""Minimum share of n/a, and of answers, for which a spread is defined."""
+"""Minimum share of n/a, and of answers, for which the spread is defined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Number of a task's passages that answer it, and of those that say yes (yes/no tasks)."""
+    """Number of a task's passages that have an answer, and, for yes/no tasks, number of yes
+    answers.
+    """
 
     answered: int
     yes: int
 
 
 def settled_share(na_rate: float) -> float:
-    """Share of the yes/no tasks that are settled, at a rate of n/a."""
+    """Return the share of yes/no tasks that are settled, given the n/a rate."""
     low, high, power = _fullness(na_rate)
     return SETTLED * (1 - na_rate) / (low + (high - low) / (1 + power))
 
 
 def _fullness(na_rate: float) -> tuple[float, float, float]:
-    """`FULLNESS`, raised to at least the average of all tasks. Otherwise the other tasks could not
-    compensate for settled ones.
+    """Return `FULLNESS`, raised to at least the average of all tasks. Otherwise the other tasks
+    could not compensate for the settled ones.
     """
     low, high, power = FULLNESS
     return max(low, 1 - na_rate), max(high, 1 - na_rate), power
 
 
 def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
-    """Number of answered passages for each settled task, ascending. One passage is n/a if the rate
-    allows it.
+    """Return the number of answered passages for each settled task, in ascending order. One passage
+    is n/a if the rate allows it.
     """
     low, high, power = _fullness(na_rate)
     most = passages - 1 if passages * na_rate >= 1 else passages
@@ -79,8 +83,8 @@ def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
 def mixes(
     sources: Sequence[str], settled: Sequence[int], passages: int, total: int, silent: int, key: Key
 ) -> dict[str, Mix]:
-    """Mixes of some tasks with a given total. The first are settled, with these counts; the others
-    are in no particular order.
+    """Assign mixes with a given total to tasks. The first tasks are settled and have the given
+    counts. The order of the others has no effect.
     """
     order = sorted(sources[: len(settled)], key=lambda source: key.hash64("full", source))
     settled_mixes = {source: Mix(n, n) for source, n in zip(order, settled, strict=True)}
@@ -94,10 +98,11 @@ def mixes(
 
 
 def _yes_shares(tasks: int, key: Key) -> list[float]:
-    """Share of yes among the answers of each task: none, all, or evenly spaced in between.
+    """Return each task's share of yes among its answers: none, all, or evenly spaced values in
+    between.
 
-    Neighbours, which have similar numbers of answers, get opposite shares, so that yes and no are
-    balanced overall.
+    Adjacent tasks, which have similar numbers of answers, get opposite shares, so that yes and no
+    are balanced overall.
     """
     pairs = tasks // 2
     shares = [0.5] * tasks
@@ -109,12 +114,12 @@ def _yes_shares(tasks: int, key: Key) -> list[float]:
 
 
 def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int]:
-    """Answered passages of each task, in ascending order, which add up to the total (or as close to
-    it as possible).
+    """Return the number of answered passages for each task, in ascending order. The numbers add up
+    to the total, or are as close to it as possible.
 
-    The shares are powers u**k of evenly spaced u in (0, 1), whose mean is 1 / (k + 1). Every task
-    has an answer, but for the silent ones, and a passage that is n/a, where the total leaves room
-    for both: with one passage a task it does not.
+    The shares are powers u**k of evenly spaced u in (0, 1), whose mean is 1 / (k + 1). If the total
+    allows it, every task except the silent ones has both an answer and a passage that is n/a. With
+    one passage per task this is impossible.
     """
     if not tasks:
         return []
@@ -131,13 +136,16 @@ def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int
 
 
 def _summing(counts: list[int], total: int, room: range, least: int) -> None:
-    """Change counts of at least `least` by one, within `room`, until they add up to `total`."""
+    """Change counts of at least `least` in steps of one, within `room`, until they add up to
+    `total`.
+    """
     step = 1 if total > sum(counts) else -1
     while sum(counts) != total:
         free = [i for i, n in enumerate(counts) if n >= least and n + step in room]
         if not free:
             return
-        # Evenly spaced over the tasks, so that no group of them is affected more than others.
+        # Spread the changes evenly over the tasks, so that no group of tasks is affected more than
+        # the others.
         changed = min(abs(total - sum(counts)), len(free))
         for j in range(changed):
             counts[free[j * len(free) // changed]] += step
@@ -145,11 +153,11 @@ def _summing(counts: list[int], total: int, room: range, least: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Tasks of a split of one kind, with the most likely to be settled first, and the answers of
-    those that are.
+    """Tasks of one kind in a split, those most likely to be settled first, and the answer counts of
+    the settled ones.
 
-    Tasks that lend their passages to paraphrases count more than once (`weight`), so they are
-    spread for themselves.
+    Tasks that share their passages with paraphrases count more than once (`weight`), so they form
+    separate groups.
     """
 
     kind: Kind
@@ -160,15 +168,15 @@ class _Alike:
 
     @property
     def others(self) -> int:
-        """Passages of tasks that are not settled, counted as often as they are used."""
+        """Number of tasks that are not settled, counted once per use of their passages."""
         return self.weight * (len(self.sources) - len(self.settled))
 
 
 def spread_answers(
     splits: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key
 ) -> dict[str, Mix]:
-    """Assign a mix to every task with its own passages, with the same spread in each split and for
-    each kind of task.
+    """Assign a mix to every task with its own passages. The spread is the same in each split and
+    for each kind of task.
     """
     by_source: dict[str, Mix] = {}
     for split, members in splits.items():
@@ -177,8 +185,8 @@ def spread_answers(
         due = 0.0
         for yes_no in (True, False):
             these = [g for g in groups if g.yes_no == yes_no]
-            # Distribute the answers that settled tasks do not use. Rounding errors are carried from
-            # one group to the next.
+            # Distribute the answers that the settled tasks leave. Rounding errors are carried over
+            # to the next group.
             due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - na_rate)
             due -= sum(g.weight * sum(g.settled) for g in these)
             left = sum(g.others for g in these)
@@ -199,12 +207,12 @@ def spread_answers(
 def _lenders(
     tasks: Iterable[DescribedTask], counts: Mapping[str, int], least: int, uses: Mapping[str, int]
 ) -> list[str]:
-    """Names of the tasks that may give up answers, those with most derived tasks first."""
+    """Return the tasks that may give up answers, those with most derived tasks first."""
     lenders = []
     for task in tasks:
         if task.kind == "target_semantics":
             continue
-        # Yes/no tasks with many answers are settled, and stay so.
+        # Yes/no tasks with many answers are settled and remain so.
         if counts[task.id] < least or not task.program.yes_no:
             lenders.append(task.id)
     return sorted(lenders, key=lambda name: -uses[name])
@@ -213,11 +221,11 @@ def _lenders(
 def _answer_flips(
     members: list[DescribedTask], mixed: Mapping[str, Mix], passages: int
 ) -> dict[str, Mix]:
-    """Let half of the passages answer a flip that is mostly n/a where its base task is, or it would
-    change too few answers.
+    """Increase the answers of flips that depend on the same fact as their base task to half of the
+    passages. With fewer, a flip would hardly differ from its base task.
 
-    Other tasks have as many answers fewer, so the rate of the split stays; where they have none to
-    spare, so do the flips.
+    To keep the rate of the split, other tasks lose the same number of answers. If they have too few
+    to give up, flips stay unchanged.
     """
     programs = {t.id: t.program for t in members}
     uses = Counter(t.source for t in members)
@@ -243,8 +251,8 @@ def _answer_flips(
 def _take_back(
     counts: dict[str, int], lent: int, lenders: list[str], uses: Mapping[str, int]
 ) -> None:
-    """Take as many answers from the lenders as the flips received, one from each in turn. Every
-    lender keeps one.
+    """Remove from the lenders as many answers as the flips received, one from each in turn. Every
+    lender keeps at least one answer.
     """
     while lent:
         rich = [name for name in lenders if counts[name] > 1 and uses[name] <= lent]
@@ -257,14 +265,14 @@ def _take_back(
 
 
 def _free(flip: Program, base: Program) -> bool:
-    """True if a base task is answered on most passages that do not answer its flip, because they
-    ask for different things.
+    """True if most passages without an answer to a flip can have one for its base task, because the
+    two ask about different things.
     """
     return flip.args[0] != base.args[0] or flip.op == "has"
 
 
 def _with_answers(mix: Mix, answered: int) -> Mix:
-    """A mix with another number of answers, and about the same share of yes."""
+    """Return a mix with a different number of answers and about the same share of yes."""
     share = mix.yes / mix.answered if mix.answered else 0.5
     return Mix(answered, round(answered * share))
 
@@ -272,8 +280,9 @@ def _with_answers(mix: Mix, answered: int) -> Mix:
 def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key) -> list[_Alike]:
     """Group the tasks of a split, large groups first.
 
-    Flips come last: a flip counts together with its base task, so the settled ones are those of
-    settled base tasks; and one that nothing answers would not be done by saying n/a.
+    Flips come last. A flip is scored together with its base task, so flips of settled base tasks
+    are settled first. The silent tasks are taken from the first group, because a flip without any
+    answer could not be solved by always predicting n/a.
     """
     uses = Counter(t.source for t in members)
     alike: dict[tuple[bool, Kind, bool, int], list[DescribedTask]] = {}
@@ -303,14 +312,14 @@ def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key
 
 
 def _doubt(task: DescribedTask, key: Key) -> tuple[int, int]:
-    """Rank tasks by how unlikely they are to be settled, so that in all splits a description
-    predicts this equally well.
+    """Rank tasks by how unlikely they are to be settled, so that descriptions predict this equally
+    well in all splits.
 
-    Questions about presence come first, because texts seldom mention what is absent. The rest is
-    ordered by topic.
+    Questions about presence come first, because texts seldom mention what is absent. Other
+    questions are ordered by topic.
     """
     leaves, records = task.program.leaves, task.domain.records_by_name
-    # An attribute, or the records and their field.
+    # The topic is an attribute, or the records and their field.
     topics = [leaf.args[:2] if leaf.args[0] in records else leaf.args[:1] for leaf in leaves]
     about = max(key.hash64("topic", task.domain.name, *topic) for topic in topics)
     return sum(leaf.op not in PRESENCE for leaf in leaves), about

@@ -1,9 +1,10 @@
-"""Tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
+"""The tasks of a recipe: base tasks, and the four generalization types as operations on their
+programs.
 
 Base programs come in groups that are closed under semantic flips (`flip_groups.py`). All groups of
-one form (the same attributes and operators, whatever the constants) belong to one split, and
-everything that is derived from their programs follows them, so no split knows a form of another
-one. Which split a form belongs to depends only on the world and the seed, not on sizes.
+one form (the same attributes and operators, with any constants) belong to one split, and so do all
+tasks derived from their programs. So no two splits share a form. The split of a form depends only
+on the world and the seed, not on sizes.
 """
 
 from __future__ import annotations
@@ -30,30 +31,30 @@ from taskloom.suites.zest.synthetic.programs import (
 )
 from taskloom.suites.zest.task_files import Kind
 
-# The wordings of a task: its own questions, and statements asked for their truth.
+# Wordings of a task: its own questions, and questions whether a statement is true
 #
-# Compositions and output structures are built of the plainest questions (`programs.py`).
-# Paraphrases and flips choose among all wordings. A domain with few questions gets frames around
-# them.
+# Compositions and output structures use the plainest questions (`programs.py`). Paraphrases and
+# flips choose among all wordings. If a domain has few questions, frames are added around them.
 
 CONFIRMS = ("Is it true that {S}?", "Can you confirm that {S}?", "Is it correct that {S}?")
-"""Yes/no questions for the truth of a statement; each statement has one, in turn."""
+"""Yes/no questions about the truth of a statement. Statements use them in turn."""
 
 ENOUGH = 8
-"""Minimum number of a program's own wordings for which no frames around its questions are needed.
+"""Minimum number of wordings of a program. Programs with fewer also get frames around their
+questions.
 """
 
 ENDINGS = (", as described?", " or not?")
 SPAN_ENDINGS = (", as described?", ", if stated?")
 STARTS = ("In the text, {q}", "Per the text, {q}")
-"""Frames that do not change the meaning of yes/no questions, and of questions that are answered by
-words of the passage.
+"""Frames that do not change the meaning of a question. They are used for yes/no questions and for
+questions answered by words of the passage.
 """
 
 
 def framed(domain: Domain, program: Program) -> list[str]:
-    """Every wording of a program that reads facts, its own questions first. Compositions have only
-    their own.
+    """Return every wording of a program that reads facts, its own questions first. Compositions
+    only have their own questions.
     """
     plain = wordings(domain, program)
     if program.op in JOINING:
@@ -68,12 +69,12 @@ def framed(domain: Domain, program: Program) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def word_set(text: str) -> frozenset[str]:
-    """Set of words in a question."""
+    """Return the set of words in a question."""
     return frozenset(text.lower().replace(",", "").replace("?", "").split())
 
 
 def overlap(one: str, other: str) -> float:
-    """Share of the words in two questions that occur in both."""
+    """Return the share of words in two questions that occur in both."""
     a, b = word_set(one), word_set(other)
     return len(a & b) / len(a | b)
 
@@ -95,8 +96,8 @@ def _of_statements(domain: Domain, program: Program) -> Iterator[str]:
 
 
 def _statements(domain: Domain, program: Program) -> Iterator[str]:
-    """Yield the question of a yes/no program as statements, made from the clauses that state it.
-    Programs on records have none.
+    """Yield the question of a yes/no program in the form of statements, made from the clauses that
+    state the fact. Programs on records have none.
     """
     attribute = domain.by_name.get(program.args[0])
     if isinstance(attribute, Flag):
@@ -116,7 +117,7 @@ YEARS = (
     ("in the years following", "in the years preceding"),
 )
 AMOUNTS = (("more than", "under"), ("over", "under"))
-"""Comparison words for statements with a number: above it, and below it."""
+"""Comparison words for statements with a number: for values above it, and for values below it."""
 
 
 def _comparisons(number: Number, program: Program) -> Iterator[str]:
@@ -133,51 +134,52 @@ def _comparisons(number: Number, program: Program) -> Iterator[str]:
 
 
 PER_DOMAIN = 5
-"""Minimum number of base tasks that a split has in each of its domains, if it has that many."""
+"""Minimum number of base tasks per domain in a split, as far as the split has enough base tasks."""
 PLENTY = (1, 2, 4, 8, 16)
-"""Factors by which the numbers and values of each attribute are multiplied until there are enough
-base tasks.
+"""Factors for the numbers and values of each attribute. The next factor is tried if there are not
+enough base tasks.
 """
 DRAWS = 10
-"""Maximum number of draws of base tasks before a recipe counts as impossible. With 20 tasks per
-split one draw in ten fails.
+"""Maximum number of draws of base tasks before a recipe is considered impossible. With 20 tasks per
+split, one draw in ten fails.
 """
 
 OWNERS = ("test", "train", "test", "train", "dev", "test", "train")
-"""Owners of a domain's forms, in a keyed order and repeated. The shares are about those of the
-paper's base tasks (train 40 %, dev 10 %, test 50 %), with a little more for dev, which needs flips
-and structures of its own.
+"""Splits that own the forms of a domain, assigned in a keyed order and repeated. The shares are
+close to those of the paper's base tasks (train 40 %, dev 10 %, test 50 %), with slightly more for
+dev, which needs its own flips and structures.
 """
 
 TURNS = 3
-"""Number of further paraphrases per base task, beside those that match its flips."""
+"""Number of paraphrases per base task in addition to those that match its flips."""
 
 LENGTH = 0.01
-"""Weight of one word of difference in length against the overlap, in choosing the wording of a
+"""Weight of one word of difference in length, relative to overlap, when choosing the wording of a
 flip.
 """
 
 WORDS = 0.02
-"""Weight of a word that occurs in only one of a flip and the paraphrase that it should resemble.
+"""Weight of each word that occurs in either a flip or the paraphrase it should resemble, but not in
+both.
 
-At 0 the words that differ from the base task distinguish flips from paraphrases with an accuracy of
-0.57, at 0.1 the overlap does with 0.59. Here both are near chance (benchmarks/zest_new_tasks.py).
-Chosen on seeds 0 to 7.
+At 0, the words that differ from the base task distinguish flips from paraphrases with an accuracy
+of 0.57. At 0.1, the overlap does so with 0.59. With this value both are near chance
+(benchmarks/zest_new_tasks.py). Chosen on seeds 0 to 7.
 """
 
 TABLE_OWNERS = ("train", "dev", "test")
-"""Owners of a table of all records of a kind, and of a comparison of them. Thirds, since there are
-few and each split needs some.
+"""Splits that own tables of all records of a kind, and comparisons of such records. Each split gets
+a third, because there are few and every split needs some.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedTask:
-    """One task: its program, its wording, and its origin.
+    """A task: its program, wording and origin.
 
     Attributes:
-        source: The task whose passages it uses: a paraphrase uses those of its base task, every
-            other task its own.
+        source: The task whose passages it uses. Paraphrases use those of their base task, all other
+            tasks their own.
     """
 
     id: str
@@ -198,7 +200,7 @@ class DescribedTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """Requirements of a recipe for its tasks."""
+    """What a recipe requires of its tasks."""
 
     domains: tuple[Domain, ...]
     sizes: Mapping[str, int]
@@ -212,7 +214,7 @@ class TaskRequest:
 
 
 class _TooFewError(RecipeError):
-    """The domains have fewer base programs than a recipe asks for."""
+    """The domains have fewer base programs than a recipe requires."""
 
 
 def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]:
@@ -221,7 +223,7 @@ def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]
 
 
 def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[DescribedTask]:
-    """Draw the tasks of a split. Use more numbers and values if the usual ones do not suffice."""
+    """Draw the tasks of a split, with more numbers and values if the usual ones are not enough."""
     for plenty in PLENTY[:-1]:
         try:
             return _draw_until_possible(request, key, split, size, plenty)
@@ -233,7 +235,7 @@ def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[D
 def _draw_until_possible(
     request: TaskRequest, key: Key, split: str, size: int, plenty: int
 ) -> list[DescribedTask]:
-    """Draw tasks again if the base tasks happen to lack derivatives."""
+    """Draw tasks repeatedly until the base tasks have enough derivatives."""
     for turn in range(DRAWS - 1):
         try:
             return _draw_once(request, key, split, size, plenty, turn)
@@ -250,9 +252,9 @@ def _draw_once(
     own = key.child("tasks", split, turn) if turn else key.child("tasks", split)
     later = max(0, turn - DRAWS // 2 + 1)
     pools = _pools(request, key, own, split, plenty, flips_first=later > 0)
-    # Small splits have few domains, all splits the same ones: what differs between them is the
-    # tasks. Where the forms that a split owns there have too few flips or tables, its later draws
-    # are of other domains.
+    # Small splits use few domains. All splits use the same ones, so that they differ only in their
+    # tasks. If the forms that a split owns there have too few flips or tables, later draws use
+    # other domains.
     first = (key.hash64("domains") + later) % len(request.domains)
     members = _Split(request, own, split, size, pools, key, first).make()
     return own.random("order").sample(members, len(members))
@@ -264,10 +266,10 @@ _Pools = dict[bool, list[Iterator[FlipGroup]]]
 def _pools(
     request: TaskRequest, key: Key, own: Key, split: str, plenty: int, flips_first: bool
 ) -> _Pools:
-    """Collect the groups that a split owns by output type, from each domain in turn: one of each
-    form, then another of each.
+    """Collect the groups that a split owns, by output type. Domains take turns: first one group of
+    each form, then a second one, and so on.
 
-    Where base tasks lacked flips in earlier draws, those that have one come first.
+    If base tasks lacked flips in earlier draws, groups with flips come first.
     """
     by_type: _Pools = {True: [], False: []}
     for domain in request.domains:
@@ -284,7 +286,7 @@ def _pools(
                     last = flips_first and not group.flips(request.flips)
                     turns.append((last, seen[group.form], len(turns), group))
                     seen[group.form] += 1
-            turns.sort(key=lambda turn: turn[:3])  # groups themselves have no order
+            turns.sort(key=lambda turn: turn[:3])  # groups themselves cannot be compared
             pool.append(iter([group for *_, group in turns]))
     return by_type
 
@@ -297,8 +299,8 @@ def _owners(
     domain: Domain,
     plenty: int,
 ) -> list[tuple[FlipGroup, str]]:
-    """Return the groups of a domain, each with the split that owns it: the same for all splits and
-    draws.
+    """Return the groups of a domain with the split that owns each. The result is the same for all
+    splits and draws.
     """
     flip_groups = groups(domain, key.random("groups", domain.name), plenty)
     if unseen == "program":
@@ -308,14 +310,14 @@ def _owners(
     for group in flip_groups:
         types.setdefault(forms_of[id(group)], set()).add(group.programs[0].yes_no)
     owners: dict[Form, str] = {}
-    # Yes/no forms, forms of extraction and those that have both are divided for themselves, so that
-    # each split has some.
+    # Divide yes/no forms, extraction forms, and forms that have both separately, so that each split
+    # gets some of each.
     for kind in ({True}, {False}, {True, False}):
         forms = sorted(f for f, answer_types in types.items() if answer_types == kind)
         forms.sort(key=lambda f: key.hash64("form", domain.name, *f))
         owners |= {f: OWNERS[i % len(OWNERS)] for i, f in enumerate(forms)}
-    # By their numbers, comparisons of records have base tasks as many as it takes, so each split
-    # gets some of them.
+    # Comparisons of records have as many base tasks as needed, thanks to their numbers, so each
+    # split gets some of them.
     turn = key.hash64("comparisons") + domains.index(domain)
     compared = sorted(
         (f for f in types if f[0] == "over"), key=lambda f: key.hash64("form", domain.name, *f)
@@ -325,17 +327,19 @@ def _owners(
 
 
 def _constants(group: FlipGroup) -> tuple[str, ...]:
-    """Form of a group with its constants, which decides the split if programs divide splits."""
+    """Return the form of a group including its constants, which decides the split if splits are
+    divided by program.
+    """
     return (*group.form, *sorted({str(p.args[-1]) for p in group.programs}))
 
 
 def _slot(key: Key, domain: Domain, owners: tuple[str, ...], *content: str) -> str:
-    """Split that owns something, by hash."""
+    """Return the split that owns something, by its hash."""
     return owners[key.hash64("slot", domain.name, *content) % len(owners)]
 
 
 def largest_remainder(size: int, shares: Mapping[Kind, float]) -> dict[Kind, int]:
-    """Divide a size into whole numbers in proportion to shares, by largest remainder."""
+    """Divide a size into integers in proportion to shares, by the largest remainder method."""
     return dict(zip(shares, apportion(size, list(shares.values())), strict=True))
 
 
@@ -354,7 +358,7 @@ class _Split:
     owed: float = 0.0
 
     def _wanted(self, count: int) -> dict[bool, int]:
-        """Divide a count into yes/no tasks and others, carrying rounding errors over to the next
+        """Divide a count into yes/no tasks and others. Rounding errors are carried over to the next
         kind of task.
         """
         exact = self.yes_no * count + self.owed
@@ -366,11 +370,11 @@ class _Split:
         counts = largest_remainder(self.size, self.request.shares)
         if self.size and not counts["normal"]:
             raise RecipeError(
-                f"tasks.{self.split}={self.size} leaves no base task that others could derive from;"
-                " ask for more tasks or raise shares.normal"
+                f"tasks.{self.split}={self.size} leaves no base task from which others could be "
+                "derived; request more tasks or raise shares.normal"
             )
-        # Structures are neither yes/no nor plain extraction, so the others have a larger share of
-        # yes/no.
+        # Structures are neither yes/no nor plain extraction, so the other tasks need a larger share
+        # of yes/no.
         others = self.size - counts["structure"]
         if others:
             wanted = self.request.classification[self.split] * self.size
@@ -396,15 +400,15 @@ class _Split:
 
     def _draw_groups(self, count: int) -> list[FlipGroup]:
         drawn: list[FlipGroup] = []
-        # A small split stays with few domains: compositions join base tasks of one domain, and need
-        # some of them.
+        # A small split uses few domains, because compositions join base tasks of the same domain
+        # and need several of them.
         many = len(self.request.domains)
         few = max(1, min(many, count // PER_DOMAIN))
         chosen = [(self.first + i) % many for i in range(few)]
         for yes_no, wanted in self._wanted(count).items():
             pools = self.pools[yes_no]
             taken = list(islice(_in_turn([pools[i] for i in chosen]), wanted))
-            if len(taken) < wanted:  # the chosen domains have run out
+            if len(taken) < wanted:  # the chosen domains have too few
                 others = [pool for i, pool in enumerate(pools) if i not in chosen]
                 taken += islice(_in_turn(others), wanted - len(taken))
                 chosen = list(range(many))
@@ -412,12 +416,12 @@ class _Split:
             if len(taken) < wanted:
                 kind = "yes/no" if yes_no else "extraction"
                 names = ", ".join(domain.name for domain in self.request.domains)
-                remedy = "ask for fewer tasks or add a domain"
+                remedy = "request fewer tasks or add a domain"
                 if self.request.unseen == "form":
-                    remedy = "ask for fewer tasks, add a domain, or split by unseen=program"
+                    remedy = "request fewer tasks, add a domain, or split by unseen=program"
                 raise _TooFewError(
-                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains"
-                    f" ({names}) have only {len(taken)} for it; {remedy}"
+                    f"the split '{self.split}' needs {wanted} {kind} base tasks, but the domains "
+                    f"({names}) have only {len(taken)}; {remedy}"
                 )
         return drawn
 
@@ -433,8 +437,8 @@ class _Split:
         if not question:
             forms = wordings(domain, program)
             if kind == "normal":
-                # The shortest of three drawn wordings, and of joined questions the shortest of
-                # all: the paper's descriptions have 12 words.
+                # Take the shortest of three drawn wordings (of all wordings for joined questions),
+                # because the paper's descriptions have 12 words.
                 text = program_text(program)
                 draws = [self.key.hash64("wording", domain.name, text, i) for i in range(3)]
                 forms = [forms[draw % len(forms)] for draw in draws]
@@ -455,7 +459,7 @@ class _Split:
     def _fill(
         self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]
     ) -> list[DescribedTask]:
-        """Take `count` candidates in the split's proportion of output types. If one type runs out,
+        """Take `count` candidates, with the split's shares of output types. If one type runs out,
         use the other.
         """
         wanted = self._wanted(count)
@@ -473,17 +477,17 @@ class _Split:
         filled = spare[: count - len(chosen)]
         chosen += filled
         if len(chosen) == count:
-            # The next kinds of tasks make up for the type that filled up.
+            # Later kinds of tasks compensate for the type that replaced the other.
             self.owed += sum(-1 if task.program.yes_no else 1 for task in filled)
             return chosen
         raise RecipeError(
-            f"the split '{self.split}' asks for {count} {what} and its base tasks give only"
-            f" {len(chosen)}; lower shares.{kind} to {self._possible(kind, len(chosen)):g}, allow"
-            " more kinds, or ask for more tasks"
+            f"the split '{self.split}' needs {count} {what}, but its base tasks allow only "
+            f"{len(chosen)}; lower shares.{kind} to {self._possible(kind, len(chosen)):g}, allow "
+            "more kinds, or request more tasks"
         )
 
     def _possible(self, kind: Kind, count: int) -> float:
-        """Largest share, in thousandths, that gives at most `count` tasks."""
+        """Return the largest share, in steps of 0.001, that gives at most `count` tasks."""
         others = sum(share for name, share in self.request.shares.items() if name != kind)
         return int(1_000 * count * others / max(1, self.size - count)) / 1_000
 
@@ -511,18 +515,19 @@ class _Split:
                     )
 
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
-        """Choose another wording: any, or the one that shares most words with the first (near), or
-        fewest (far).
+        """Choose another wording: any, or the one that shares the most (near) or fewest (far) words
+        with the original.
         """
         if self.request.paraphrase == "any":
-            # The shorter of two, as for base tasks: the paper's descriptions have 12 words.
+            # Take the shorter of two wordings, as for base tasks, because the paper's descriptions
+            # have 12 words.
             return min(rng.choice(others), rng.choice(others), key=lambda text: text.count(" "))
         pick = max if self.request.paraphrase == "near" else min
         return pick(others, key=lambda w: (overlap(w, question), w))
 
     def _flips(self, drawn: list[FlipGroup], bases: list[DescribedTask]) -> Iterator[DescribedTask]:
-        """Yield flips worded as similarly to their base tasks as paraphrases are, so that word
-        overlap does not reveal them.
+        """Yield flips. Their wordings resemble those of their base tasks as much as paraphrases do,
+        so that word overlap does not reveal them.
         """
         rng = self.key.random("flips")
         flips = [(b, g.flips(self.request.flips)) for g, b in zip(drawn, bases, strict=True)]
@@ -540,7 +545,7 @@ class _Split:
             parts = self._parts(bases, rng, rng.random() < self.yes_no)
             if len(parts) < 2 or len({p.program.args[0] for p in parts}) < len(parts):
                 continue
-            # The entity's own facts are asked for first, so that "it" is the entity.
+            # Ask for the entity's own facts first, so that "it" refers to the entity.
             parts.sort(
                 key=lambda p: (
                     not p.program.yes_no,
@@ -549,8 +554,8 @@ class _Split:
                 )
             )
             domain, program = parts[0].domain, _composed(parts, rng)
-            # The same parts may be joined by another word, or, when new ones are rare, be asked in
-            # other words.
+            # The same parts may be joined by another word, or be worded differently if new
+            # combinations are rare.
             question = rng.choice(wordings(domain, program)) if turn > 50 * count else ""
             task = self._task(domain, "combination", program, tuple(parts), turn, question)
             if task.question not in questions:
@@ -585,8 +590,8 @@ class _Split:
                     continue
                 owner = self.split
                 if program.op == "table":
-                    # A table of all records does not have the form of its base task, so the tables
-                    # themselves are divided among splits.
+                    # A table of all records has a different form than its base task, so tables are
+                    # divided among splits separately.
                     owner = _slot(self.world, base.domain, TABLE_OWNERS, *form(program))
                 if owner == self.split:
                     shown.add(program)
@@ -594,7 +599,7 @@ class _Split:
 
 
 def _in_turn(pools: Iterable[Iterator[FlipGroup]]) -> Iterator[FlipGroup]:
-    """One group from each pool in turn, until all pools are empty."""
+    """Yield one group from each pool in turn, until all pools are empty."""
     live = list(pools)
     while live:
         for pool in list(live):
@@ -606,7 +611,7 @@ def _in_turn(pools: Iterable[Iterator[FlipGroup]]) -> Iterator[FlipGroup]:
 
 
 def _others(base: DescribedTask) -> list[str]:
-    """Wordings of a base task's program, except those that use the same words."""
+    """Return the wordings of a base task's program, except those that use the same words."""
     alike = next(
         texts for texts in by_predicate(base.domain, base.program) if base.question in texts
     )
@@ -615,8 +620,8 @@ def _others(base: DescribedTask) -> list[str]:
 
 
 def _as_like(question: str, example: str, wordings: list[str], rng: Random) -> str:
-    """Choose the wording that differs from a question in the same way as an example: in number of
-    words, choice of words, and length.
+    """Choose the wording that differs from a question in the same way as an example does: in number
+    of words, in choice of words, and in length.
     """
     wanted, alike = overlap(example, question), word_set(example)
 
@@ -640,14 +645,15 @@ def _composed(parts: list[DescribedTask], rng: Random) -> Program:
 
 
 def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Program | None:
-    """Build a table that contains the base task: of all records, or of those that the base task
-    asks for.
+    """Build a table that contains the base task: a table of all records, or of those that the base
+    task asks for.
     """
     program = base.program
     records = base.domain.records_by_name[program.args[0]]
     names = [f.name for f in records.fields]
-    # The field that the base task ranks by must be a column, or the table would not contain the
-    # task. The field that it selects by is not a column: all rows would have the same value.
+    # The field that ranks the base task must be a column, because otherwise the table would not
+    # contain the task. The field that selects its records is not a column, because all rows would
+    # have the same value.
     ranked: set[str] = set()
     if program.op in SELECTS:
         names.remove(program.args[1])
@@ -673,4 +679,4 @@ SELECTS = {
     "under": "under",
     "any_under": "under",
 }
-"""Operations that select records, with the one that a `pick` selects the same records by."""
+"""Operations that select records, with the equivalent operation in a `pick`."""

@@ -1,14 +1,14 @@
-"""The parts of a domain: attributes of its entities, with the clauses that state them and the
-questions that ask for them.
+"""The parts of a domain: attributes of its entities, with clauses that state them and questions
+that ask for them.
 
-A domain is one YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these
-dataclasses: pydantic checks a file against the types of their fields. The same clauses are the
-generator's templates and the grammar of the independent reader, so a clause must say one thing and
-say it unmistakably.
+A domain is a YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these
+dataclasses. Pydantic checks the file against the types of their fields. The same clauses are the
+generator's templates and the grammar of the independent reader, so a clause must state one thing
+unambiguously.
 
-Place-holders: `{E}` the entity (name, pronoun or "the park"), `{N}` a record's name, `{V}` the
-value, `{W}` what a rule implies, `{this}` the entity in a question ("this national park"). Clauses
-have no full stop; the entity or record may stand anywhere in them.
+Placeholders: `{E}` is the entity (name, pronoun or "the park"), `{N}` a record's name, `{V}` the
+value, `{W}` the outcome of a rule, `{this}` the entity in a question ("this national park").
+Clauses have no full stop. The entity or record may appear anywhere in them.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from taskloom.core.errors import RecipeError, nearest
 from taskloom.recipe.yaml_files import load
 
 # Types of the texts and numbers in a domain file, which pydantic checks: placeholders, names, words
-# and a sufficient number of values.
+# and sufficient numbers of values
 
 WORD_LISTS = Path(__file__).parents[1] / "word_lists.yaml"
 """Lists that several domains share, by name."""
 
 MOST_COMBINED = 10_000
-"""Maximum number of values that `combine:` may expand to, because every one becomes part of the
+"""Maximum number of values that `combine:` may expand to, because each value becomes part of the
 reader's patterns.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ClauseCheck:
-    """Checks that a clause of a passage names each place-holder once, no other, and has no full
-    stop.
+    """Checks that a clause of a passage contains each placeholder once and no others, and has no
+    full stop.
     """
 
     needed: tuple[str, ...]
@@ -67,7 +67,7 @@ class ClauseCheck:
 
 @dataclass(frozen=True, slots=True)
 class QuestionCheck:
-    """Checks that a question or a part of one names each place-holder, and no other."""
+    """Checks that a question, or part of one, contains each placeholder and no others."""
 
     needed: tuple[str, ...]
 
@@ -93,7 +93,7 @@ def _check_braces(text: str, needed: tuple[str, ...]) -> None:
 def _name(text: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
         raise ValueError(
-            "a name is one word of small letters, digits and _, since programs are written with it"
+            "a name must be one word of lower-case letters, digits and _, because programs use it"
         )
     return text
 
@@ -105,15 +105,17 @@ def _word(text: str) -> str:
         or text.lower() in ("yes", "no", "n/a")
     ):
         raise ValueError(
-            f"{text!r} cannot be a value or a name: a reader could not tell where it ends, or what"
-            " it says"
+            f"{text!r} cannot be a value or a name, because a reader could not tell where it ends "
+            "or what it means"
         )
     return text
 
 
 def _unit(text: str) -> str:
     if re.search(r"\d", text):
-        raise ValueError(f"{text!r} cannot be a unit: a reader could not tell it from its number")
+        raise ValueError(
+            f"{text!r} cannot be a unit, because a reader could not separate it from its number"
+        )
     return text
 
 
@@ -121,8 +123,8 @@ Unit = Annotated[str, AfterValidator(_unit)]
 
 
 def _words(given: Any) -> Any:
-    """Expand the name of a shared list, or `combine: [[Ada, Bruno], [Ashdown, Farrow]]` (every
-    pair, joined by a blank).
+    """Expand the name of a shared list, or `combine: [[Ada, Bruno], [Ashdown, Farrow]]`, which
+    joins every pair by a space.
     """
     if isinstance(given, str):
         shared = _shared_lists()
@@ -144,7 +146,7 @@ def _words(given: Any) -> Any:
             )
         if prod(map(len, lists)) > MOST_COMBINED:
             raise ValueError(
-                f"combine: stands for more than {MOST_COMBINED:,} values; write shorter lists"
+                f"combine: expands to more than {MOST_COMBINED:,} values; write shorter lists"
             )
         return [" ".join(words) for words in product(*lists)]
     return given
@@ -161,7 +163,7 @@ def _shared_lists() -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class CountCheck:
-    """Checks that a list has some number of words, and none twice."""
+    """Checks that a list has enough words and no duplicates."""
 
     count: int
 
@@ -169,25 +171,26 @@ class CountCheck:
         """Validate a list of words."""
         if len(set(words)) < max(self.count, len(words)):
             raise ValueError(
-                f"must have {self.count} values or more, and none twice: passages need that many"
+                f"must have at least {self.count} values without duplicates, because passages "
+                "need that many"
             )
         return words
 
 
 LARGEST = 10**15
-"""Maximum number in a passage. Larger ranges have more values than Python can count."""
+"""Maximum number in a passage. Python cannot count the values of larger ranges."""
 
 Filled = Annotated[str, Bound(min_length=1)]
 Phrases = Annotated[tuple[Filled, ...], BeforeValidator(_phrases), Bound(min_length=1)]
-"""Ways to say the same in a question; one may be written without a list."""
+"""Alternative phrases for a question. A single phrase may be written without a list."""
 Name = Annotated[str, AfterValidator(_name)]
 Word = Annotated[Filled, AfterValidator(_word)]
 Words = Annotated[tuple[Word, ...], Bound(min_length=1)]
 Pair = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(2))]
-"""Values of an attribute for which a passage may need a second one, to make an answer "no"."""
+"""Values of an attribute for which a passage may need a second value, to make an answer "no"."""
 Five = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(5))]
-"""Values of an attribute for which a passage may need five: three members, the one in question, and
-one that is denied.
+"""Values of an attribute for which a passage may need five values: three members, the one asked
+for, and one that is denied.
 """
 
 OfEntity = Annotated[str, AfterValidator(ClauseCheck(("{E}",)))]
@@ -204,7 +207,7 @@ HasValue = Annotated[str, AfterValidator(QuestionCheck(("{V}",)))]
 
 AtLeastOne = Bound(min_length=1)
 ValuePhrases = Annotated[tuple[HasValue, ...], BeforeValidator(_phrases), AtLeastOne]
-"""Phrases with a place for the value."""
+"""Phrases with a placeholder for the value."""
 Verb = Literal["is", "was", "has", "does"]
 
 
@@ -225,16 +228,17 @@ class Number:
 
     Attributes:
         name: The name in programs, one word.
-        low: Smallest value.
-        high: Largest value.
-        step: Distance between neighbouring values.
-        says: Clauses that state it.
+        low: Minimum value.
+        high: Maximum value.
+        step: Difference between adjacent values.
+        says: Clauses that state the value.
         asks: Questions for the value.
-        unit: Written after the number; may be empty.
-        more: Yes/no questions whether it is above {V}.
-        less: The same below {V}, wording by wording as little changed as possible.
+        unit: Unit written after the number; may be empty.
+        more: Yes/no questions whether the value is above {V}.
+        less: The corresponding questions for values below {V}, each as similar as possible to the
+            one in `more`.
         commas: True to write thousands separators, as for all numbers except years.
-        kin: The attribute whose questions differ least, for semantic flips.
+        kin: The attribute with the most similar questions, for semantic flips.
     """
 
     name: Name
@@ -251,19 +255,21 @@ class Number:
     type: Literal["number"] = "number"
 
     def text(self, value: int) -> str:
-        """Value as written in passages and answers."""
+        """Format a value as in passages and answers."""
         number = f"{value:,}" if self.commas else str(value)
         return f"{number} {self.unit}" if self.unit else number
 
     def thresholds(self, count: int) -> list[int]:
-        """Up to `count` evenly spaced values between the ends: thresholds of yes/no questions."""
+        """Return up to `count` evenly spaced values between the ends, as thresholds for yes/no
+        questions.
+        """
         return _inner_values(self.low, self.high, self.step, count)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One of some words or names: a region, a founder, a colour. `confirm` asks whether it is
-    {V}.
+    """A word or name from a list, such as a region, a founder or a colour. `confirm` asks whether
+    it is {V}.
     """
 
     name: Name
@@ -277,8 +283,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Several items, such as animals, tunes or trades. `denies` states that one is absent; `has`
-    asks for one.
+    """Several items, such as animals, tunes or trades. `denies` states that one is absent, and
+    `has` asks for one.
     """
 
     name: Name
@@ -293,7 +299,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A property that holds (`affirms`) or does not hold (`denies`)."""
+    """A property that is true (`affirms`) or false (`denies`)."""
 
     name: Name
     affirms: Annotated[tuple[OfEntity, ...], AtLeastOne]
@@ -305,21 +311,22 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of a record: comparative and superlative forms make its questions.
+    """A number that belongs to a record. Its questions use comparative and superlative forms.
 
     Attributes:
-        more: After the verb, before a number: "Which trails are {more} 5 miles?"; or with {V}:
-            "more than {V} long".
-        less: The same in the other direction, phrase by phrase.
-        most: The superlative: "the {most} trail", or what follows the noun: "with the greatest
-            length".
-        least: The opposite one, phrase by phrase.
-        how: Questions for the number, where {X} is the one that has the most or least: "How long is
-            {X}?".
-        column: Its key in structured answers.
-        verb: is, was, has, or does: "Does any camp {more} 8 sites?" with more="have more than".
-        each: How an output structure asks for it: "how many sites do they have"; by default "what
-            is their {column}".
+        more: Comparative between the verb and a number, as in "Which trails are {more} 5 miles?",
+            or with {V}, as in "more than {V} long".
+        less: Comparatives for the opposite direction, in the same order.
+        most: Superlative, as in "the {most} trail", or a phrase after the noun, such as "with the
+            greatest length".
+        least: Superlatives for the opposite direction, in the same order.
+        how: Questions for the number, where {X} is the record with the highest or lowest value, as
+            in "How long is {X}?".
+        column: Key of the value in structured answers.
+        verb: is, was, has or does, as in "Does any camp {more} 8 sites?" with more="have more
+            than".
+        each: How an output structure asks for the value, such as "how many sites do they have".
+            Default: "what is their {column}".
     """
 
     name: Name
@@ -339,11 +346,13 @@ class Measure:
     type: Literal["measure"] = "measure"
 
     def text(self, value: int) -> str:
-        """Value as written in passages and answers."""
+        """Format a value as in passages and answers."""
         return f"{value:,} {self.unit}" if self.unit else f"{value:,}"
 
     def thresholds(self, count: int) -> list[int]:
-        """Up to `count` evenly spaced values between the ends, as thresholds of questions."""
+        """Return up to `count` evenly spaced values between the ends, as thresholds for
+        questions.
+        """
         return _inner_values(self.low, self.high, self.step, count)
 
 
@@ -355,8 +364,8 @@ def _inner_values(low: int, high: int, step: int, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """A property of a record: one of some values. `verb` and `being` make "Which trails are
-    {being}?"; see `Measure`.
+    """A property of a record with one of several values. `verb` and `being` form questions such as
+    "Which trails are {being}?"; see `Measure`.
     """
 
     name: Name
@@ -371,8 +380,8 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A record's yes or no: after its verb the two kinds of phrases are also its question forms;
-    see `Measure` and `Flag`.
+    """A yes/no property of a record. Its phrases are also its question forms after the verb; see
+    `Measure` and `Flag`.
     """
 
     name: Name
@@ -391,7 +400,7 @@ N = TypeVar("N", Number, Measure)
 
 @dataclass(frozen=True, slots=True)
 class StepsCheck:
-    """Checks that steps reach the largest value, and that there are enough values."""
+    """Checks that steps reach the maximum value, and that there are enough values."""
 
     least: int
 
@@ -404,15 +413,15 @@ class StepsCheck:
             )
         if (part.high - part.low) % part.step:
             raise ValueError(
-                f"steps of {part.step} from {part.low} do not reach {part.high}; end at a value"
-                " that they reach"
+                f"steps of {part.step} from {part.low} do not reach {part.high}; choose an end "
+                "that they reach"
             )
         return part
 
 
 Field = Measure | Quality | Feature
 
-# The key `type` in a file selects one of them. Three records in a passage need three different
+# In a file, the key `type` selects one of these. Three records in a passage need three distinct
 # values of a measure.
 _AnyField = Annotated[
     Annotated[Measure, AfterValidator(StepsCheck(3))] | Quality | Feature,
@@ -422,21 +431,21 @@ _AnyField = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Things that belong to an entity and have names and fields of their own: trails, litters,
-    laws, fairs.
+    """Things that belong to an entity and have their own names and fields, such as trails, litters,
+    laws or fairs.
 
     Attributes:
-        name: One word, in programs.
+        name: The name in programs, one word.
         one: The noun, e.g. "trail".
-        many: Its plural.
-        where: How a question ties them to the entity: "in {this}".
-        heads: First parts of names.
-        tails: Last parts of names.
+        many: The plural noun.
+        where: How a question relates the records to the entity, such as "in {this}".
+        heads: First parts of the records' names.
+        tails: Last parts of the records' names.
         says: Clauses that introduce {N} as belonging to {E}.
         column: The key of the name in structured answers.
-        fields: What is stated about each.
-        asks: Questions for all of them, beside "What are the trails in this park?"; those of two
-            records go in pairs.
+        fields: Fields that each record has.
+        asks: Questions for all records, in addition to "What are the trails in this park?". Two
+            kinds of records whose tasks are flips of each other need the same number of questions.
     """
 
     name: Name
@@ -460,11 +469,11 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A general statement: every entity with the value {V} of `when` has `then`. Together with the
-    fact about {V} it implies another fact.
+    """A general statement: every entity whose attribute `when` has the value {V} also has `then`.
+    Together with the fact about {V} it implies another fact.
 
-    When `then` is a flag, `affirms` and `denies` state the two outcomes; when it is a number or a
-    text, `says` states the outcome {W}.
+    If `then` is a flag, `affirms` and `denies` state its two outcomes. If it is a number or a text,
+    `says` states the outcome {W}.
     """
 
     when: Filled
@@ -476,7 +485,7 @@ class Rule:
 
 Attribute = Number | Text | Members | Flag
 
-# A number needs another value, for a "no".
+# A number must have a second value, so that an answer can be "no".
 _AnyAttribute = Annotated[
     Annotated[Number, AfterValidator(StepsCheck(2))] | Text | Members | Flag,
     Discriminator("type"),
@@ -489,7 +498,7 @@ PRONOUNS = {
     "he": ("him", "his"),
     "they": ("them", "their"),
 }
-"""Each pronoun as an object and as an owner."""
+"""Objective and possessive form of each pronoun."""
 
 VERBS = {
     "is": ("is", "are"),
@@ -497,7 +506,7 @@ VERBS = {
     "has": ("has", "have"),
     "does": ("does", "do"),
 }
-"""Verbs of questions about fields, for one record and for several."""
+"""Singular and plural of the verbs in questions about fields."""
 
 OPENERS = (
     "By all accounts, ",
@@ -522,36 +531,37 @@ OPENERS = (
     "It is worth knowing that ",
     "One should also know that ",
 )
-"""Openers that may precede a sentence of any domain without changing its meaning."""
+"""Openers that can precede a sentence of any domain without changing its meaning."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A kind of entity, and everything that passages may state and tasks may ask about it.
+    """A kind of entity, with everything that passages may state and tasks may ask about it.
 
     Attributes:
-        name: The trait `domain`.
-        noun: "national park": questions say "this national park", passages "the park" by `short`.
-        short: The noun that passages use for an entity already named.
-        pronoun: it, she, he or they (with singular verbs only "it", "she", "he" are right).
+        name: Name of the domain, which is also the trait `domain`.
+        noun: Noun for the entity in questions, such as "national park" in "this national park".
+        short: Noun for an entity that a passage has already named, such as "park".
+        pronoun: it, she, he or they. Verbs are singular, so only it, she and he are grammatical.
         heads: First parts of entity names.
-        tails: Last parts.
+        tails: Last parts of entity names.
         opens: Clauses that introduce the entity without a fact about it.
-        aside: What may follow another entity's name, e.g. "another park of the same district".
-        fillers: Whole sentences without any fact.
-        attributes: What is known of entities.
-        records: What belongs to them.
+        aside: Apposition after another entity's name, such as "another park of the same district".
+        fillers: Whole sentences that state no fact.
+        attributes: Attributes of the entities.
+        records: Kinds of records that belong to entities.
         rules: General statements.
-        article: What stands before names in a sentence: "the" for dog breeds, nothing for towns.
-        openers: What may stand before a sentence without changing it: "A leaflet of [1950..2019]
-            says that".
-        closers: What may follow one: ", as a survey of [1950..2019] confirms".
+        article: Article before names in a sentence: "the" for dog breeds, nothing for towns.
+        openers: Phrases that can precede a sentence without changing its meaning, such as "A
+            leaflet of [1950..2019] says that".
+        closers: Phrases that can follow a sentence, such as ", as a survey of [1950..2019]
+            confirms".
 
-    In opens, fillers, openers and closers `[two|three]` stands for one of some words, and
-    `[10..90]` for a number.
+    In opens, fillers, openers and closers, `[two|three]` is replaced by one of the words, and
+    `[10..90]` by a number in this range.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # also for the parts inside
+    __pydantic_config__ = ConfigDict(extra="forbid")  # applies to nested parts, too
 
     name: Name
     noun: Filled
@@ -592,7 +602,7 @@ class Domain:
 
     @cached_property
     def worded(self) -> dict[object, list[list[str]]]:
-        """Cached wordings of programs: a draw asks for those of the same few hundred programs
+        """Cached wordings of programs. A draw needs those of the same few hundred programs
         thousands of times.
         """
         return {}
@@ -604,12 +614,12 @@ class Domain:
 
     @property
     def objective(self) -> str:
-        """Pronoun as an object."""
+        """Objective form of the pronoun."""
         return PRONOUNS[self.pronoun][0]
 
     @property
     def possessive(self) -> str:
-        """Pronoun as an owner."""
+        """Possessive form of the pronoun."""
         return PRONOUNS[self.pronoun][1]
 
     @property
@@ -623,7 +633,7 @@ class Domain:
 
 
 def full_name(head: str, tail: str) -> str:
-    """Join the two parts of a name; a tail that begins with a hyphen is part of the first word
+    """Join the two parts of a name. A tail that begins with a hyphen is joined without a space
     ("Ash" + "-borne Green").
     """
     return head + tail[1:] if tail.startswith("-") else f"{head} {tail}"

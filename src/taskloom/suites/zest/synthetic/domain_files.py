@@ -1,6 +1,6 @@
-"""Domain files: YAML, checked and read into the dataclasses of `domain.py`.
+"""Domain files: YAML, read into the dataclasses of `domain.py` and checked.
 
-Each part is checked on its own first, then the whole domain (`problems`).
+Each part is first checked on its own, then the whole domain (`problems`).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ FOLDER = Path(__file__).parents[1] / "domains"
 """Folder of the domains shipped with this package."""
 
 LARGEST = 1_000_000
-"""Maximum size of a domain file in bytes. The largest in this package has 20,000."""
+"""Maximum size of a domain file in bytes. The largest file in this package has 20,000."""
 
 MOST_VALUES = 100_000
-"""Maximum number of values in a domain file. A few nested aliases could expand to more than fits
-into memory.
+"""Maximum number of values in a domain file. A few nested aliases could expand to more values than
+fit into memory.
 """
 
 TYPES: dict[str, type] = {
@@ -62,25 +62,26 @@ TYPES: dict[str, type] = {
     "quality": Quality,
     "feature": Feature,
 }
-"""Types that a file selects with the key `type`: four kinds of attributes, three kinds of fields of
-records.
+"""Types that the key `type` of a file can select: four kinds of attributes, and three kinds of
+fields of records.
 """
 
 _LISTS: dict[str, type] = {"records": Records, "rules": Rule}
 
 UNKNOWN_KEY = "unexpected_keyword_argument"
-"""Pydantic's name of the error for a key that a dataclass lacks."""
+"""Pydantic's error type for an unknown key of a dataclass."""
 
 
 def read_domain(path: Path) -> Domain:
-    """Read a domain file and check each of its parts. Nothing named in it is imported or executed.
+    """Read a domain file and check all its parts. Nothing named in the file is imported or
+    executed.
 
     Args:
-        path: The file.
+        path: Path of the file.
 
     Raises:
         RecipeError: If the file has a problem. The error names the file and the key of the first
-            one.
+            problem.
     """
     if path.stat().st_size > LARGEST:
         raise RecipeError(
@@ -89,12 +90,13 @@ def read_domain(path: Path) -> Domain:
     given = load(path, RecipeError)
     if _is_huge(given):
         raise RecipeError(
-            f"{path} has more than {MOST_VALUES:,} values, its aliases counted where they stand;"
-            " write fewer"
+            f"{path} has more than {MOST_VALUES:,} values, counting every use of an alias; write "
+            "fewer"
         )
     if not isinstance(given, dict):
         raise RecipeError(
-            f"{path} must be a mapping with name, noun, attributes, records, … of a domain"
+            f"{path} must be a mapping with the keys of a domain: name, noun, attributes, "
+            "records, …"
         )
     try:
         return _reader().validate_python(_with_text_keys(given))
@@ -126,8 +128,8 @@ def _is_huge(given: Any) -> bool:
 
 
 def _with_text_keys(given: Any) -> Any:
-    """Mappings of a file with texts as keys, because YAML reads an unquoted `yes` as true, even as
-    a key.
+    """Convert the keys of a file's mappings to texts, because YAML reads an unquoted `yes` as true,
+    even as a key.
     """
     if isinstance(given, list):
         return [_with_text_keys(item) for item in given]
@@ -138,8 +140,8 @@ def _with_text_keys(given: Any) -> Any:
 
 
 def _explain(error: ValidationError, given: Any) -> str:
-    """One sentence for the first problem, and the number of further ones. A misspelt key comes
-    before a missing one.
+    """Describe the first problem in one sentence, with the number of further ones. A misspelt key
+    is reported before a missing one.
     """
     problems = sorted(error.errors(), key=lambda problem: problem["type"] != UNKNOWN_KEY)
     problem, path = problems[0], problems[0]["loc"]
@@ -154,7 +156,7 @@ def _explain(error: ValidationError, given: Any) -> str:
 
 
 def _fault(problem: ErrorDetails) -> str:
-    """Report what is wrong with one value."""
+    """Describe what is wrong with one value."""
     kind, value = problem["type"], problem["input"]
     if kind == "missing":
         return "this key is missing"
@@ -169,15 +171,15 @@ def _fault(problem: ErrorDetails) -> str:
     text = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     if kind == "value_error":
         return text
-    # YAML reads an unquoted `no` or `1911` as a truth value or a number.
+    # YAML reads an unquoted `no` or `1911` as a boolean or a number.
     unquoted = kind == "string_type" and isinstance(value, bool | int | float)
     remedy = "; put it in quotes" if unquoted else ""
     return f"{text}, not {value!r:.60}{remedy}"
 
 
 def _place(path: tuple[int | str, ...], given: Any) -> tuple[str, type]:
-    """Name a place in a file by the names of its parts, `attributes.height.says`, and return the
-    part that is there.
+    """Return the path of a value with names in place of indices, such as `attributes.height.says`,
+    and the type of the part that contains it.
     """
     part: type = Domain
     words = []
@@ -200,7 +202,7 @@ def _keys(part: type) -> list[str]:
     return [field.name for field in fields(part)]
 
 
-# Registry of domains: those of this package by name, a user's own by the path of its file.
+# Registry of domains: built-in ones by name, a user's own by the path of its file.
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -212,8 +214,8 @@ def domain_names() -> tuple[str, ...]:
 
 
 _LOADED: dict[str, tuple[str, Domain, Path]] = {}
-"""Domains from files that recipes name by path, with a digest of the file, so that the reader finds
-them by name again.
+"""Domains loaded from files that recipes name by path, each with a digest of its file. The reader
+finds them here by name.
 """
 
 
@@ -223,15 +225,15 @@ def is_file_name(name: str) -> bool:
 
 
 def find_domain(name: str, path: Path | None = None) -> Domain:
-    """Domain with that name, or the one in that file. `path` is the location of the file, if it
-    differs from the name.
+    """Return the domain with that name, or the one in that file. `path` is the location of the
+    file, if it differs from the name.
     """
     if is_file_name(name):
         return load_domain(path or Path(name))[1]
     if name in _LOADED:
         return _LOADED[name][1]
     if name not in domain_names():
-        own = "your own is given by its file, ./castles.yaml"
+        own = "to use your own, write the path of its file, ./castles.yaml"
         if name.endswith(".py"):
             own = "a domain file is YAML"
         raise RecipeError(f"there is no domain '{name}'; {nearest(name, domain_names())}; {own}")
@@ -246,19 +248,17 @@ def _packaged(name: str) -> Domain:
 def load_domain(path: Path) -> tuple[str, Domain]:
     """Read and check a domain file. Returns the digest of its bytes and the domain."""
     if not path.is_file():
-        raise RecipeError(f"there is no domain file {path} (seen from the folder {Path.cwd()})")
+        raise RecipeError(f"there is no domain file {path} (relative to the folder {Path.cwd()})")
     content = digest(path.read_bytes())
     for known, domain, _place in _LOADED.values():
         if known == content:
             return known, domain
     domain = read_domain(path)
     place = path.resolve()
-    # The same file may be edited and loaded again, in a notebook for example.
+    # The same file may have been edited and loaded again, for example in a notebook.
     elsewhere = domain.name in _LOADED and _LOADED[domain.name][2] != place
     if elsewhere or domain.name in domain_names():
-        raise RecipeError(
-            f"{path}: the name '{domain.name}' is taken by another domain; rename yours"
-        )
+        raise RecipeError(f"{path}: another domain is already named '{domain.name}'; rename yours")
     faults = problems(domain)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -267,18 +267,18 @@ def load_domain(path: Path) -> tuple[str, Domain]:
     return content, domain
 
 
-# Checks of a whole domain: clauses that say two things, questions with two meanings, kin that is
-# not mutual.
+# Checks of a whole domain: clauses with two meanings, questions with two meanings, kin that is not
+# mutual
 
 LEAST_NAMES = 9
-"""Minimum number of first names: three entities may each have three records of one kind, and no two
-share a name.
+"""Minimum number of first parts of names. Three entities may each have three records of one kind,
+all with different first parts.
 """
 
 
 def problems(domain: Domain) -> list[str]:
-    """All problems of a domain, one sentence each. Empty if it can be used."""
-    # The reader's grammar can be built only if all names are defined.
+    """List all problems of a domain, one sentence each. Empty if the domain can be used."""
+    # The reader's grammar requires that all names are defined.
     basic = [
         *_names(domain),
         *_slots(domain),
@@ -293,18 +293,18 @@ def _names(domain: Domain) -> Iterator[str]:
     for owner, heads in (("domain", domain.heads), *((r.name, r.heads) for r in domain.records)):
         if len(set(heads)) < LEAST_NAMES:
             yield (
-                f"'{owner}' has fewer than {LEAST_NAMES} heads: passages name several things and no"
-                " two alike"
+                f"'{owner}' has fewer than {LEAST_NAMES} heads, but passages need a different one "
+                "for each name"
             )
     for name in _repeated([a.name for a in domain.attributes] + [r.name for r in domain.records]):
         yield f"two attributes or records are called '{name}'"
     if domain.short in {r.one for r in domain.records}:
-        yield f"'the {domain.short}' would mean the entity and a record: choose another short"
+        yield f"'the {domain.short}' could mean the entity or a record: choose another short"
     for text in domain.fillers:
         if not text.endswith("."):
-            yield f"the filler {text!r} is not a sentence: it lacks a full stop"
+            yield f"the filler {text!r} is not a sentence, because it has no full stop"
         if ". " in text:
-            yield f"the filler {text!r} is more than one sentence: make them fillers of their own"
+            yield f"the filler {text!r} has several sentences: make each a separate filler"
 
 
 _SLOT = re.compile(r"\[(?:\d+\.\.\d+|[^\[\]|]+(?:\|[^\[\]|]+)+)\]")
@@ -342,16 +342,16 @@ def _records(domain: Domain) -> Iterator[str]:
             for key, opposite in (("more", "less"), ("most", "least"), ("being", "not_being")):
                 if hasattr(f, opposite) and len(getattr(f, key)) != len(getattr(f, opposite)):
                     yield (
-                        f"'{f.name}' has not as many phrases for {key} as for {opposite}: as flips"
-                        " they go in pairs"
+                        f"'{f.name}' needs the same number of phrases for {key} as for "
+                        f"{opposite}, because flips use them in pairs"
                     )
         for name in _repeated([records.column, *(f.column for f in records.fields)]):
             yield f"records '{records.name}': two columns are called '{name}'"
     for one, other in zip(domain.records[::2], domain.records[1::2], strict=False):
         if len(one.asks) != len(other.asks):
             yield (
-                f"'{one.name}' and '{other.name}' do not have equally many questions: as flips they"
-                " go in pairs"
+                f"'{one.name}' and '{other.name}' need the same number of questions, because "
+                "flips use them in pairs"
             )
 
 
@@ -366,8 +366,8 @@ def _rules(domain: Domain) -> Iterator[str]:
         title = f"rule from '{rule.when}' to '{rule.then}'"
         if not isinstance(when, Text) or isinstance(then, Members) or when is then:
             yield (
-                f"{title}: a rule leads from a text to another attribute that is not of type"
-                " members"
+                f"{title}: a rule must lead from a text to another attribute, which is not of "
+                "type members"
             )
         for key in ("affirms", "denies") if isinstance(then, Flag) else ("says",):
             if not getattr(rule, key):
@@ -377,18 +377,18 @@ def _rules(domain: Domain) -> Iterator[str]:
 def _attributes(domain: Domain) -> Iterator[str]:
     for a in domain.attributes:
         if a.kin and (a.kin not in domain.by_name or domain.by_name[a.kin].kin != a.name):
-            yield f"'{a.name}' names '{a.kin}' as its kin, which does not name it back"
+            yield f"'{a.name}' names '{a.kin}' as its kin, but not the other way round"
         elif a.kin and type(domain.by_name[a.kin]) is not type(a):
             yield f"'{a.name}' and its kin '{a.kin}' are of different types"
         elif a.kin and len(a.asks) != len(domain.by_name[a.kin].asks):
             yield (
-                f"'{a.name}' and its kin '{a.kin}' do not have equally many questions: as flips"
-                " they go in pairs"
+                f"'{a.name}' and its kin '{a.kin}' need the same number of questions, because "
+                "flips use them in pairs"
             )
         if isinstance(a, Number) and len(a.more) != len(a.less):
             yield (
-                f"'{a.name}' has {len(a.more)} questions for more and {len(a.less)} for less: they"
-                " go in pairs"
+                f"'{a.name}' has {len(a.more)} questions for more and {len(a.less)} for less, but "
+                "flips use them in pairs"
             )
 
 
@@ -401,19 +401,20 @@ def _clauses(domain: Domain) -> Iterator[str]:
         what = "nothing"
         if meanings:
             what = "both " + " and ".join(" ".join(meaning) for meaning in sorted(meanings))
-        yield f"the clause {clause!r} says {what} to the reader"
+        yield f"the reader understands the clause {clause!r} as {what}"
     for filler in sorted({variant for text in domain.fillers for variant in _variants(text)}):
         if _meanings(filler.removesuffix("."), patterns):
             yield f"the filler {filler!r} states a fact"
 
 
 def _variants(filler: str) -> Iterator[str]:
-    """Yield sentences of a filler such that every alternative occurs: the first of each, the second
-    of each, …
+    """Yield sentences of a filler that together contain every alternative: the first of each slot,
+    the second of each, and so on.
     """
     choices = [re.split(r"\||\.\.", choice) for choice in re.findall(r"\[([^\]]*)\]", filler)]
     for turn in range(max(map(len, choices), default=1)):
-        # Short choices start again, so that every sentence has all its slots filled.
+        # Slots with fewer alternatives start again, so that every sentence has all its slots
+        # filled.
         picks = iter([choice[turn % len(choice)] for choice in choices])
         yield re.sub(r"\[[^\]]*\]", lambda _, picks=picks: next(picks), filler)  # type: ignore[misc]
 
@@ -425,7 +426,9 @@ def _meanings(clause: str, patterns: Iterable[Pattern]) -> set[tuple[str, ...]]:
 
 
 def clauses(domain: Domain) -> Iterator[str]:
-    """Yield every clause of a domain, with each of its values (only the smallest for numbers)."""
+    """Yield every clause of a domain with each of its values. For numbers, only the smallest value
+    is used.
+    """
     name = domain.named(full_name(domain.heads[0], domain.tails[0]))
     for template in domain.opens:
         yield from _variants(template.replace("{E}", name))
@@ -478,8 +481,8 @@ def _questions(domain: Domain) -> Iterator[str]:
             questions = wordings(domain, program)
             if len(set(questions)) < 2:
                 faults.add(
-                    f"the task {program_text(program)} has fewer than two wordings, so it has no"
-                    " paraphrase"
+                    f"the task {program_text(program)} has fewer than two wordings, so it cannot "
+                    "have a paraphrase"
                 )
             for question in questions:
                 first = programs.setdefault(question, program)
@@ -490,15 +493,15 @@ def _questions(domain: Domain) -> Iterator[str]:
                     )
                 if first_word(question) not in known:
                     faults.add(
-                        f"the question {question!r} must begin with a word that shows its type,"
-                        f" such as {sorted(known)[:3]}"
+                        f"the question {question!r} must begin with a word that identifies its "
+                        f"type, such as {sorted(known)[:3]}"
                     )
     yield from sorted(faults)
 
 
 def _unreadable(domain: Domain, program: Program) -> Iterator[str]:
-    """Yield a problem if a program cannot be parsed back to itself, because a name is an operator
-    or a value contains reserved characters.
+    """Yield a problem if a program is not equal after formatting and parsing, because a name is an
+    operator or a value contains reserved characters.
     """
     try:
         same = parse_program(domain, program_text(program)) == expression(program)
@@ -506,6 +509,6 @@ def _unreadable(domain: Domain, program: Program) -> Iterator[str]:
         same = False
     if not same:
         yield (
-            f"the task {program_text(program)} cannot be written in the language of functions:"
-            " choose other names or values"
+            f"the task {program_text(program)} cannot be written in the function language: choose "
+            "other names or values"
         )

@@ -1,7 +1,8 @@
-"""Drafts: the contents of a passage, drawn so that a program gets the wanted kind of answer.
+"""Drafts: the contents of a passage, drawn so that a program gives the requested kind of answer.
 
-The wanted kind (yes, no, an answer, or n/a) is handed down to the leaves of the program; each leaf
-then states, or keeps out, what decides it. A draft that still answers otherwise is drawn again.
+The requested kind (yes, no, an answer, or n/a) is passed down to the leaves of the program. Each
+leaf then states or withholds the facts that decide it. A draft that still gives another answer is
+drawn again.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ from taskloom.suites.zest.synthetic.programs import Program, picked
 Wanted = Literal["yes", "no", "answer", "na"]
 
 IMPLIED = 0.5
-"""Probability that a fact implied by a rule is left out, so that it must be inferred."""
+"""Probability that a fact implied by a rule is not stated, so that it must be inferred."""
 TEMPTING = 0.65
 """Probability that another entity in the passage has exactly the fact that the task asks for."""
 TRIES = 100
-"""Maximum number of drafts before a program gives the wanted kind of answer."""
+"""Maximum number of drafts before giving up on the requested kind of answer."""
 RIVAL_TRIES = 12
-"""Maximum number of drafts of a flip until its base task answers differently. Most need one or two.
+"""Maximum number of drafts of a flip to find one where its base task has a different answer. Most
+flips need one or two.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Amount of content in a passage: facts about its entity, and facts about others."""
+    """How much a passage states: number of facts about its entity, and about others."""
 
     facts: tuple[int, int]
     distractors: tuple[int, int]
@@ -50,7 +52,9 @@ class Amounts:
 
 @dataclass(slots=True)
 class Draft:
-    """The entity first, then others, rules, and what must not be stated about the entity."""
+    """The contents of a passage: the main entity followed by others, the rules, and what must not
+    be stated about the main entity.
+    """
 
     people: list[Facts]
     rules: list[Stated] = field(default_factory=list)
@@ -71,10 +75,10 @@ def draw(
     rng: Random,
     rival: Program | None = None,
 ) -> tuple[Draft, str]:
-    """Draw a draft on which the program gives the wanted kind of answer, and return it with that
-    answer.
+    """Draw a draft for which the program gives the requested kind of answer. Return the draft and
+    the answer.
 
-    If there is a rival (the base task of a flip), a draft on which the rival's answer differs is
+    If there is a rival (the base task of a flip), drafts for which its answer differs are
     preferred.
     """
     tied = wanted == "na" and (rival is None or not parts_ways(program, rival))
@@ -91,26 +95,27 @@ def draw(
     if fitting:
         return fitting
     raise RecipeError(
-        f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {program_text(program)}"
+        f"{domain.name}: {TRIES} drafts gave no answer of kind '{wanted}' for the program "
+        f"{program_text(program)}"
     )
 
 
 def contradictory(draft: Draft) -> bool:
-    """True if a passage violates a rule that it states: all parks in a district close, but one is
-    open.
+    """True if a passage contradicts one of its own rules, for example if all parks in a district
+    close, but one of them is open.
     """
     for stated in draft.rules:
         when, then = stated.rule.when, stated.rule.then
         for person in draft.people:
             applies = person.values.get(when) == stated.value
-            # A person without the value has it by the rule.
+            # Without a stated value, the rule supplies it.
             if applies and person.values.get(then, stated.outcome) != stated.outcome:
                 return True
     return False
 
 
 def kind_of(program: Program, text: str) -> Wanted:
-    """Kind of an answer."""
+    """Return the kind of an answer."""
     if text == NA:
         return "na"
     if program.yes_no:
@@ -137,8 +142,8 @@ class _Drawing:
             if budget > 0:
                 self._distract(draft, other, program)
             self._fill(draft, other, budget // (len(draft.people) - 1))
-        # The passage states at least as much about its own entity as about any other, so that it is
-        # clear which one is its topic.
+        # State at least as much about the passage's own entity as about any other, so that its
+        # topic is clear.
         others = [_size(p) for p in draft.people[1:]]
         self._fill(draft, draft.main, max(rng.randint(*amounts.facts), *others))
         draft.people = [p for p in draft.people if p is draft.main or _size(p)]
@@ -146,8 +151,8 @@ class _Drawing:
         return draft
 
     def _answer_rival(self, draft: Draft, program: Program, wanted: Wanted) -> None:
-        """Answer the base task of a flip about another attribute or record, if the flip itself has
-        no answer.
+        """If a flip has no answer and asks about another attribute or record than its base task,
+        give the base task an answer.
         """
         rival = self.rival
         if rival is None or wanted != "na":
@@ -168,7 +173,9 @@ class _Drawing:
         return [full_name(head, self.rng.choice(self.domain.tails)) for head in heads]
 
     def _aims(self, program: Program, wanted: Wanted) -> list[tuple[Program, Wanted]]:
-        """Answers that each leaf needs for the whole to give the wanted answer."""
+        """Return the kind of answer that each leaf needs for the whole program to give the
+        requested kind.
+        """
         rng, parts = self.rng, program.args
         if program.op in ("and", "or"):
             decisive: Wanted = "no" if program.op == "and" else "yes"
@@ -187,8 +194,8 @@ class _Drawing:
                 kinds = ["answer" if rng.random() < 0.8 else "na" for _ in parts]
                 kinds[rng.randrange(len(parts))] = "answer"
         elif program.op == "when":
-            # The condition, then the question: no answer comes from the question or, more often,
-            # from the condition.
+            # The condition, then the question. If there is no answer, the question lacks one or,
+            # more often, the condition does not hold.
             if wanted == "answer":
                 kinds = ["yes", "answer"]
             elif rng.random() < 0.3:
@@ -242,8 +249,8 @@ class _Drawing:
             facts.has[name] = some
 
     def _state(self, draft: Draft, facts: Facts, name: str, value: Any) -> None:
-        """State a value. For the entity, sometimes state only a rule and its condition, which imply
-        it.
+        """State a value. For the main entity, sometimes state only a rule and its condition, which
+        imply the value.
         """
         rules = [r for r in self.domain.rules if r.then == name and r.when not in draft.locked]
         if facts is not draft.main or not rules or self.rng.random() > IMPLIED:
@@ -262,7 +269,7 @@ class _Drawing:
         if isinstance(attribute, Number):
             low, high = attribute.low, attribute.high
             if leaf is not None and leaf.op in ("more", "less"):
-                # Never equal to the threshold, where "more than" and "at least" would differ.
+                # Values never equal the threshold, where "more than" and "at least" would differ.
                 above = (leaf.op == "more") == (wanted == "yes")
                 bound = leaf.args[1]
                 if above:
@@ -277,7 +284,7 @@ class _Drawing:
             return rng.choice(attribute.values)
         if wanted == "yes":
             return leaf.args[1]
-        # A flip is answered "no" by the value for which its base task says "yes".
+        # A flip gets the answer "no" from the value for which its base task says "yes".
         if self.rival is not None and self.rival.args[0] == name:
             return self.rival.args[1]
         return rng.choice([v for v in attribute.values if v != leaf.args[1]])
@@ -305,7 +312,8 @@ class _Drawing:
             drawn = self._records(records, count, without=name)
             if wanted != "na":
                 assert isinstance(kind, Measure)
-                # All values differ, so that one record has the most and one the least.
+                # All values are distinct, so that exactly one record has the highest and one the
+                # lowest.
                 values = rng.sample(range(kind.low, kind.high + 1, kind.step), len(drawn))
                 for record, value in zip(drawn, values, strict=True):
                     record.fields[name] = value
@@ -315,10 +323,10 @@ class _Drawing:
         facts.records[records.name] = drawn
 
     def _steer_field(self, drawn: list[Record], kind: Field, leaf: Program, wanted: Wanted) -> None:
-        """Set a field of the records such that a program about it has the wanted kind of answer.
+        """Set a field of the records so that a program about it has the requested kind of answer.
 
-        One record decides. The others fit or not at random, unless one that fits would spoil a "no"
-        or "n/a". The answer to "does any record fit?" is "no" only if all values are known, and n/a
+        A single record decides. The others match at random, unless a match would prevent a "no" or
+        "n/a". The answer to "does any record match?" is "no" only if all values are known, and n/a
         if one is unknown.
         """
         rng = self.rng
@@ -334,7 +342,8 @@ class _Drawing:
     def _records(
         self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()
     ) -> list[Record]:
-        # No two records in a passage share a first name, so that every name identifies one of them.
+        # Records in a passage have distinct first parts of names, so that each name identifies one
+        # record.
         heads = self.rng.sample(
             [h for h in records.heads if (records.name, h) not in self.used], count
         )
@@ -353,7 +362,7 @@ class _Drawing:
 
     def _field(self, kind: Field, leaf: Program | None = None, fitting: bool = True) -> Any:
         """Draw a value for a record's field. With a program, draw one that satisfies it, or one
-        that does not (never equal to the threshold).
+        that does not. It is never equal to the threshold.
         """
         rng = self.rng
         if isinstance(kind, Measure):
@@ -385,7 +394,9 @@ class _Drawing:
             self._steer(draft, other, leaf, self._some_answer(leaf))
 
     def _fill(self, draft: Draft, facts: Facts, many: int) -> None:
-        """State further facts until there are enough, but no locked ones about the entity."""
+        """State further facts until there are enough, but none about the main entity that are
+        locked.
+        """
         closed = draft.locked if facts is draft.main else frozenset()
         names = [*self.domain.by_name, *self.domain.records_by_name]
         size = _size(facts)
@@ -410,14 +421,14 @@ class _Drawing:
                 facts.values[name] = self._value(name)
 
     def _add_rule(self, draft: Draft) -> None:
-        """Sometimes add a rule that does not apply to the entity."""
+        """Sometimes add a rule that does not apply to the main entity."""
         if not self.domain.rules or self.rng.random() > 0.35:
             return
         rule = self.rng.choice(self.domain.rules)
         ground = self.domain.by_name[rule.when]
         assert isinstance(ground, Text)
-        # A second rule for the same value would contradict the first, and one for the entity's own
-        # value would apply to it.
+        # A second rule for the same value would contradict the first, and a rule for the entity's
+        # own value would apply to it.
         taken = [s.value for s in draft.rules if s.rule is rule]
         taken.append(draft.main.values.get(rule.when, ""))
         value = self.rng.choice([v for v in ground.values if v not in taken])
@@ -429,6 +440,8 @@ def _states(facts: Facts, name: str) -> bool:
 
 
 def _size(facts: Facts) -> int:
-    """Number of statements about an entity. A record counts together with its fields."""
+    """Return the number of statements about an entity. A record counts as one together with its
+    fields.
+    """
     listed = sum([1 + len(r.fields) for rs in facts.records.values() for r in rs])
     return len(facts.values) + len(facts.has) + len(facts.lacks) + listed

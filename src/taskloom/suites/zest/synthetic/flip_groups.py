@@ -1,5 +1,5 @@
-"""The base programs of a domain, in groups that are closed under semantic flips (above 5,000 acres,
-below 5,000 acres).
+"""Base programs of a domain, in groups that are closed under semantic flips (such as above 5,000
+acres, below 5,000 acres).
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from taskloom.suites.zest.synthetic.domain import (
 from taskloom.suites.zest.synthetic.programs import Program
 
 Flip = Literal["direction", "value", "attribute"]
-"""direction: more or less, first or last, with or without. value: another value. attribute: a
-kindred attribute.
+"""Kinds of flips. direction: more or less, first or last, with or without. value: another value.
+attribute: the related attribute (`kin`).
 
-Another number to compare with is no flip: "above 47" and "above 42" have the same answer on nearly
-every passage.
+Comparing with another number is not a flip, because "above 47" and "above 42" have the same answer
+for nearly every passage.
 """
 
 THRESHOLDS = 4
 """Number of thresholds in yes/no questions about one attribute."""
 RECORD_THRESHOLDS = 6
 CELL = 3
-"""Number of values of one attribute that are flips of one another: a base task and two more."""
+"""Number of values of an attribute that are flips of each other: one for the base task and two
+others.
+"""
 CELLS = 4
 """Maximum number of groups from the values of one attribute, so that a list of 96 founders does not
 dominate the other attributes.
@@ -48,23 +50,25 @@ class FlipGroup:
 
     @property
     def form(self) -> Form:
-        """The facts that the programs look at and how, without constants. Programs of one form
-        belong to one split.
+        """The facts that the programs use and how, without constants. All programs of a form belong
+        to one split.
 
-        Of kindred attributes the first by name stands for both.
+        Related attributes share a form, named after the alphabetically first one.
 
-        "Which trails are open?" and "Is any trail open?" have one form, since one output structure
+        "Which trails are open?" and "Is any trail open?" share a form, because one output structure
         contains both.
         """
         return min(form(program) for program in self.programs)
 
     def flips(self, allowed: tuple[Flip, ...]) -> list[Program]:
-        """Programs that differ from the base task in one allowed respect."""
+        """Return programs that differ from the base task in one allowed respect."""
         return [p for p in self.programs[1:] if flip_of(self.programs[0], p) in allowed]
 
 
 Form = tuple[str, ...]
-"""Form of a program: how it uses facts, and the attributes, or the records and their field."""
+"""Form of a program: how it uses facts, and the names of the attributes, or of the records and
+their field.
+"""
 
 WAYS = {
     "less": "more",
@@ -75,12 +79,12 @@ WAYS = {
     "least": "most",
     "bottom": "top",
 }
-"""Operations that count as the same way of looking at facts, with their representative."""
+"""Operations that count as the same use of facts, each with the operation that represents it."""
 
 
 def form(program: Program) -> Form:
-    """Form of a base program or an output structure: operations and names, without numbers and
-    values.
+    """Return the form of a base program or an output structure: operations and names, without
+    numbers and values.
     """
     way = WAYS.get(program.op, program.op)
     if program.op == "pick":
@@ -91,7 +95,9 @@ def form(program: Program) -> Form:
 
 
 def flip_of(one: Program, other: Program) -> Flip | None:
-    """The single respect in which two programs differ. None if they differ in none or several."""
+    """Return the single respect in which two programs differ, or None if they are equal or differ
+    in several.
+    """
     if one.op != other.op:
         opposed = one.args == other.args and frozenset((one.op, other.op)) in OPPOSITES
         return "direction" if opposed else None
@@ -103,8 +109,8 @@ def flip_of(one: Program, other: Program) -> Flip | None:
 
 
 def parts_ways(flip: Program, base: Program) -> bool:
-    """True if a base task may have an answer when its flip has none. False if both use the same
-    single fact.
+    """True if a base task may have an answer when its flip has none. False if both depend on the
+    same single fact.
     """
     return flip.args[0] != base.args[0] or flip.op in ("has", "where", "over", "under")
 
@@ -122,12 +128,12 @@ OPPOSITES = frozenset(
 
 
 _ASKS: dict[type, str] = {Members: "members", Flag: "flag"}
-"""Operation that asks for an attribute as a whole, if it is not `value`."""
+"""Operations that ask for a whole attribute, for types where this is not `value`."""
 
 
 def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
-    """Build the flip-closed groups of a domain, and draw the base program of each; the numbers and
-    values of one attribute make `plenty` times the usual number of groups.
+    """Build the flip-closed groups of a domain, and draw the base program of each. The numbers and
+    values of an attribute give `plenty` times the usual number of groups.
     """
     families: list[list[Program]] = []
     seen: set[str] = set()
@@ -153,12 +159,12 @@ def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
 def _compared(
     ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]
 ) -> list[list[Program]]:
-    """Group programs by threshold: above it and below it."""
+    """Group comparisons by threshold: above it, and below it."""
     return [[Program(op, (*at, t)) for op in ops] for t in thresholds]
 
 
 def _cells(values: tuple[str, ...], rng: Random, plenty: int) -> list[list[str]]:
-    """Divide values into threes, so that a base task may have two flips."""
+    """Divide values into groups of three, so that a base task can have two flips."""
     mixed = rng.sample(values, len(values))
     return [mixed[i : i + CELL] for i in range(0, len(mixed), CELL)][: CELLS * plenty]
 
@@ -176,7 +182,7 @@ def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program
                 families += _compared(ops, at, f.thresholds(RECORD_THRESHOLDS * plenty))
         else:
             cells = [["yes", "no"]] if isinstance(f, Feature) else _cells(f.values, rng, plenty)
-            # If there are enough values, each is used in only one way.
+            # If there are enough values, use each for only one kind of question.
             for op, own in (("where", cells[::2]), ("any", cells[1::2] or cells)):
                 families += [[Program(op, (*at, v)) for v in cell] for cell in own]
     return families

@@ -1,10 +1,10 @@
-"""The independent reader: parses a passage back into facts by the domain's grammar;
-`second_solver.py` answers programs on them.
+"""The independent reader parses a passage back into facts, using the domain's grammar.
+`second_solver.py` evaluates programs on these facts.
 
-It sees only the text. Every sentence must match a clause of the domain; otherwise it is an error.
-Pronouns refer to the subject of the previous clause, "the trail" to the last trail mentioned, and
-"the park" to the topic of the passage, which must also be the last park mentioned. If the two
-differ, the text is ambiguous, which is an error, too.
+The reader only uses the text. Every sentence must match a clause of the domain, or an error is
+raised. Pronouns refer to the subject of the previous clause, and "the trail" to the last trail
+mentioned. "The park" refers to the topic of the passage, which must also be the last park
+mentioned. If the two differ, the text is ambiguous, which is also an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SENTENCES = re.compile(r"(?<=\.) ")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A clause as a regular expression, and its statement: (kind, name, field, truth)."""
+    """A clause as a regular expression, with the fact it states: (kind, name, field, truth)."""
 
     anchor: str
     regex: re.Pattern[str]
@@ -45,8 +45,8 @@ Match = tuple[Pattern, re.Match[str]]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Regular expressions for text around the facts: whole sentences, and what may precede and
-    follow others.
+    """Regular expressions for text around the facts: whole sentences, and phrases before or after
+    other sentences.
     """
 
     fillers: re.Pattern[str]
@@ -57,7 +57,7 @@ class Frame:
 
 @dataclass(slots=True)
 class ReadEntity:
-    """Statements read about an entity or a record: texts by attribute, members as lists."""
+    """Facts read about an entity or a record: texts by attribute, members as lists."""
 
     name: str
     kind: str
@@ -67,9 +67,9 @@ class ReadEntity:
 
 @dataclass(slots=True)
 class Reading:
-    """Contents of a passage. The first entity is its topic.
+    """The facts read from a passage. The first entity is its topic.
 
-    `about` has the sentence of each clause, and the name of what the clause is about.
+    `about` lists, for each clause, its sentence and the name of its subject.
     """
 
     entities: dict[str, ReadEntity] = field(default_factory=dict)
@@ -86,8 +86,8 @@ _GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], Frame]]] = {}
 
 
 def grammar(domain: Domain) -> tuple[list[Pattern], Frame]:
-    """Patterns of a domain's clauses and of its frame, cached because compiling them takes a
-    second.
+    """Return the patterns for a domain's clauses and for the text around them. They are cached,
+    because compiling them takes a second.
     """
     if id(domain) not in _GRAMMARS:
         _GRAMMARS[id(domain)] = domain, (_compile(domain), _frame(domain))
@@ -145,8 +145,8 @@ def _frame(domain: Domain) -> Frame:
 
 
 def _slotted(text: str) -> str:
-    """Regular expression of a text in which `[two|three]` means one of some words, and `[10..90]` a
-    number.
+    """Build a regular expression from a text in which `[two|three]` means either word and
+    `[10..90]` a number.
     """
     pieces = re.split(r"\[([^\]]*)\]", text)
     return "".join(_slot(p) if i % 2 else re.escape(p) for i, p in enumerate(pieces))
@@ -210,7 +210,7 @@ def _pattern(
     text = "".join(slots.get(p) or _slotted(p) for p in pieces if p)
     # Replace the whole phrase "the {N}" by "it" or "the law".
     text = text.replace(r"the\ (?P<N>", "(?:the )?(?P<N>")
-    # Test for the longest literal text first, because `in` is much faster than the regular
+    # Look for the longest literal text first, because `in` is much faster than the regular
     # expression.
     literals: list[str] = []
     for piece in pieces:
@@ -226,15 +226,15 @@ def _named(domain: Domain) -> str:
 
 
 def _names(heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
-    """Regular expression of every head with every tail. Heads and tails are separate groups,
-    because a list of all names would be long and slow.
+    """Build a regular expression for every head with every tail. Heads and tails are separate
+    groups, because a list of all names would be long and slow.
     """
     ends = "|".join(re.escape(full_name("", tail)) for tail in tails)
     return f"(?:{_any_of(heads)})(?:{ends})"
 
 
 def _parted(text: str, mark: str) -> Iterator[tuple[str, str]]:
-    """Yield the text before and after each occurrence of a mark."""
+    """Yield the text before and after each occurrence of a separator."""
     at = text.find(mark)
     while at >= 0:
         yield text[:at], text[at + len(mark) :]
@@ -261,11 +261,11 @@ class _PassageReader:
                     f" {sentence!r}"
                 )
         if not self.reading.entities:
-            raise InputError("the passage is about nothing that the reader knows")
+            raise InputError("the reader finds no topic in the passage")
         return self.reading
 
     def _sentence(self, text: str) -> bool:
-        """Record the clauses of a sentence, all or none."""
+        """Record the clauses of a sentence: all of them, or none if one cannot be parsed."""
         opener = self.frame.openers.match(text)
         text = text[opener.end() :] if opener else text
         matches = self._clauses(self.frame.closers.sub("", text))
@@ -274,7 +274,7 @@ class _PassageReader:
         return bool(matches)
 
     def _clauses(self, text: str) -> list[Match]:
-        """Clauses of a text in their order, or none if it cannot be understood."""
+        """Return the clauses of a text in order, or an empty list if it cannot be parsed."""
         one = self._match(text)
         if one:
             return [one]
@@ -292,8 +292,8 @@ class _PassageReader:
         return self._relative_clause(text) or self._same_subject(text)
 
     def _relative_clause(self, text: str) -> list[Match]:
-        """Try to read a name, a clause about it between commas, and another one; or a clause that
-        ends with a name, and another.
+        """Try to parse a name, a clause about it between commas, and another clause; or a clause
+        that ends with a name, and another clause about it.
         """
         name, mark, rest = text.partition(f", {self.domain.relative} ")
         for left, right in _parted(rest, ", ") if mark else ():
@@ -354,7 +354,7 @@ class _PassageReader:
         elif kind in ("has", "lacks"):
             attribute = self.domain.by_name[names[0]]
             assert isinstance(attribute, Members)
-            # A value may itself contain "and" or "or", so the list is not cut at them.
+            # A value may itself contain "and" or "or", so the list is not split there.
             entity.stated.setdefault(f"{kind} {names[0]}", []).extend(
                 re.findall(_any_of(attribute.values), groups["V"])
             )
@@ -362,7 +362,7 @@ class _PassageReader:
     def _resolve(self, text: str) -> ReadEntity:
         if text == self.domain.pronoun:
             if self.focus is None or self.focus.kind != "entity":
-                raise InputError(f"the pronoun '{text}' refers to no {self.domain.noun}")
+                raise InputError(f"the pronoun '{text}' does not refer to any {self.domain.noun}")
             thing = self.focus
         elif text == f"the {self.domain.short}":
             thing = self.last["entity"]
@@ -381,7 +381,7 @@ class _PassageReader:
             return thing
         if text == "it":
             if self.focus is None or self.focus.kind != kind:
-                raise InputError(f"the pronoun 'it' refers to no {records.one}")
+                raise InputError(f"the pronoun 'it' does not refer to any {records.one}")
             return self.focus
         if text == f"the {records.one}":
             return self.last[kind]
@@ -389,7 +389,7 @@ class _PassageReader:
             for thing in entity.owned.get(kind, []):
                 if thing.name == text:
                     return thing
-        raise InputError(f"the {records.one} {text} belongs to nobody in the passage")
+        raise InputError(f"the {records.one} {text} does not belong to any entity of the passage")
 
 
 def sentences(text: str) -> list[str]:

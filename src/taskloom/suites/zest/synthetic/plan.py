@@ -1,7 +1,7 @@
-"""Plan of procedural ZEST: the task and passage of each index, and how an example is shown.
+"""The plan of procedural ZEST: the task and passage of each index, and how an example is shown.
 
-`taskloom show zest/synthetic` prints a base task with its four derivatives side by side, and the
-viewer draws the same family.
+`taskloom show zest/synthetic` prints a base task next to its four derivatives, and the viewer draws
+the same family.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def plan(fields: ZestFields, key: Key) -> Plan:
         splits=tuple(_split(world, name) for name, tasks in world.splits.items() if tasks),
         traits=TRAITS,
         describe=(
-            "Answer the question about the passage: yes, no, words of the passage (several joined"
-            " by |), JSON where several things are asked of each item, or n/a where the passage"
-            " does not say."
+            "Answer the question about the passage: yes, no, words of the passage (several "
+            "joined by |), JSON where several things are asked of each item, or n/a where the "
+            "passage does not say."
         ),
         scorer=zest,
         sources=tuple(
@@ -69,8 +69,8 @@ def plan(fields: ZestFields, key: Key) -> Plan:
         ),
         warnings=(
             (
-                "paraphrases have the passages of their base tasks, by design: audit counts them as"
-                " near duplicates"
+                "paraphrases have the same passages as their base tasks, by design: audit counts "
+                "them as near duplicates"
             ),
         ),
         show=lambda example: show(world, example),
@@ -95,26 +95,27 @@ def _split(world: TaskWorld, name: str) -> Split:
 
 
 def check(example: Example) -> tuple[str, ...]:
-    """Answer an example again from the text of its passage, using the independent reader."""
+    """Answer an example from the text of its passage, using the independent reader."""
     try:
         name, program = str(example.traits["domain"]), str(example.traits["program"])
     except KeyError as error:
         raise InputError(
-            f"the example has no trait {error}; only examples of zest/synthetic can be read again"
+            f"the example has no trait {error}; only examples of zest/synthetic can be checked by "
+            "the reader"
         ) from error
     return second_solver.solve(find_domain(name), program, context(example.input))
 
 
 def _check_passage(world: TaskWorld, example: Example) -> tuple[str, ...]:
-    """Answer an example whose input lacks its passage, using the passage that it was made with."""
+    """Answer an example whose input lacks its passage, using the passage from which it was made."""
     tasks = {t.id: t for members in world.splits.values() for t in members}
     text, _ = world.passage(tasks[example.task], int(example.traits["instance"]))
     return check(replace(example, input=f"context: {text}"))
 
 
 def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
-    """A function that answers an input of the recipe: it runs the program of the question on the
-    facts that the independent reader finds.
+    """Return a function that answers an input of the recipe. It runs the question's program on the
+    facts found by the independent reader.
     """
     by_question = {t.question: t for members in world.splits.values() for t in members}
 
@@ -124,9 +125,9 @@ def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
         if task is None:
             what = f"the question {wording[:80]!r}" if wording else "an input without a question"
             raise InputError(
-                f"{what} is not a task of this recipe under this seed; write 'zeroshot question: …"
-                " zeroshot context: …' with a question that 'taskloom show' prints, such as"
-                f" {next(iter(by_question), '')!r}"
+                f"{what} is not a task of this recipe and seed; write 'zeroshot question: … "
+                "zeroshot context: …' with a question that 'taskloom show' prints, such as "
+                f"{next(iter(by_question), '')!r}"
             )
         return Answer(second_solver.solve(task.domain, program_text(task.program), context(text)))
 
@@ -134,31 +135,33 @@ def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
 
 
 def family(world: TaskWorld, task: DescribedTask) -> list[DescribedTask]:
-    """The base task of a task (or the task itself), and a task of each kind derived from it."""
+    """Return the base task of a task (or the task itself), and one task of each kind derived from
+    it.
+    """
     split = next(s for s in world.splits.values() if any(t.id == task.id for t in s))
     wanted = task.derives_from[0] if task.derives_from else task.id
     base = next(t for t in split if t.id == wanted)
     members = [base]
     for kind in list(PAPER_NAMES)[1:]:
         derived = [t for t in split if t.kind == kind and base.id in t.derives_from]
-        # The task itself represents its kind. For other kinds the first task is used.
+        # The task itself represents its kind. For other kinds, use the first task.
         derived.sort(key=lambda t: t.id != task.id)
         members += derived[:1]
     return members
 
 
 SAME = "(as the base task)"
-"""Shown in place of a passage that equals the base task's."""
+"""Shown instead of a passage that equals the base task's."""
 
 _WORLDS: dict[tuple[Key, str], TaskWorld] = {}
-"""World of the last recipe drawn. Building one takes a second, and users usually look at one
-dataset at a time.
+"""World of the last recipe. Building one takes a second, and users usually look at one dataset at a
+time.
 """
 
 
 def members_of(world: TaskWorld, example: Example) -> list[tuple[DescribedTask, Example]]:
-    """The family of an example's task, with an example of each member. Members that share passages
-    show the same one.
+    """Return the family of an example's task, with one example per member. Members that share
+    passages have the same passage.
     """
     tasks = {task.id: task for split in world.splits.values() for task in split}
     task = tasks.get(example.task)
@@ -171,7 +174,9 @@ def members_of(world: TaskWorld, example: Example) -> list[tuple[DescribedTask, 
 
 
 def passages_of(members: list[tuple[DescribedTask, Example]]) -> list[str]:
-    """Passages of a family, with a remark in place of one that equals the base task's."""
+    """Return the passages of a family, with `SAME` in place of passages equal to the base
+    task's.
+    """
     passages = [context(example.input) for _, example in members]
     return [
         SAME if passage == passages[0] and i > 0 else passage for i, passage in enumerate(passages)
@@ -179,7 +184,7 @@ def passages_of(members: list[tuple[DescribedTask, Example]]) -> list[str]:
 
 
 def show(world: TaskWorld, example: Example) -> RenderableType:
-    """Render an example's whole family: descriptions, programs, passages, and the answers."""
+    """Render an example's whole family: descriptions, programs, passages and answers."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -218,8 +223,8 @@ def family_picture(fields: ZestFields, key: Key, example: Example) -> FamilyPict
 
 
 def _answered(world: TaskWorld, task: DescribedTask, number: int) -> int:
-    """First instance from `number` on that has an answer, or `number` if there is none, because n/a
-    would not be a helpful example.
+    """Return the first instance from `number` on that has an answer, because n/a would not be a
+    helpful example. If there is none, return `number`.
     """
     kinds = answer_kinds(
         world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source]

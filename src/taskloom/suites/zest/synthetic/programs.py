@@ -1,19 +1,19 @@
 """Tasks as symbolic programs over the facts of a passage, and their questions in English.
 
-A program is an operation with arguments:
+A program is an operation with arguments. The operations are:
 
 - on one fact: `value`, `more`, `less`, `is`, `members`, `has`, `flag`;
 - on records: `names`, `where`, `over`, `under`, `most`, `least`, `top`, `bottom`, and the yes/no
   forms `any`, `any_over`, `any_under`;
 - on other programs: `and`, `or`, `both`, `when`;
-- with structured output: `table`, and `pick` for a table of the records that fit.
+- with structured output: `table`, and `pick` for a table of the records that match.
 
-There is one language of programs, that of functions: a program is written down and evaluated as an
-expression of it (`algebra.py`). The operation is kept beside the expression, because it cannot be
-recovered from it: `value`, `members` and `names` are all an atom, `is`, `has` and `flag` are all
-`is{…}`. This concerns 532 of the 1,187 base programs of the five domains. Operations are also data,
-as the trait `operation` and in the rules of derivations, and they select question forms, flips and
-drafts.
+Programs have a single language, the function language: they are formatted and evaluated as its
+expressions (`algebra.py`). The operation is stored in addition to the expression, because it cannot
+be recovered from it: `value`, `members` and `names` all become an atom, and `is`, `has` and `flag`
+all become `is{…}`. This concerns 532 of the 1,187 base programs of the five domains. Operations are
+also used as data (the trait `operation`, the rules of derivations), and they determine question
+forms, flips and drafts.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ PRESENCE = frozenset({"has", "flag", "any"})
 """The yes/no operations that ask for the presence of something."""
 
 JOINING = frozenset({"and", "or", "both", "when"})
-"""Operations on programs."""
+"""Operations that combine programs."""
 
 PLAIN = 3
-"""Number of the plainest wordings, from which joined questions and output structures choose."""
+"""Number of the plainest wordings from which joined questions and output structures choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An operation and its arguments: names, values, or programs."""
+    """An operation and its arguments, which are names, values or programs."""
 
     op: str
     args: tuple[Any, ...]
@@ -66,22 +66,24 @@ class Program:
 
     @property
     def leaves(self) -> tuple[Program, ...]:
-        """Programs that use facts directly."""
+        """The programs that use facts directly."""
         if self.op not in JOINING:
             return (self,)
         return tuple(leaf for a in self.args for leaf in a.leaves)
 
 
 def wordings(domain: Domain, program: Program) -> list[str]:
-    """Question forms of a program, the plainest first. Flips of one another keep the same order."""
+    """Return the question forms of a program, the plainest first. Programs that are flips of each
+    other have the same order.
+    """
     if program.op in JOINING:
         return [text.replace("{this}", domain.this) for text in _joined(domain, program)]
     return [text for alike in by_predicate(domain, program) for text in alike]
 
 
 def by_predicate(domain: Domain, program: Program) -> list[list[str]]:
-    """Question forms of a program that reads facts, grouped by the wording of their predicate ("is
-    longer than").
+    """Return the question forms of a program that reads facts, grouped by the wording of their
+    predicate, such as "is longer than".
     """
     known = domain.worded.get(program)
     if known is not None:
@@ -149,8 +151,8 @@ EXTREME = (
     "Could you name {X}?",
     "Could you tell me which {one} {where} {is_most}?",
 )
-"""Questions for records: for all of them, for those that fit, whether one does, and for the one
-that has the most or least.
+"""Questions about records: all of them, those that match, whether one matches, and which has the
+highest or lowest value.
 """
 
 
@@ -187,8 +189,8 @@ def _filled(frame: str, words: Mapping[str, str]) -> str:
 
 
 def _extreme(records: Records, verb: str, most: str) -> dict[str, str]:
-    """Build "the longest trail in this park", or "the trail in this park with the greatest
-    length".
+    """Build phrases such as "the longest trail in this park" or "the trail in this park with the
+    greatest length".
     """
     if most.startswith("with "):
         return {
@@ -199,7 +201,9 @@ def _extreme(records: Records, verb: str, most: str) -> dict[str, str]:
 
 
 def _fitting(records: Records, field: Field, phrase: str) -> dict[str, str]:
-    """Build the forms of a predicate, of one record and of many, as a clause and after a noun."""
+    """Build the forms of a predicate for one record and for several, as a clause and after a
+    noun.
+    """
     does, do = (verb.capitalize() for verb in VERBS[field.verb])
     one, many = said_of_one(field.verb, phrase), _said_of_many(field.verb, phrase)
     past = field.verb == "was"
@@ -224,7 +228,7 @@ def _of_names(records: Records) -> list[str]:
 
 
 def said_of_one(verb: str, phrase: str) -> str:
-    """Join a field's verb and phrase, as said of one record.
+    """Join a field's verb and phrase in the singular.
 
     >>> said_of_one("has", "won more than 5 titles"), said_of_one("does", "have 8 sites"), said_of_one("does", "not go far")
     ('has won more than 5 titles', 'has 8 sites', 'does not go far')
@@ -239,10 +243,10 @@ def said_of_one(verb: str, phrase: str) -> str:
 
 
 def _relative(field: Field, predicate: str) -> str:
-    """Build "that has open fires"; for a measure shorter: "with more than 8 sites", "longer than 5
-    miles".
+    """Build a relative clause, such as "that has open fires". For measures it is shorter: "with
+    more than 8 sites", "longer than 5 miles".
 
-    Without "that is" one could take "a champion of this breed from Frome" for a breed from Frome.
+    Without "that is", "a champion of this breed from Frome" could be read as a breed from Frome.
     """
     if not isinstance(field, Measure):
         return f"that {predicate}"
@@ -263,22 +267,22 @@ def _phrases(field: Field, program: Program) -> list[str]:
         return [text.replace("{V}", value) for text in field.being]
     number = field.text(value)
     compared = field.more if program.op in ("over", "any_over") else field.less
-    # "more than {V} sites", or "longer than" with the number at its end.
+    # E.g. "more than {V} sites", or "longer than" with the number at the end.
     whole = [text if "{V}" in text else f"{text} {{V}}" for text in compared]
     return [text.replace("{V}", number) for text in whole]
 
 
 def picked(program: Program) -> Program:
-    """The program that selects the records of a `pick`, whose arguments are records, operation,
-    field, value, columns.
+    """Return the program that selects the records of a `pick`. The arguments of a `pick` are
+    records, operation, field, value, columns.
     """
     records, op, field, value = program.args[:4]
     return Program(op, (records, field, value))
 
 
 def _of_table(questions: list[str], fields: list[Field]) -> list[str]:
-    """Build "What trails are there in this park, how long are they and are they open to
-    bicycles?".
+    """Build the question for a table, such as "What trails are there in this park, how long are
+    they and are they open to bicycles?".
     """
     parts = [_each(f) for f in fields]
     return [", ".join([text[:-1], *parts[:-1]]) + f" and {parts[-1]}?" for text in questions]
@@ -294,7 +298,7 @@ def _each(field: Field) -> str:
 
 
 def article(noun: str) -> str:
-    """Return a or an."""
+    """Return the indefinite article for a noun."""
     return "an" if noun[0] in "aeiou" else "a"
 
 
@@ -318,8 +322,8 @@ def _joined(domain: Domain, program: Program) -> list[str]:
 def _conditional(domain: Domain, program: Program, question: str) -> str:
     given = condition(domain, program.args[0])
     if program.args[1].op == "both":
-        # After "..., if it is old?" one could not tell whether both questions or the last one
-        # depend on it.
+        # After "..., if it is old?" it would be unclear whether the condition applies to both
+        # questions or only to the last.
         return f"On condition that {given}, {again(domain, _lowered(question), given)}"
     return f"{question[:-1]}, if {again(domain, given, question)}?"
 
@@ -329,10 +333,10 @@ def _lowered(question: str) -> str:
 
 
 def again(domain: Domain, text: str, before: str) -> str:
-    """Rewrite a question or condition after others about the same entity: "the age of this dog"
-    becomes "its age".
+    """Rewrite a question or condition that follows another one about the same entity: "the age of
+    this dog" becomes "its age".
 
-    After one about a trail "it" could be the trail, and then it is "the park" again.
+    After a question about a trail, "it" could mean the trail, so "the park" is used instead.
     """
     this, its = domain.this, domain.possessive
     if domain.pronoun == "it" and any(re.search(rf"\b{r.one}\b", before) for r in domain.records):
@@ -352,7 +356,7 @@ def again(domain: Domain, text: str, before: str) -> str:
 
 
 def condition(domain: Domain, program: Program) -> str:
-    """Write a yes/no program as a statement; only those that `conditional` accepts have one."""
+    """Write a yes/no program as a statement. Only programs accepted by `conditional` have one."""
     attribute = domain.by_name[program.args[0]]
     if isinstance(attribute, Flag):
         clause = attribute.affirms[0]
@@ -363,5 +367,5 @@ def condition(domain: Domain, program: Program) -> str:
 
 
 def conditional(program: Program) -> bool:
-    """True if a yes/no program can be the condition of another one."""
+    """True if a yes/no program can be the condition of another program."""
     return program.op in ("flag", "is", "has")

@@ -1,5 +1,5 @@
-"""From a draft to a passage: clauses in some order, pronouns where they are clear, sentences of
-several plans, fillers; and the decks from which wordings are drawn.
+"""Turns a draft into a passage: ordered clauses, pronouns where they are unambiguous, sentences of
+several plans, fillers. Wordings are drawn from decks.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from taskloom.suites.zest.synthetic.domain import (
 from taskloom.suites.zest.synthetic.draft import Draft
 
 SLOT = re.compile(r"\[([^\]]*)\]")
-"""Slot with alternative words, or with the ends of a range of numbers."""
+"""A slot with alternative words, or with the ends of a range of numbers."""
 
 
 TURNS = 2
-"""Number of times that a task uses the same text, with other fillings: the paper's twenty passages
-use ten to twelve texts. It does not depend on the recipe's number of passages, so that more
-passages leave the first ones unchanged.
+"""Number of times that a task uses the same text with different fillings. The paper's twenty
+passages use ten to twelve texts. The number does not depend on the recipe's number of passages, so
+that adding passages does not change the first ones.
 """
 
 DETAILED = 20
-"""Number of passages per task in the paper, for which fillings of every detail are reserved. Later
-passages use those of the next task.
+"""Number of passages per task in the paper. Each task reserves the fillings of every detail for
+this many passages. Later passages use those of the next task.
 """
 
 
 @lru_cache(maxsize=1024)
 def slots(text: str) -> tuple[str | Sequence[str] | range, ...]:
-    """Divide a text into its words and the options of its slots. A domain has some hundred such
+    """Divide a text into its words and the options of its slots. A domain has about a hundred such
     texts.
     """
     parts: list[str | Sequence[str] | range] = []
     for i, part in enumerate(SLOT.split(text)):
         low, dots, high = part.partition("..")
-        if i % 2 == 0:  # the pattern has one group, so words and slots take turns
+        if i % 2 == 0:  # the pattern has one group, so words and slots alternate
             parts.append(part)
         elif dots:
             parts.append(range(int(low), int(high) + 1))
@@ -67,10 +67,10 @@ def ways(text: str) -> int:
 @dataclass(frozen=True, slots=True)
 class Card:
     """A text with slots, and the order in which its fillings are used: each is `stride` positions
-    after the one before.
+    after the previous one.
 
-    A stride without a common divisor with the number of fillings visits all of them before any is
-    repeated.
+    A stride that has no common divisor with the number of fillings visits all of them before
+    repeating one.
     """
 
     text: str
@@ -79,7 +79,7 @@ class Card:
     stride: int
 
     def filling(self, turn: int) -> str:
-        """Text with the filling of this turn."""
+        """Return the text with the filling for this turn."""
         at = (self.start + turn * self.stride) % self.size
         words = []
         for part in slots(self.text):
@@ -92,16 +92,17 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Deck:
-    """The texts of one kind: the passages of a task have them in turn, and every task has other
+    """The texts of one kind. The passages of a task use them in turn, and every task has different
     fillings.
     """
 
     cards: tuple[Card, ...]
 
     def deal(self, task: int, passage: int, extra: int = 0) -> str:
-        """Text for a passage of a task, both by number. `extra` skips that many texts.
+        """Return the text for a passage of a task, both given by number. `extra` skips that many
+        texts.
 
-        The text after the skip belongs to another passage, so its fillings are skipped too.
+        The text after the skipped ones belongs to another passage, so its fillings are skipped too.
         """
         turn, at = divmod(passage, len(self.cards))
         card = self.cards[(task + at + extra) % len(self.cards)]
@@ -117,12 +118,12 @@ class Decks:
     details: tuple[Card, ...]
 
     def detail(self, card: Card, task: int, passage: int) -> str:
-        """Filled-in detail for a passage of a task, both by number."""
+        """Return a detail with its slots filled, for a passage of a task, both given by number."""
         return card.filling(task * DETAILED + passage)
 
 
 def decks(key: Key, domain: Domain) -> Decks:
-    """Decks of a domain under a key."""
+    """Return the decks of a domain for a key."""
     details = key.child("details")
     return Decks(
         _deck(key.child("opens"), domain.opens),
@@ -149,33 +150,33 @@ T = TypeVar("T")
 
 JOINS = ("{a}, and {b}", "{a}; {b}")
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}", "{a}, while {b}")
-"""Templates for two clauses: joined clauses are about one entity, contrasted ones state the same
+"""Templates for two clauses. Joined clauses are about one entity; contrasted clauses state the same
 kind of fact about two. "X covers 9 acres, whereas Y has a hospital" would not be a contrast.
 """
 
 PLANS = ("mixed", "portrait", "setting", "framed", "things last", "things first")
-"""Orders of a passage: everything mixed; the entity first, then the others and rules; the reverse;
-the others in the middle; the entity's own attributes before its records, or after them.
+"""Orders of a passage: everything mixed; the entity first, then the others and the rules; the
+reverse; the others in the middle; the entity's own attributes before its records, or after them.
 """
 
 JOINED, ADDED, CROSSED = 0.98, 0.6, 0.8
-"""Probabilities that a clause is joined with the next, that a third joins the two, and that a
-clause is joined with one about another entity.
+"""Probabilities of joining a clause with the next one, of adding a third clause, and of joining a
+clause with one about another entity.
 """
 
 ALONE, TOGETHER, OF_RECORDS = 20_000, 10_000, 40_000
-"""Minimum number of wordings for which a sentence is distinctive without an opener or closer: of
-one clause, of several joined clauses, and of clauses about records.
+"""Minimum numbers of wordings for which a sentence is distinctive without an opener or closer: for
+one clause, for several joined clauses, and for clauses about records.
 
-With these minimums, eight whole training splits (8,220 passages each) have three pairs of sentences
-that are equal apart from names, and a thousand passages have none. With 20,000, 2,500 and 8,000
-there were three to seven pairs per split. With larger ones, nearly every sentence would name a
-source. Records need more wordings because their clauses recur more often.
+With these minimums, eight whole training splits (8,220 passages each) contain three pairs of
+sentences that are equal except for names, and a thousand passages contain none. With 20,000, 2,500
+and 8,000, there were three to seven pairs per split. With larger numbers, nearly every sentence
+would name a source. Records need more wordings because their clauses recur more often.
 """
 
 OPENED = 0.12
-"""Probability of an opener such as "Moreover," before a sentence that needs none. With more, a
-passage reads like a list.
+"""Probability of an opener such as "Moreover," before a sentence that does not need one. With a
+higher one, passages read like lists.
 """
 
 FILLED = 0.1
@@ -186,13 +187,13 @@ SHORTEST, LONGEST = 60, 180
 
 
 class Clause(NamedTuple):
-    """A template with its value and its subject: an entity of the passage (by number), or one of
-    its records.
+    """A template with its value and its subject, which is an entity of the passage (by number) or
+    one of its records.
 
     `says` names the attribute, or the records and their field. Yes/no facts have the value "True"
-    or "False", which their template does not show. A rule has no entity. `ways` is the number of
-    possible wordings: templates times values. This is a named tuple because it is created four
-    times as fast as a frozen dataclass, and a passage has about twenty clauses.
+    or "False", which does not appear in their template. Rules have no entity. `ways` is the number
+    of possible wordings: templates times values. This is a named tuple because a passage has about
+    twenty clauses, and creating one is four times as fast as creating a frozen dataclass.
     """
 
     template: str
@@ -205,7 +206,7 @@ class Clause(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """The placeholder at its beginning, if it is the subject."""
+        """The placeholder at the beginning of the template, if it is the subject."""
         template = self.template
         starts = ("{E} ",) if self.record is None else ("{N} ", "the {N} ")
         for start in starts:
@@ -219,9 +220,9 @@ Unit = list[Clause]
 
 
 def passage(domain: Domain, draft: Draft, rng: Random, decks: Decks, place: tuple[int, int]) -> str:
-    """Write the text of a draft, with at least 60 words, and more than 180 if the draft has too
-    much content. The numbers of the task and of the passage determine its opening and fillers in
-    the domain's decks.
+    """Write the text of a draft, with at least 60 words, and with more than 180 only if the draft
+    has too much content. The numbers of the task and of the passage determine which opening and
+    fillers of the domain's decks are used.
     """
     return _Writer(domain, draft, rng, decks, place).write()
 
@@ -232,19 +233,19 @@ def listing(items: list[str], joiner: str) -> str:
 
 
 def _common(clauses: list[Clause]) -> bool:
-    """True if another passage may well have the same sentence of these clauses."""
+    """True if another passage may well have the same sentence made of these clauses."""
     enough = TOGETHER
     if len(clauses) == 1:
         enough = ALONE
     elif all(clause.record for clause in clauses):
         enough = OF_RECORDS
-    # What another entity has in common with this one was not drawn anew: it makes the sentence no
-    # rarer.
+    # Count each value once. What other entities share with this one was not drawn independently, so
+    # it does not make the sentence rarer.
     return prod({(clause.says, clause.value): clause.ways for clause in clauses}.values()) < enough
 
 
 class _Writer:
-    """Keeps track of what a pronoun would refer to."""
+    """Writes sentences and keeps track of what a pronoun would refer to."""
 
     def __init__(
         self, domain: Domain, draft: Draft, rng: Random, decks: Decks, place: tuple[int, int]
@@ -271,10 +272,10 @@ class _Writer:
         return " ".join(sentences)
 
     def _with_fillers(self, sentences: list[str], words: int) -> list[str]:
-        """Put in a filler, or as many as the shortest passage needs."""
+        """Insert fillers: one, or as many as the passage needs to reach its minimum length."""
         rng = self.rng
-        # A filler goes only before a sentence that starts with a name, so that no pronoun has to
-        # reach across it.
+        # Insert a filler only before a sentence that starts with a name, so that no pronoun refers
+        # across it.
         places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])]
         places.append(len(sentences))
         for extra in range(len(self.domain.fillers)):
@@ -296,7 +297,9 @@ class _Writer:
         )
 
     def _units(self) -> tuple[list[Unit], list[Unit], list[Unit]]:
-        """Clauses about the entity, about others (each as a whole), and in general."""
+        """Return the clauses about the entity, about other entities (each kept together), and about
+        rules.
+        """
         own = self._attribute_units(0, self.draft.main)
         others: list[Unit] = []
         for number, facts in enumerate(self.draft.people[1:], start=1):
@@ -355,8 +358,8 @@ class _Writer:
             units.append([Clause(template, value, number, says=(name,), ways=ways)])
         for name, listed in facts.records.items():
             records = self.domain.records_by_name[name]
-            # The records of one kind follow each other, so that the passage tells them in the order
-            # of the answer. Each is introduced in other words than the one before.
+            # Keep records of one kind together and in the order of the answer. Introduce each with
+            # different words than the previous one.
             turn = self.rng.randrange(len(records.says))
             unit: Unit = []
             for i, record in enumerate(listed, start=turn):
@@ -418,11 +421,11 @@ class _Writer:
         while at < len(clauses):
             plan, chosen = self._plan(clauses, at)
             opener, closer = self._details(chosen)
-            # After "a librarian holds that" a pronoun could be the librarian.
+            # After "a librarian holds that", a pronoun could refer to the librarian.
             text = self._sentence(plan, opener, closer, chosen, by_name=opener.endswith("that "))
             if text in sentences:
-                # "The trail is steep." of a second trail: by name, or it would seem to say the same
-                # again.
+                # If a second trail is also steep, use its name: "The trail is steep." would seem to
+                # repeat the first sentence.
                 text = self._sentence(plan, opener, closer, chosen, by_name=True)
             sentences.append(text)
             at += len(chosen)
@@ -436,27 +439,27 @@ class _Writer:
             card = self.details.pop(self.rng.randrange(len(self.details)))
             detail = self.decks.detail(card, *self.place)
             return ("", detail) if detail.startswith(",") else (detail + " ", "")
-        # The first sentence of a passage has `ways` ALONE and no opener: there is nothing before it
-        # that it could add to.
+        # The first sentence of a passage has `ways` ALONE and no opener, because there is nothing
+        # before it to add to.
         if len(clauses) > 1 or clauses[0].ways == ALONE:
             return "", ""
-        # The number is drawn even if no opener is left, because the random stream is part of the
-        # data.
+        # Draw the number even if no opener is left, because the random stream is part of the data.
         if self.rng.random() < OPENED and self.openers:
             return self.openers.pop(self.rng.randrange(len(self.openers))), ""
         return "", ""
 
     def _plan(self, clauses: list[Clause], at: int) -> tuple[str, list[Clause]]:
-        """Choose the clauses of the next sentence, and how the first two of them are joined."""
+        """Choose the clauses of the next sentence, and how its first two clauses are joined."""
         one, *rest = clauses[at : at + 3]
         if at == 0 or not rest:
             return "", [one]
-        # Drawn before the clauses are inspected, because the random stream is part of the data.
+        # Draw the number before inspecting the clauses, because the random stream is part of the
+        # data.
         alone = self.rng.random() > JOINED
         if alone or one.entity < 0 or rest[0].entity < 0:  # a rule is not about an entity
             return "", [one]
         if one.entity != rest[0].entity:
-            # "X was founded in 1911, while Y was founded in 1911" would be no contrast.
+            # "X was founded in 1911, while Y was founded in 1911" would not be a contrast.
             if one.says == rest[0].says and (not one.value or one.value != rest[0].value):
                 return self._pick(CONTRASTS), [one, rest[0]]
             if self.rng.random() < CROSSED:
@@ -471,8 +474,8 @@ class _Writer:
         return plan, [one, rest[0]]
 
     def _joined(self, one: Clause, other: Clause) -> str:
-        """Choose how two clauses about the same entity are joined: as one subject's, if they have
-        the same one.
+        """Choose how to join two clauses about the same entity. If they begin with the same
+        subject, state it only once.
         """
         same = one.record is other.record and one.subject and one.subject == other.subject
         if same and self.rng.random() < 0.8:
@@ -499,8 +502,8 @@ class _Writer:
             text = f"{self._say(one, by_name)}{link}{predicate}"
             self.focus = one.entity if one.record is None else one.record
         else:
-            # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first
-            # clause says the name.
+            # In "While it ..., Echo Basin ..." the pronoun would refer forward, so the first clause
+            # uses the name.
             start = self._say(one, by_name or plan.startswith("While"))
             text = plan.replace("{a}", start).replace("{b}", self._say(rest.pop(0), again=True))
         for clause in rest:
@@ -509,7 +512,9 @@ class _Writer:
         return f"{text[0].upper()}{text[1:]}."
 
     def _relative(self, one: Clause, other: Clause) -> str:
-        """Join two clauses: "Echo Basin, which covers 9,000 acres, was opened in 1911"."""
+        """Join two clauses by a relative clause, as in "Echo Basin, which covers 9,000 acres, was
+        opened in 1911".
+        """
         first, second = (
             c.template.replace("{V}", c.value).removeprefix("{E} ") for c in (one, other)
         )
@@ -518,12 +523,12 @@ class _Writer:
         return f"{name}, {self.domain.relative} {first}, {second}"
 
     def _say(self, clause: Clause, by_name: bool = False, again: bool = False) -> str:
-        """Write the clause in words; `again` after another one in the same sentence, and then by a
-        pronoun if it can be.
+        """Write a clause. `again` means that it follows another clause about the same subject in
+        the sentence, so a pronoun is used if possible.
 
-        What it is about may be a pronoun in the next clause only where this one begins with it (or,
-        for a record that is introduced, ends with it): after "the top of Larch Woods" an "it" could
-        be the top.
+        The next clause may refer to this one's subject by a pronoun only if this clause begins with
+        it, or ends with it when introducing a record. After "the top of Larch Woods", "it" could
+        mean the top.
         """
         template = clause.template
         text = template.replace("{V}", clause.value)
@@ -541,10 +546,10 @@ class _Writer:
         return text
 
     def _name_entity(self, text: str, entity: int, by_name: bool, again: bool = False) -> str:
-        """Put the entity into a text by pronoun, noun or name.
+        """Insert the entity into a text by pronoun, noun or name.
 
-        "The park" is only ever the park that the passage is about, and only while no other one has
-        come between, so that nearness and topic agree.
+        "The park" always means the topic of the passage, and is only used if no other park was
+        mentioned in between, so that the nearest park and the topic agree.
         """
         name = self.domain.named(self.draft.people[entity].name)
         chance = self._chance(by_name, again)
@@ -560,8 +565,8 @@ class _Writer:
     def _chance(self, by_name: bool, again: bool) -> float:
         """Draw how briefly something is named, from 0 (a pronoun if possible) to 1 (its name).
 
-        If the answer is settled, no number is drawn: the stream of random numbers is part of the
-        data.
+        If there is no choice, no number is drawn. The random stream is part of the data, so this
+        must not change.
         """
         if by_name:
             return 1.0

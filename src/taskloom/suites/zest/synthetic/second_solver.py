@@ -1,8 +1,8 @@
-"""The independent solver: answers a program from the text of a passage alone, on the facts that the
-reader finds.
+"""The independent solver answers a program from the text of a passage alone, using the facts found
+by the reader.
 
-It shares the syntax of programs with the generator, and nothing of their evaluation: it compares
-texts as the passage has them.
+It shares the syntax of programs with the generator, but not their evaluation. Values are compared
+as texts, as written in the passage.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, r
 
 
 def solve(domain: Domain, program: str, text: str) -> tuple[str, ...]:
-    """Answer a program (in the language of functions) from the text alone: all acceptable answers,
-    the full one first.
+    """Answer a program (in the function language) from the text alone. Returns all acceptable
+    answers, the full one first.
     """
     parsed = parse_program(domain, program)
     full = _answer(domain, parsed, read(domain, text))
@@ -42,7 +42,7 @@ def solve(domain: Domain, program: str, text: str) -> tuple[str, ...]:
 
 
 def _is_person(domain: Domain, name: str) -> bool:
-    """True if questions for an attribute begin with "Who"."""
+    """True if questions about an attribute begin with "Who"."""
     attribute = domain.by_name.get(name)
     return attribute is not None and attribute.asks[0].split()[0] == "Who"
 
@@ -95,8 +95,8 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
 
 
 def _test(program: Expression) -> tuple[str, str, str]:
-    """The name that an atom or a predicate looks at, how (is, above, below, most, least, or
-    nothing), and the value it looks for.
+    """Return what an atom or predicate tests: the name, the test (is, above, below, most, least, or
+    nothing), and the value.
     """
     if isinstance(program, Is):
         assert isinstance(program.relation, Atom)
@@ -145,7 +145,7 @@ def _amount(text: str) -> int:
 
 
 def _rows(program: Expression, thing: ReadEntity) -> list[ReadEntity]:
-    """Return the records of a kind, or those of them that fit."""
+    """Return the records of a kind, or those that match."""
     if isinstance(program, Atom):
         return thing.owned.get(program.name, [])
     assert isinstance(program, Operator)
@@ -157,8 +157,8 @@ def _rows(program: Expression, thing: ReadEntity) -> list[ReadEntity]:
 
 
 def _of_some(tests: list[Expression], records: list[ReadEntity]) -> str:
-    """Answer whether some record fits; or which records have the most or least of something, or how
-    much that is.
+    """Answer whether a record matches, which records have the highest or lowest value, or what that
+    value is.
     """
     name, how, value = _test(tests[-1])
     stated = [t for t in records if name in t.stated]

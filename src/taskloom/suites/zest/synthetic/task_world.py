@@ -1,5 +1,5 @@
-"""The tasks of a recipe as a world: which task has which passages, and how each instance is
-made.
+"""The tasks of a recipe as a world: which passages each task has, and how each instance is
+generated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RETRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class TaskWorld:
-    """The tasks of a recipe under a key, and the making of any instance of any of them."""
+    """The tasks of a recipe for a key. Generates any instance of any task."""
 
     key: Key
     splits: dict[str, list[DescribedTask]]
@@ -43,7 +43,7 @@ class TaskWorld:
     parts: Parts = "both"
 
     def example(self, task: DescribedTask, number: int) -> Example:
-        """Make instance `number` of a task."""
+        """Generate instance `number` of a task."""
         return self.instance(task, number, *self._written(task, number))
 
     def instance(
@@ -72,13 +72,13 @@ class TaskWorld:
         )
 
     def passage(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft]:
-        """Write an instance's text; return it with its facts. A paraphrase draws from its base's
-        stream: the same passage.
+        """Write an instance's text, and return it with its facts. A paraphrase uses the random
+        stream of its base task and gets the same passage.
         """
         return self._written(task, number)[:2]
 
     def _written(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft, str]:
-        """Write an instance's text; return it with its facts and the answer of the task's
+        """Write an instance's text, and return it with its facts and the answer of the task's
         program.
         """
         rng = self.key.random("passage", task.source, number)
@@ -97,12 +97,12 @@ class TaskWorld:
             if text.count(" ") < prose.LONGEST:
                 return text, drafted, target
         raise RecipeError(
-            f"the passages for {task.question!r} are longer than {prose.LONGEST} words even without"
-            " others; lower facts"
+            f"the passages for {task.question!r} are longer than {prose.LONGEST} words even "
+            "without further facts; lower facts"
         )
 
     def _attempts(self) -> Iterator[draft.Amounts]:
-        """Yield the amounts that a passage is tried with: as requested, then fewer and fewer, so
+        """Yield the amounts to try for a passage: first the requested ones, then smaller ones, so
         that every passage fits in the end.
         """
         yield from repeat(self.amounts, RETRIES)
@@ -144,15 +144,15 @@ def _evidence(program: Program, drafted: draft.Draft, target: str) -> str:
 
 
 def _implied(program: Program, drafted: draft.Draft) -> bool:
-    """True if something that the program looks at is known only by a rule."""
+    """True if something that the program uses is known only through a rule."""
     names = [leaf.args[0] for leaf in program.leaves]
     unstated = [name for name in names if name not in drafted.main.values]
     return any(known(name, drafted.main, drafted.rules) is not None for name in unstated)
 
 
 def _derivation(task: DescribedTask, drafted: draft.Draft, target: str) -> list[Step]:
-    """Build one step for each fact-reading program, and one for each that joins them; `target` is
-    what the whole one answers.
+    """Build one step for each program that reads facts, and one for each that combines others.
+    `target` is the answer of the whole program.
     """
     steps: list[Step] = []
 
@@ -169,12 +169,12 @@ def _derivation(task: DescribedTask, drafted: draft.Draft, target: str) -> list[
 
 
 def _file_answer(example: Example) -> str | tuple[str, ...]:
-    """Return an answer as ZEST files have it: one text, or all acceptable ones."""
+    """Return an answer in the format of ZEST files: a text, or all acceptable texts."""
     return example.target if len(example.targets) == 1 else example.targets
 
 
 def zest_tasks(world: TaskWorld, split: str) -> list[ZestTask]:
-    """Convert a split to the form of ZEST files, for the evaluation and for other people's code
+    """Convert a split to tasks as in ZEST files, for the evaluation and for other people's code
     (`task_files.write_tasks`).
     """
     tasks = []
@@ -196,7 +196,7 @@ def zest_tasks(world: TaskWorld, split: str) -> list[ZestTask]:
 
 
 def task_world(fields: ZestFields, key: Key) -> TaskWorld:
-    """Build the tasks of checked recipe fields."""
+    """Build the world of tasks from checked recipe fields."""
     names = fields.domains or domain_names()
     classification = {split: numbers["classification"] for split, numbers in PAPER.items()}
     if fields.classification is not None:
@@ -240,9 +240,9 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
 
 
 def _places(drawn: Mapping[str, list[DescribedTask]]) -> dict[str, int]:
-    """Number the tasks that have passages of their own, those of each domain apart.
+    """Number the tasks that have their own passages, separately for each domain.
 
-    The splits take turns (train 0, 3, 6, dev 1, 4, 7), so that the size of one does not change the
+    The splits alternate (train 0, 3, 6, dev 1, 4, 7), so that the size of one does not change the
     numbers of another.
     """
     places: dict[str, int] = {}
@@ -256,8 +256,8 @@ def _places(drawn: Mapping[str, list[DescribedTask]]) -> dict[str, int]:
 
 
 def _flipped(members: list[DescribedTask]) -> Iterator[tuple[DescribedTask, Program]]:
-    """Yield the flips of a split, each with the program of its base task, which should answer
-    otherwise.
+    """Yield the flips of a split, each with the program of its base task, whose answer should
+    differ.
     """
     programs = {t.id: t.program for t in members}
     return ((t, programs[t.derives_from[0]]) for t in members if t.kind == "target_semantics")
@@ -266,8 +266,8 @@ def _flipped(members: list[DescribedTask]) -> Iterator[tuple[DescribedTask, Prog
 def _whole_family_first(
     members: list[DescribedTask], mixed: Mapping[str, Mix]
 ) -> list[DescribedTask]:
-    """Move a base task with derivatives of all four kinds, none with few answers, to the front, for
-    people who look at a split.
+    """For readers who look at the first examples: move a base task to the front whose derivatives
+    have all four kinds and enough answers.
     """
     families: dict[str, list[DescribedTask]] = {}
     for task in members:
@@ -287,7 +287,7 @@ def _whole_family_first(
     whole = []
     for place, task in enumerate(members):
         kinds = {derived.kind for derived in families.get(task.id, ())}
-        if len(kinds) == len(KINDS) - 1:  # all but base tasks
+        if len(kinds) == len(KINDS) - 1:  # all kinds except base tasks
             whole.append(place)
     at = max(whole, key=fewest_answers, default=0)
     return members[at : at + 1] + members[:at] + members[at + 1 :]

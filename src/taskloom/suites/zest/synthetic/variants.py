@@ -1,8 +1,9 @@
-"""Variants of a passage: a sentence fewer, another value, a sentence without any fact.
+"""Variants of a passage: with one sentence removed, a different value, or an added sentence without
+facts.
 
-An edit is made in the text, and the edited passage is read again. It counts only if what the reader
-finds differs by just that edit: a pronoun may otherwise have got another antecedent. The answer
-comes from the algebra of the generator, on the facts that were read.
+An edit is made in the text, and the edited passage is read again. It is used only if the reader
+finds exactly this difference, because a pronoun may otherwise have changed its antecedent. The
+answer is computed by the generator's algebra from the facts that were read.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, r
 from taskloom.suites.zest.synthetic.task_world import TaskWorld
 
 Statement = tuple[str, ...]
-"""One thing that a passage states: of whom, what, and the value as it is written."""
+"""A statement of a passage: its subject, its attribute, and the value as written."""
 
 OTHERS = 4
-"""Maximum other values that are tried for a value."""
+"""Maximum number of other values that are tried in place of a value."""
 
 
 class PassageVariants:
-    """The candidates of `Plan.variants` for the tasks of a recipe."""
+    """Generates the candidates of `Plan.variants` for the tasks of a recipe."""
 
     def __init__(self, world: TaskWorld) -> None:
         self._world = world
@@ -50,7 +51,7 @@ class PassageVariants:
         self._by_question = {task.question: task for task in tasks}
 
     def __call__(self, example: Example) -> Iterator[Variant]:
-        """Yield candidates: simpler ones, then flips, then keeps."""
+        """Yield candidates: first simpler ones, then flips, then keeps."""
         task = self._by_id.get(example.task) or self._by_question.get(question(example.input))
         if task is None:
             raise InputError(f"the question {example.question!r} is not a task of this recipe")
@@ -61,7 +62,7 @@ class PassageVariants:
         told = _statements(original)
         rng = Key("zest/variants", example.input).random()
         parts = sentences(text)
-        # On the border of a comparison "more than" and "at least" would differ.
+        # At the threshold of a comparison, "more than" and "at least" would differ.
         args = [arg for leaf in task.program.leaves for arg in leaf.args]
         borders = {arg for arg in args if type(arg) is int}
         for kind, edit, new, before, after in _edits(domain, parts, told, rng):
@@ -70,7 +71,7 @@ class PassageVariants:
                 continue
             try:
                 reading = read(domain, new)
-            except (InputError, KeyError):  # a sentence names what another one introduced
+            except (InputError, KeyError):  # another sentence refers to the removed one
                 continue
             if not _differs_by(kind, edit, told, _statements(reading)):
                 continue
@@ -83,7 +84,9 @@ class PassageVariants:
     def _example(
         self, task: DescribedTask, number: int, text: str, reading: Reading
     ) -> Example | None:
-        """An instance of a task with another passage; None if it contradicts itself."""
+        """Build an instance of a task with another passage, or None if the passage contradicts
+        itself.
+        """
         domain = task.domain
         people = [_facts(domain, entity) for entity in reading.entities.values()]
         drafted = Draft(people, [_rule(domain, *rule) for rule in reading.rules])
@@ -94,13 +97,13 @@ class PassageVariants:
 
 
 PassageEdit = tuple[VariantKind, str, str, str, str]
-"""Kind, name, the edited passage, and the text before and after."""
+"""Kind and name of an edit, the edited passage, and the text before and after the edit."""
 
 
 def _edits(
     domain: Domain, parts: list[str], told: Counter[Statement], rng: Random
 ) -> Iterator[PassageEdit]:
-    # The first sentence says whom the passage is about.
+    # The first sentence introduces the topic of the passage.
     removals = [(part, " ".join(parts[:i] + parts[i + 1 :])) for i, part in enumerate(parts)][1:]
     for part, rest in removals:
         yield "simpler", "sentence removed", rest, part, ""
@@ -119,7 +122,7 @@ def _edits(
 def _differs_by(
     kind: VariantKind, edit: str, told: Counter[Statement], now: Counter[Statement]
 ) -> bool:
-    """True if the edited passage states the same, except for the edit."""
+    """True if the edited passage states the same facts, except for the edit."""
     if kind == "flip":
         return (told - now).total() == 1 and (now - told).total() == 1
     if edit == "irrelevant sentence":
@@ -128,10 +131,10 @@ def _differs_by(
 
 
 def _refers_anew(original: Reading, reading: Reading) -> bool:
-    """True if a sentence that was not edited is about something else than before: its pronoun has
-    got another antecedent.
+    """True if a sentence that was not edited has a different subject than before, because its
+    pronoun changed its antecedent.
 
-    What is stated may be the same nevertheless, if that is stated of both.
+    The facts may nevertheless be equal, if the sentence is true of both subjects.
     """
     before = Counter(original.about)
     kept = {sentence for sentence, _ in original.about}
@@ -144,9 +147,10 @@ def _refers_anew(original: Reading, reading: Reading) -> bool:
 def _other_values(
     domain: Domain, part: str, told: Counter[Statement], rng: Random
 ) -> Iterator[tuple[str, str]]:
-    """Values that a sentence states, each with others of the same attribute."""
+    """Yield each value that a sentence states, with other values of the same attribute."""
     met: set[str] = set()
-    # With a value that already occurs, two records might both have the highest value.
+    # Values that already occur are excluded, because two records might then share the highest
+    # value.
     taken = {statement[-1] for statement in told}
     for *_, name, value in told:
         if value in met or value not in part:
@@ -158,7 +162,7 @@ def _other_values(
 
 
 def _values(domain: Domain, name: str, rng: Random) -> list[str]:
-    """Some values of an attribute, or of a field of records, as passages write them."""
+    """Draw values of an attribute, or of a field of records, as written in passages."""
     name = name.removeprefix("has ").removeprefix("lacks ")
     attribute: Any = domain.by_name.get(name)
     if attribute is None:
@@ -173,7 +177,7 @@ def _values(domain: Domain, name: str, rng: Random) -> list[str]:
 
 
 def _filled(text: str, rng: Random) -> str:
-    """A filler with one word for each slot, such as `[two|three]` or `[1950..2019]`."""
+    """Return a filler with one choice for each slot, such as `[two|three]` or `[1950..2019]`."""
 
     def word(match: re.Match[str]) -> str:
         low, dots, high = match[1].partition("..")
@@ -185,11 +189,11 @@ def _filled(text: str, rng: Random) -> str:
     return re.sub(r"\[([^\]]*)\]", word, text)
 
 
-# From what the reader found to the generator's facts
+# Conversion of the reader's facts to the generator's facts
 
 
 def _statements(reading: Reading) -> Counter[Statement]:
-    """Everything that a passage states."""
+    """Return everything that a passage states."""
     found: Counter[Statement] = Counter()
     for entity in reading.entities.values():
         found[entity.name, "is", "named"] += 1
@@ -233,7 +237,7 @@ def _rule(domain: Domain, when: str, value: str, then: str, outcome: str) -> Sta
 
 
 def _typed(attribute: Any, text: str) -> Any:
-    """A value as the generator has it: a number, a truth value or a text."""
+    """Convert a text to the generator's value: a number, a boolean or a text."""
     if isinstance(attribute, Number | Measure):
         digits = re.match(r"[\d,]+", text)
         assert digits is not None

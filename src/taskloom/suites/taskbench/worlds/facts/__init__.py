@@ -1,7 +1,7 @@
 """The factual world of TaskBench500: relations between entities, from files, from a SPARQL server,
 or invented.
 
-`open_world` opens the `FactWorld` that a line of a recipe names:
+`open_world` opens the `FactWorld` described by a line of a recipe:
 
     synthetic                                                      the invented world
     synthetic#people=20000&ambiguity=0.1&seed=3                    the same with knobs
@@ -10,9 +10,9 @@ or invented.
     data/truthy#keep=disk&only=catalogue&inputs=2000               a dump too large for memory
     https://query.wikidata.org/sparql#inputs=2000&contact=me@x.org a SPARQL server
 
-The settings after `#` are never sent to a server. Compositions use only `FactWorld.relation(name)`
+The settings after `#` are never sent to a server. Compositions only use `FactWorld.relation(name)`
 and `FactWorld.predicate(name)`. The operators compose these as sets of ids, and `name_relation` and
-`name_predicate` turn the result into text.
+`name_predicate` convert the result to text.
 """
 
 from __future__ import annotations
@@ -98,10 +98,11 @@ _ENDPOINT = {"inputs": int, "language": str, "page": int, "batch": int}
 
 
 def open_world(where: str, cache: Path | None = None) -> FactWorld:
-    """Open the world that a line of text names.
+    """Open the world described by a line of text.
 
     Args:
-        where: `synthetic`, a path, or the address of a SPARQL server, and settings after `#`.
+        where: `synthetic`, a path, or the address of a SPARQL server, optionally followed by
+            settings after `#`.
         cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
     """
     name, _, settings = where.partition("#")
@@ -133,8 +134,8 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
 
     if not name or (not path_of(name).exists() and "/" not in name and "." not in name):
         raise InputError(
-            f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or"
-            " the address of an endpoint"
+            f"'{where[:100]}' is not a source of facts; write 'synthetic', a file or folder of "
+            "N-Triples, or the address of an endpoint"
         )
     given = _settings(where, settings, _RDF)
     inputs = given.pop("inputs", None)

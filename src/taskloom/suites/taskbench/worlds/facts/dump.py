@@ -1,6 +1,6 @@
-"""A world of facts in Parquet, built from a Wikidata dump in one pass.
+"""A world of facts in Parquet files, built from a Wikidata dump in one pass.
 
-A truthy dump has billions of triples; the 500 tasks need 34 properties between entities, and the
+A truthy dump has billions of triples. The 500 tasks need 34 properties between entities, and the
 labels of these entities in one language. `build_world` reads the dump once, in chunks of whole
 lines, and writes a folder:
 
@@ -10,10 +10,10 @@ lines, and writes a folder:
 
 Memory is bounded by the chunk, the rows waiting to be written, and two bits for every number up to
 the highest Q-id (33 MB for Wikidata's 130 million). Labels may come before or after the facts that
-mention them. All labels in the requested language are therefore kept in a file next to the result,
-and those of entities that no fact mentions are dropped at the end.
+mention them, so all labels in the requested language are first written to a temporary file next to
+the result. Labels of entities that no fact mentions are dropped at the end.
 
-The folder can be loaded into memory, or sampled from its files.
+The folder can be loaded into memory, or sampled from disk.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ FORMAT = 1
 """Version of the folder's layout."""
 
 CHUNK = 16 << 20
-"""Bytes of N-Triples parsed at once."""
+"""Bytes of N-Triples parsed per chunk."""
 
 WAITING = 50_000
-"""Maximum rows of one property that wait to be written. They become one row group of Parquet."""
+"""Maximum rows of one property that wait to be written. They form one row group in Parquet."""
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _CONTROL = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
@@ -75,13 +75,13 @@ def build_world(
     Args:
         source: A file `.nt`, `.nt.gz`, `.nt.bz2` or `.nt.zst`, a folder of them, or `-` for
             N-Triples on standard input.
-        folder: The world's folder, which must not exist. It is either complete or absent.
+        folder: Folder for the world, which must not exist. If building fails, it is not created.
         language: Language tag of the labels.
         chunk: Bytes parsed at once.
     """
     target = Path(folder)
     if target.exists():
-        raise DataError(f"{target} is there already; remove it, or name another folder")
+        raise DataError(f"{target} already exists; remove it, or choose another folder")
     files = [Path("-")] if str(source) == "-" else rdf_files(Path(source))
     properties = sorted({*PROPERTIES.values(), INSTANCE_OF})
     beside = target.with_name(f".{target.name}-{uuid.uuid4().hex[:8]}")
@@ -93,8 +93,8 @@ def build_world(
         manifest = builder.finish([file.name for file in files])
         if not sum(manifest["facts"].values()):
             raise DataError(
-                f"{source} has no fact of the {len(properties)} properties that the tasks need;"
-                " take a truthy dump of Wikidata, as N-Triples"
+                f"{source} has no facts of the {len(properties)} properties that the tasks need; "
+                "use a truthy dump of Wikidata, as N-Triples"
             )
         (beside / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         beside.rename(target)
@@ -114,7 +114,7 @@ class _Builder:
         self.triples = 0
 
     def read(self, lines: bytes) -> None:
-        """Keep the facts and labels of some lines that the tasks need."""
+        """Extract the facts and labels that the tasks need from some lines."""
         self.triples += lines.count(b"\n")
         found = self.pattern.findall(lines)
         if not found:
@@ -167,7 +167,7 @@ class _Builder:
         for rows in _row_groups(self.labels.path):
             wanted = self.mentioned.has(rows["id"])
             in_language = np.asarray(pc.equal(rows["language"], self.language))
-            # The label for all languages is used only if there is none in this one.
+            # The label for all languages is used only if there is none in the requested language.
             stands_in = ~self.named.has(rows["id"])
             kept = wanted & (in_language | stands_in)
             labels.add(rows.filter(pa.array(kept)).select(["id", "label"]))
@@ -184,7 +184,7 @@ class _Builder:
 
 
 class _Rows:
-    """Writes the rows of a Parquet file in groups, so that few of them are in memory."""
+    """Writes the rows of a Parquet file in groups, so that only a few are in memory."""
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
         self.path = path
@@ -202,7 +202,7 @@ class _Rows:
             self._flush()
 
     def close(self) -> int:
-        """Write the rest and return the number of rows."""
+        """Write the remaining rows and return the total number of rows."""
         self._flush()
         if self._writer is not None:
             self._writer.close()
@@ -218,7 +218,7 @@ class _Rows:
 
 
 class IdSet:
-    """A set of entity ids: one bit for each Q-number, a Python set for the few other ids."""
+    """A set of entity ids: one bit per Q-number, and a Python set for the few other ids."""
 
     def __init__(self) -> None:
         self._bits: NDArray[np.uint8] = np.zeros(1 << 16, np.uint8)
@@ -255,7 +255,7 @@ class IdSet:
 
 
 def _numbers(ids: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
-    """Mask of the ids that are a Q with at most ten digits, and their numbers."""
+    """Return a mask of the ids that are a Q followed by at most ten digits, and their numbers."""
     is_number = pc.match_substring_regex(ids, "^Q[1-9][0-9]{0,9}$")
     digits = pc.utf8_slice_codeunits(ids.filter(is_number), 1)
     return is_number, np.asarray(digits.cast(pa.int64()), dtype=np.int64)
@@ -266,7 +266,7 @@ def _bit(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def _ids(iris: pa.Array) -> pa.Array:
-    """The ids of IRIs, as `to_id` gives them."""
+    """Convert IRIs to ids, like `to_id`."""
     escaped = pc.match_substring(iris, "\\")
     if pc.any(escaped).as_py():
         iris = pa.array(map(unescaped, iris.to_pylist()), pa.string())
@@ -290,8 +290,8 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _pattern(properties: list[str], languages: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Pattern of facts and labels in a dump, with groups for their parts. It accepts any blanks
-    that N-Triples allows.
+    """Build the pattern for facts and labels in a dump, with groups for their parts. It accepts all
+    white space that N-Triples allows.
     """
     fact = rf"{re.escape(PROPERTY)}({'|'.join(properties)})>[ \t]*<([^>\n]*)>"
     label = rf'{re.escape(LABEL)}>[ \t]*"([^\n]*)"@({"|".join(languages)})'
@@ -321,7 +321,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder / MANIFEST} cannot be read ({error}); build the world again"
         ) from error
     if not known:
-        raise DataError(f"{folder / MANIFEST} is of another version; build the world again")
+        raise DataError(f"{folder / MANIFEST} belongs to another version; build the world again")
     return manifest
 
 
@@ -334,8 +334,8 @@ class BuiltWorld(TableWorld):
         super().__init__(self._pairs, self._labelled, lambda: _sources(self.manifest))
 
     def sampled(self, inputs: int) -> SampledWorld:
-        """The same facts, of which only the first inputs of each relation are known at first.
-        Others are read from the files if a composition needs them.
+        """Return the same facts, but with only the first inputs of each relation at first. Others
+        are read from the files when a composition needs them.
         """
         return SampledWorld(self.folder, inputs)
 
@@ -355,7 +355,9 @@ class SampledWorld(CatalogueWorld):
 
     def __init__(self, folder: Path, inputs: int) -> None:
         if inputs < 1:
-            raise InputError(f"inputs is {inputs}; at least 1 input of each relation is sampled")
+            raise InputError(
+                f"inputs is {inputs}, but at least 1 input of each relation must be sampled"
+            )
         super().__init__()
         self.folder, self.inputs = folder, inputs
         self.manifest = read_manifest(folder)
@@ -372,7 +374,7 @@ class SampledWorld(CatalogueWorld):
         return self.labels((id,)).get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Labels of many entities. Those without one are left out."""
+        """Return the labels of many entities. Entities without a label are omitted."""
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in self._labels]
         texts: dict[str, str] = {}
@@ -383,11 +385,11 @@ class SampledWorld(CatalogueWorld):
         return {x: text for x, text in known.items() if text is not None}
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Every entity of that text."""
+        """Return every entity with this label."""
         return self.namesakes((label,))[label]
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity of each text."""
+        """Return every entity with each of these labels."""
         wanted = sorted(set(labels))
         missing = [label for label in wanted if label not in self._named]
         found = self._scan(self.folder / "labels.parquet", "label", missing)
@@ -406,13 +408,13 @@ class SampledWorld(CatalogueWorld):
         )
 
     def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
-        """A sample that includes some inputs with the values, which may be rare."""
+        """Return a sample that includes some inputs with these values, which may be rare."""
         rows = self._relation(way)
         return rows.at({*rows, *self._having(way, values)})
 
     def _having(self, way: Direction, values: tuple[str, ...]) -> set[str]:
-        """Some inputs that have any of the values. If a class has too few, inputs of its subclasses
-        are added, level by level.
+        """Return some inputs that have any of the values. If a class has too few, add inputs of its
+        subclasses, level by level.
         """
         some: set[str] = set()
         level, kinds = list(values), set(values)
@@ -426,7 +428,7 @@ class SampledWorld(CatalogueWorld):
         return some
 
     def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
-        """The complete rows of these ids. Each is looked up once."""
+        """Return the complete rows of these ids. Each is looked up once."""
         known = self._rows.setdefault(way, {})
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in known]
@@ -437,7 +439,9 @@ class SampledWorld(CatalogueWorld):
         return {x: known[x] for x in wanted if known[x]}
 
     def _first(self, way: Direction, values: list[str] | None = None) -> list[str]:
-        """The first inputs of a relation, in the order of the ids, among those with some values."""
+        """Return the first inputs of a relation, in the order of their ids, among those with any of
+        the values.
+        """
         inputs, outputs = _columns(way)
         file = _facts_file(self.folder, self.manifest, way.prop)
         wanted = None if values is None else pc.field(outputs).isin(values)
@@ -449,11 +453,13 @@ class SampledWorld(CatalogueWorld):
         return found
 
     def _scan(self, file: Path, column: str, values: list[str]) -> list[tuple[str, str]]:
-        """The pairs of a file with one of these values in a column. This column comes first."""
+        """Return the pairs in a file that have one of these values in a column. This column comes
+        first in the result.
+        """
         if not values:
             return []
         dataset = ds.dataset(file)
-        if column == "label":  # pairs of labels stay (id, label)
+        if column == "label":  # pairs of labels keep the order (id, label)
             columns = ["id", "label"]
         else:
             columns = [column, *(name for name in dataset.schema.names if name != column)]
@@ -462,15 +468,15 @@ class SampledWorld(CatalogueWorld):
 
 
 def _columns(way: Direction) -> tuple[str, str]:
-    """The columns of the inputs and of the outputs."""
+    """Return the columns of the inputs and of the outputs."""
     return ("y", "x") if way.inverse else ("x", "y")
 
 
 def _facts_file(folder: Path, manifest: dict[str, Any], prop: str) -> Path:
     if prop not in manifest["facts"]:
         raise InputError(
-            f"{folder} has no property {prop}: a built world has those of the catalogue; name an"
-            " N-Triples file or an endpoint instead"
+            f"{folder} has no property {prop}: a built world only has the properties of the "
+            "catalog; use an N-Triples file or an endpoint instead"
         )
     return folder / "facts" / f"{prop}.parquet"
 

@@ -1,7 +1,7 @@
-"""Factual functions, and functions that mix facts with words, on the worlds of `worlds.facts`.
+"""Factual functions, and functions that combine facts with words, for the worlds in `worlds.facts`.
 
-Facts are composed by entity and written by label. `label` leads from an entity to the English word
-that is its name, so `chain(synonyms[eng], label, occupation)` is a function of people.
+Facts are composed by entity and written by label. `label` maps an entity to the English word that
+is its name, so `chain(synonyms[eng], label, occupation)` is a function of people.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ two queries.
 """
 
 _UNFIT = frozenset("#\n\r\t")
-"""Characters that an item of a sequence must not have."""
+"""Characters that must not occur in an item of a sequence."""
 
 
 class FactSpace:
@@ -69,7 +69,7 @@ class FactSpace:
         return isinstance(self.world, QueryWorld)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Every entity of that name, or the word."""
+        """Return every entity with that name, or the word."""
         if kind != "entity":
             return self._lexical().enter(text, kind)
         wanted = text.strip()
@@ -78,8 +78,8 @@ class FactSpace:
             entities = (wanted,)
         if not entities:
             raise InputError(
-                f"'{wanted}' is not an entity of this world; give a label as the world writes it,"
-                " or an id"
+                f"'{wanted}' is not an entity of this world; use a label as written in the world, "
+                "or an id"
             )
         return tuple(entities)
 
@@ -88,7 +88,7 @@ class FactSpace:
         return self.words
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
-        """The values of a relation, or of its inverse, at one entity or word."""
+        """Return the values of a relation, or of its inverse, for one entity or word."""
         cached = self._relations.get((name, inverse))
         if cached is not None:
             return cached.of(item)
@@ -113,7 +113,7 @@ class FactSpace:
         return ()
 
     def holds(self, name: str, item: str) -> bool:
-        """True if a predicate holds of one entity or word."""
+        """True if a predicate holds for an entity or word."""
         known = atoms.known(name)
         assert known is not None
         if known.family != "factual":
@@ -121,7 +121,7 @@ class FactSpace:
         return bool(self._truth(name, item))
 
     def decides(self, name: str, item: str) -> bool:
-        """True if the graph states, for the entity, what the predicate asks about."""
+        """True if the graph states what the predicate asks about this entity."""
         known = atoms.known(name)
         assert known is not None
         return known.family != "factual" or self._truth(name, item) is not None
@@ -133,19 +133,19 @@ class FactSpace:
         )
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
-        """True if a value, given as id or label, is among these values of a relation. None if that
-        is unknown.
+        """True if a value, given by its id or label, is among the values of a relation for these
+        items. None if this is unknown.
         """
         wanted = [value, value.replace(" ", "_"), *self.world.ids(value)]
         classes = isinstance(relation, Atom) and relation.name in ("instance_of", "occupation")
         return self._matching(classes, wanted, items)
 
     def _matching(self, classes: bool, wanted: list[str], items: tuple[str, ...]) -> bool | None:
-        """True if one of the items is wanted or, for classes, a kind of a wanted one. None if that
-        is unknown.
+        """True if one of the items is a requested one or, for classes, a subclass of one. None if
+        this is unknown.
 
-        The tables of predicates go down from the classes. This function goes up from each item, so
-        that the two check each other.
+        The tables of predicates are built downwards from the classes. This function searches
+        upwards from each item, so that the two methods check each other.
         """
         if not items:
             return None
@@ -160,7 +160,7 @@ class FactSpace:
         return None
 
     def _broader(self, item: str) -> frozenset[str]:
-        """A class and all its superclasses."""
+        """Return a class and all its superclasses."""
         if item not in self._above:
             path = [item]
             for x in path:
@@ -175,19 +175,21 @@ class FactSpace:
         return relation.of(item)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Distinct labels. Items without a label are omitted. Words stay words."""
+        """Return distinct labels. Items without a label are omitted. Words are unchanged."""
         return tuple(sorted(set(self.say(items).values())))
 
     def say(self, items: Iterable[str]) -> dict[str, str]:
-        """Labels of the items, from one query. Items without a label are omitted."""
+        """Return the labels of the items, requested in one query. Items without a label are
+        omitted.
+        """
         known = self.words.numbers if self.words else {}
         given = set(items)
         written = {x: x.replace("_", " ") for x in given if x in known}
         return written | self.world.labels(x for x in given if x not in known and is_id(x))
 
     def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
-        """The items that each text of an example may mean: entities of that name, and a word. If
-        the kind is given, only items of that kind.
+        """Return the items that each text of an example may refer to: entities with that name, and
+        a word. If the kind is given, only items of that kind.
         """
         wanted = set(texts)
         if kind.startswith("word"):
@@ -217,8 +219,8 @@ class FactFunctions:
         self._checked: set[str] = set()
 
     def written(self, separators: bool) -> FactFunctions:
-        """The same functions on sequences with or without separators. They share everything solved
-        so far.
+        """Return the same functions on sequences with or without separators. They share all
+        functions evaluated so far.
         """
         functions = copy(self)
         functions.separators = separators
@@ -230,11 +232,11 @@ class FactFunctions:
         return self.world.sources() + (self.words.sources if self.words else ())
 
     def deriver(self, function: Function) -> Deriver:
-        """A function on single inputs."""
+        """Return a function for single inputs."""
         return Deriver(function.expression, function.type, self.space, self.separators)
 
     def trace(self, function: Function) -> Trace:
-        """Derivations of the official answers."""
+        """Return the derivations of the official answers."""
         tree: Expression | None = function.expression
         if function.type.form == "sequence":
             tree, _ = map_filter(function.expression)
@@ -243,10 +245,13 @@ class FactFunctions:
         return Trace(function, self.paths)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the answers again, input by input, from the entities of that name."""
+        """Derive the answers to an example again, input by input, from the entities with that
+        name.
+        """
         deriver = self.deriver(function)
         if function.name not in self._checked and function.type.source == "entity":
-            # All inputs together, so that a server gets a few queries and not one per name.
+            # Look up all inputs together, so that a server gets a few queries instead of one per
+            # name.
             self.world.namesakes(self.solve(function).inputs)
             self._checked.add(function.name)
         if function.type.form != "sequence":
@@ -291,8 +296,8 @@ class FactFunctions:
         return facts.name_predicate(self.world, self.composer.predicate(tree)).truth
 
     def _balanced(self, tree: Expression) -> dict[str, bool]:
-        """Choose equally many true and false inputs. The false ones have the same types as the true
-        ones.
+        """Choose the same number of true and false inputs. The false inputs have the same types as
+        the true ones.
         """
         predicate = self.composer.predicate(tree)
         size = min(LIMIT, 2 * len(predicate.positives))
@@ -302,7 +307,7 @@ class FactFunctions:
         return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
 
     def _one_by_one(self, tree: Expression) -> dict[str, tuple[str, ...]]:
-        """Evaluate a mixed function at every input of its innermost atoms."""
+        """Evaluate a function of facts and words for every input of its innermost atoms."""
         kind = type_of(tree, atoms.signature)
         deriver = Deriver(tree, kind, self.space)
         if kind.source == "entity":
@@ -340,7 +345,7 @@ def _fits(text: str) -> bool:
 def _solved(
     function: Function, answers: Mapping[str, tuple[str, ...]], dropped: Iterable[str] = ()
 ) -> FunctionTable:
-    """Graph of a function that is given by texts."""
+    """Build the table of a function that is given by texts."""
     inputs = sorted(answers)
     outside = sorted(dropped)
     outputs = sorted({y for ys in answers.values() for y in ys})
@@ -364,15 +369,15 @@ def _solved(
 
 
 def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[str, bool]:
-    """Draw n entities with their truth, half of them true (one more false if n is odd), in a keyed
-    order. The result is smaller if the world has too few true or false entities.
+    """Draw n entities with their truth values, half of them true (one more false if n is odd), in a
+    keyed order. The result is smaller if the world has too few true or false entities.
 
-    The false ones have the same types as the true ones. Otherwise a model would learn to
-    distinguish people from rivers instead of actors from other people. The published reference
-    takes any entity that has another value, and the majority answer solves its predicate tasks.
+    The false entities have the same types as the true ones. Otherwise a model would learn to
+    distinguish people from rivers instead of actors from other people. The published reference uses
+    any entity that has another value, and its predicate tasks are solved by the majority answer.
 
     Args:
-        world: World that gives the types.
+        world: World that provides the types.
         predicate: The predicate.
         n: Number of entities, true and false together.
         key: Key of the draw.
@@ -386,11 +391,11 @@ def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[s
 def same_type_negatives(
     world: FactWorld, predicate: Predicate, true: Iterable[str], n: int, key: Key
 ) -> list[str]:
-    """Draw up to n entities for which the predicate is false, with the types of the true ones in
-    the same proportions.
+    """Draw up to n entities for which the predicate is false, with the types of the true entities
+    in the same proportions.
 
-    If a type has too few false entities, the others come from the other types of true entities,
-    then from any type. "Is an instance of" asks for the type itself, so near entities come first:
+    If a type has too few false entities, the rest come from the other types of true entities, then
+    from any type. "Is an instance of" asks for the type itself, so similar entities come first:
     instances of a class that shares a parent with the requested one.
     """
     true = list(true)
@@ -406,15 +411,15 @@ def same_type_negatives(
     chosen: dict[str, None] = {}
     for kind, count in sorted(wanted.items()):
         chosen.update(dict.fromkeys(by_type.get(kind, [])[: n * count // wanted.total()]))
-    # Fill up with the types of true entities, then with any.
+    # Fill up with the types of true entities, then with any type.
     chosen.update(dict.fromkeys(x for x in false if types[x] in wanted))
     chosen.update(dict.fromkeys(false))
     return _shuffled(list(chosen)[:n], key.child("chosen"))
 
 
 def _types(world: FactWorld, ids: list[str]) -> dict[str, str]:
-    """Type of each entity: the one of its classes that is most common among these entities, so that
-    there are few types. Empty if it has no class.
+    """Return the type of each entity: the one of its classes that is most common among these
+    entities, so that there are few types. Empty if it has no class.
     """
     classes = world.relation(INSTANCE_OF).at(ids)
     common = Counter(c for x in ids for c in classes.get(x, ()))

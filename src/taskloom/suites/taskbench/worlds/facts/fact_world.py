@@ -1,8 +1,8 @@
 """The factual world: one interface to facts from all sources.
 
 `RdfWorld` (files), `EndpointWorld` (a SPARQL server) and `synthetic_world` (invented facts) all
-implement `FactWorld`. Entities are identified by id (`Q84`, or the whole IRI outside Wikidata).
-Their text is the label, and the module `labels` handles entities that share one.
+implement `FactWorld`. Entities are identified by id: `Q84`, or the whole IRI outside Wikidata. They
+are written as labels, and the module `labels` handles entities that share one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 
 
 class ClassPaths:
-    """Decides what a class counts as, from the graph's "subclass of" paths.
+    """Decides whether a class is a kind of another, from the graph's "subclass of" paths.
 
     A film actor is an actor, because a path of subclasses leads from one to the other. A class with
-    a path to the root of all classes, and none to the class in question, is known to be something
+    a path to the root of all classes, but none to the class in question, is known to be something
     else. If no path reaches the root, the answer is unknown: the Wikidata subset does not state
     what a stage actor is a kind of, so stage actors count neither as actors nor as non-actors.
 
@@ -46,11 +46,11 @@ class ClassPaths:
     def truth(
         self, rows: Mapping[str, tuple[str, ...]], classes: tuple[str, ...]
     ) -> dict[str, bool]:
-        """True for each input with a value that is a kind of one of the classes. Inputs for which
-        this is unknown are omitted.
+        """Return True for each input with a value that is a kind of one of the classes, False for
+        the others. Inputs for which this is unknown are omitted.
 
         Args:
-            rows: Map from an input to its values, which are classes or occupations.
+            rows: Maps inputs to their values, which are classes or occupations.
             classes: The requested classes.
         """
         self._learn({y for ys in rows.values() for y in ys})
@@ -64,7 +64,7 @@ class ClassPaths:
         return truth
 
     def _kinds_of(self, classes: tuple[str, ...]) -> frozenset[str]:
-        """These classes, and all their subclasses encountered so far."""
+        """Return these classes, and all their subclasses encountered so far."""
         if classes not in self._kinds:
             seen = set(classes)
             stack = list(classes)
@@ -92,45 +92,48 @@ class FactWorld(Protocol):
     """Facts about entities."""
 
     def relations(self) -> tuple[str, ...]:
-        """Names of the catalogue's relations."""
+        """Names of the catalog's relations."""
 
     def predicates(self) -> tuple[str, ...]:
-        """Names of the catalogue's predicates."""
+        """Names of the catalog's predicates."""
 
     def relation(self, name: str) -> Relation:
-        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        """Return the relation with that name (`father`, `father.inv`, or a property id such as
+        `P26`).
+        """
 
     def predicate(self, name: str) -> Predicate:
-        """The predicate of that name (`is_occupation_actor`)."""
+        """Return the predicate with that name (`is_occupation_actor`)."""
 
     def matching(self, relation: str, *values: str) -> Predicate:
-        """Predicate that is true if any of these is among the values of a relation.
+        """Return the predicate that is true if any of these values is among the values of a
+        relation.
 
         `matching("occupation", "Q33999")` asks for actors. If the values of the relation are
         classes, a subclass counts too.
         """
 
     def label(self, id: str) -> str | None:
-        """Label of an entity, or None if it has none."""
+        """Return the label of an entity, or None if it has none."""
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Labels of many entities at once. Entities without a label are omitted."""
+        """Return the labels of many entities in one go. Entities without a label are omitted."""
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Every entity with that label."""
+        """Return every entity with that label."""
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Entities by label, for many labels at once."""
+        """Return entities by label, for many labels in one go."""
 
     def sources(self) -> tuple[Source, ...]:
         """Sources of the facts, by digest."""
 
 
 class CatalogueWorld:
-    """Base class of all worlds: the catalogue's names, and relations and predicates that are
+    """Base class of all worlds: provides the catalog's names, and relations and predicates that are
     computed on first use.
 
-    A subclass implements `_pairs_of`, which returns the facts of a property.
+    Subclasses implement `_pairs_of`, which returns the facts of a property.
     """
 
     def __init__(self) -> None:
@@ -138,25 +141,27 @@ class CatalogueWorld:
         self._predicates: dict[tuple[Direction, tuple[str, ...]], Predicate] = {}
 
     def relations(self) -> tuple[str, ...]:
-        """Names of the catalogue's relations."""
+        """Names of the catalog's relations."""
         return RELATIONS
 
     def predicates(self) -> tuple[str, ...]:
-        """Names of the catalogue's predicates."""
+        """Names of the catalog's predicates."""
         return tuple(PREDICATES)
 
     def relation(self, name: str) -> Relation:
-        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        """Return the relation with that name (`father`, `father.inv`, or a property id such as
+        `P26`).
+        """
         return self._relation(direction(name))
 
     def predicate(self, name: str) -> Predicate:
-        """The predicate of that name."""
+        """Return the predicate with that name."""
         what = asked(name)
         return self.matching(what.prop, what.object)
 
     def matching(self, relation: str, *values: str) -> Predicate:
-        """Predicate that is true if any of these, or a subclass if they are classes, is among the
-        values of a relation.
+        """Return the predicate that is true if any of these values, or a subclass if they are
+        classes, is among the values of a relation.
         """
         way = direction(relation)
         if (way, values) not in self._predicates:
@@ -176,11 +181,11 @@ class CatalogueWorld:
         return Relation.of_pairs(self._pairs_of(way))
 
     def _pairs_of(self, way: Direction) -> Iterable[tuple[str, str]]:
-        """All pairs of a property, in its own direction."""
+        """Return all pairs of a property, in its own direction."""
         raise NotImplementedError
 
     def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
-        """The relation in which a predicate looks for values."""
+        """Return the relation in which a predicate looks for values."""
         return self._relation(way)
 
     def _matching(self, relation: Relation, way: Direction, values: tuple[str, ...]) -> Predicate:
@@ -211,7 +216,7 @@ class TableWorld(CatalogueWorld):
         Args:
             read: Reads all pairs of a property id.
             read_labels: Reads all pairs of entity and label. If an entity has several labels, the
-                first in code-point order counts, so that the order of the file does not matter.
+                first in code-point order is used, so that the order of the file has no effect.
                 Blank labels are ignored.
             sources: Sources of the tables.
         """
@@ -224,20 +229,20 @@ class TableWorld(CatalogueWorld):
         return self._read(way.prop)
 
     def label(self, id: str) -> str | None:
-        """Label of an entity."""
+        """Return the label of an entity."""
         return self._labels.get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Labels of many entities. Entities without a label are omitted."""
+        """Return the labels of many entities. Entities without a label are omitted."""
         known = self._labels
         return {x: known[x] for x in ids if x in known}
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Every entity with that label."""
+        """Return every entity with that label."""
         return self._ids.get(label, ())
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity with each label."""
+        """Return every entity with each of these labels."""
         return {label: self.ids(label) for label in labels}
 
     def sources(self) -> tuple[Source, ...]:

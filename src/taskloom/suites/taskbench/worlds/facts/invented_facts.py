@@ -1,10 +1,10 @@
-"""An invented world with the catalogue's relations: as many examples as requested, none of which a
-model has read before.
+"""An invented world with the catalog's relations. It can be as large as needed, and no model has
+read its facts before.
 
-People live in families over generations; places, works, organisations, languages and classes
-surround them. Everything is drawn by a keyed generator, so a world is a function of its knobs
-alone. Only the things that the catalogue's predicates name (human, actor, London ...) and the
-common nouns for occupations and positions keep their usual names.
+People live in families over several generations, surrounded by places, works, organisations,
+languages and classes. Everything is drawn by a keyed generator, so a world depends only on its
+settings. Only things named in the catalog's predicates (human, actor, London ...) and the common
+nouns for occupations and positions keep their real names.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from taskloom.suites.taskbench.worlds.facts.properties import (
 )
 from taskloom.suites.taskbench.worlds.words.invented_words import Names
 
-# The schema of an invented world: kinds of entities, how many of each, and which relations hold
-# between which kinds.
+# The schema of an invented world: kinds of entities, how many there are of each, and which
+# relations connect which kinds
 #
 # Domains and ranges follow Wikidata's use of each property, so that every composition of the
-# catalogue has inputs: people are the owners, creators, performers, developers and namesakes, since
-# the catalogue asks for their parents, parties and teams.
+# catalog has inputs. For example, people are owners, creators, performers, developers and
+# namesakes, because the catalog asks for their parents, parties and teams.
 
 CLASSES: dict[str, tuple[str, str, str]] = {
     "entity": (ROOT, "entity", ""),
@@ -65,7 +65,7 @@ CLASSES: dict[str, tuple[str, str, str]] = {
     "position": ("urn:taskloom:class:position", "position", "entity"),
     "role": ("urn:taskloom:class:role", "playing position", "entity"),
 }
-"""Class of each kind: id, label, and the kind that it is a subclass of."""
+"""Class of each kind: its id, its label, and the kind of which it is a subclass."""
 
 SEXES = (("Q6581097", "male"), ("Q6581072", "female"))
 
@@ -73,11 +73,11 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     "city": ("Q84", "Q60", "Q65", "Q1486"),
     "occupation": ("Q33999", "Q82955", "Q36180", "Q1930187", "Q37226", "Q36834"),
 }
-"""Entities that the catalogue's predicates ask for. `properties` has their labels."""
+"""Entities that the catalog's predicates ask for. Their labels are in `properties`."""
 
 ANCHORED = 0.75
-"""Probability of each of these values. At the default density, `land(actor, born in Buenos Aires)`
-then holds for 1 person in 40.
+"""Probability of choosing each of these values. At the default density,
+`land(actor, born in Buenos Aires)` is then true for 1 person in 40.
 """
 
 NOUNS: dict[str, tuple[str, ...]] = {
@@ -174,16 +174,16 @@ SHARES: dict[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A relation of the catalogue from one kind to others.
+    """A relation of the catalog from one kind of entity to others.
 
     Attributes:
-        relation: Its name.
-        domain: The kind of its inputs.
-        ranges: The kinds of its outputs, or `man` or `woman`. A kind that is listed twice is drawn
+        relation: Name of the relation.
+        domain: Kind of its inputs.
+        ranges: Kinds of its outputs, or `man` or `woman`. A kind that is listed twice is drawn
             twice as often.
         share: Share of the inputs that have the relation, before the density is applied.
-        many: True if it may have several values.
-        mutual: True if it holds in both directions.
+        many: True if an input may have several values.
+        mutual: True if the relation always holds in both directions.
     """
 
     relation: str
@@ -209,7 +209,8 @@ FACTS: tuple[Fact, ...] = (
     Fact("genre", "human", ("genre",), 0.4, many=True),
     Fact("influenced_by", "human", ("human",), 0.6, many=True),
     Fact("named_after", "human", ("human",), 0.5),
-    # Invented beings have parents and a creator, so that unions of both have inputs in common.
+    # Invented beings have parents and a creator, so that unions of these relations have common
+    # inputs.
     Fact("creator", "fictional", ("human",)),
     Fact("father", "fictional", ("man",)),
     Fact("mother", "fictional", ("woman",)),
@@ -260,16 +261,16 @@ FACTS: tuple[Fact, ...] = (
 
 
 VERSION = 2
-"""Version of the worlds. Raise it whenever the same knobs give another world."""
+"""Version of the worlds. Raise it whenever the same settings give a different world."""
 
 MOTHERS_NAMES = 0.27
-"""Children with the mother's family name per child with the father's. In the Wikidata subset, 13.7
-% of mothers and 51.3 % of fathers share the last word of their child's name
+"""Number of children with the mother's family name per child with the father's. In the Wikidata
+subset, 13.7 % of mothers and 51.3 % of fathers share the last word of their child's name
 (benchmarks/taskbench_facts.py).
 """
 
 GROWTH = 4
-"""Maximum number of sizes that `roomy_world` tries. Two usually suffice."""
+"""Maximum number of sizes that `roomy_world` tries. Two are usually enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,12 +281,12 @@ class WorldKnobs:
         people: Number of people. The numbers of other entities are proportional to it.
         generations: Number of generations of each family.
         density: Share of the possible facts that are known.
-        ambiguity: Share of entities that have the name of another entity of their kind.
-        values: Mean number of values of relations that may have several (languages, occupations,
+        ambiguity: Share of entities that have the same name as another entity of their kind.
+        values: Mean number of values for relations that may have several (languages, occupations,
             genres ...).
         seed: Seed of the world.
-        surnames: Share of children with their father's family name. Others have their mother's or
-            one of their own.
+        surnames: Share of children with their father's family name. Others have their mother's name
+            or a new one.
     """
 
     people: int = 6_000
@@ -299,8 +300,8 @@ class WorldKnobs:
     def __post_init__(self) -> None:
         if self.generations < 2 or self.people < 20 * self.generations:
             raise InputError(
-                f"a synthetic world needs at least 2 generations of 20 people, not {self.people}"
-                f" people in {self.generations}"
+                f"a synthetic world needs at least 2 generations of 20 people, not {self.people} "
+                f"people in {self.generations} generations"
             )
         if not (
             0 < self.density <= 1
@@ -309,21 +310,21 @@ class WorldKnobs:
             and 0 <= self.surnames <= 1
         ):
             raise InputError(
-                "a synthetic world needs a density above 0 and at most 1, an ambiguity from 0 to"
-                " below 1, surnames from 0 to 1 and 1 to 5 values"
+                "a synthetic world needs a density above 0 and at most 1, an ambiguity of at "
+                "least 0 and below 1, surnames from 0 to 1, and 1 to 5 values"
             )
 
 
 @lru_cache(maxsize=4)
 def _built(knobs: WorldKnobs) -> _WorldBuilder:
-    """Build the facts of a world. Recipes of one process share them, because nothing changes them
-    afterwards.
+    """Build the facts of a world. Recipes in the same process share them, because they never
+    change.
     """
     return _WorldBuilder(knobs)
 
 
 def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
-    """Build the invented world with these knobs."""
+    """Build the invented world with these settings."""
     knobs = knobs or WorldKnobs()
     builder = _built(knobs)
     digest = Key(
@@ -340,15 +341,15 @@ def roomy_world(
 ) -> tuple[TableWorld, WorldKnobs]:
     """Build a world that is large enough for every task to have at least `examples` examples.
 
-    For a predicate, half of these are true and half false.
+    For a predicate, half of these examples are true and half are false.
 
     Args:
         tasks: Expressions of the tasks.
-        examples: Minimum examples of each task.
-        knobs: Initial knobs, of which only `people` is changed.
+        examples: Minimum number of examples per task.
+        knobs: Initial settings, of which only `people` is changed.
 
     Returns:
-        The world and its knobs.
+        The world and its settings.
     """
     tasks = list(tasks)
     knobs = knobs or WorldKnobs()
@@ -358,19 +359,20 @@ def roomy_world(
         if thinnest is None or thinnest.room >= examples:
             return world, knobs
         tried, name, room = knobs.people, thinnest.task, thinnest.room
-        # The number of examples grows with the people. Add a tenth to the proportional estimate,
-        # but never grow more than tenfold, because the estimate may rest on few examples.
+        # The number of examples grows with the number of people. Add a tenth to the proportional
+        # estimate, but never grow more than tenfold, because the estimate may be based on few
+        # examples.
         knobs = replace(
             knobs, people=min(10 * tried, 20 + tried * 11 * examples // (10 * max(1, room)))
         )
     raise InputError(
-        f"even with {tried:,} people '{name}' has room for only {room} of {examples} examples: "
-        "raise the density, or begin with more people"
+        f"even with {tried:,} people, '{name}' allows only {room} of {examples} examples: raise "
+        "the density, or start with more people"
     )
 
 
 class _WorldBuilder:
-    """Builds one world: first the entities of each kind, then families, then all other facts."""
+    """Builds a world: first the entities of each kind, then families, then all other facts."""
 
     def __init__(self, knobs: WorldKnobs) -> None:
         self.knobs = knobs
@@ -425,7 +427,7 @@ class _WorldBuilder:
         return id
 
     def _people(self) -> None:
-        """Add people by generations: couples, and children of one couple."""
+        """Add people by generations: couples and their children."""
         knobs = self.knobs
         parents: list[tuple[str, str]] = []
         family_of: dict[str, str] = {}
@@ -469,7 +471,7 @@ class _WorldBuilder:
         for i in range(n):
             id = self._new(kind, rng.choice(forms).format(self.names.word()))
             if kind in ("genre", "ware"):
-                # A tree of classes: each below an earlier one, or below its kind.
+                # Classes form a tree: each is below an earlier class, or below its kind.
                 above = CLASSES[kind][0]
                 if i and rng.random() < 0.8:
                     above = self.kinds[kind][int(i * rng.random())]
@@ -488,7 +490,7 @@ class _WorldBuilder:
                     self.labels[own[i]] = self.labels[other]
 
     def _add_facts(self, fact: Fact) -> None:
-        """Draw the facts of one line of the schema."""
+        """Draw the facts for one line of the schema."""
         rng = self.key.random("fact", fact.relation, fact.domain)
         prop = PROPERTIES[fact.relation]
         ranges = [self.sexes.get(kind) or self.kinds[kind] for kind in fact.ranges]
@@ -506,8 +508,8 @@ class _WorldBuilder:
                     break
 
     def _pick(self, rng: Random, ranges: list[list[str]], kinds: tuple[str, ...]) -> str:
-        """Draw one entity. The first of a kind are drawn more often, and values that predicates ask
-        for most often.
+        """Draw an entity. The first entities of a kind are drawn more often, and values that
+        predicates ask for most often.
         """
         which = int(len(ranges) * rng.random())
         fixed = NAMED_BY.get(kinds[which], ())
@@ -516,7 +518,7 @@ class _WorldBuilder:
         return ranges[which][int(len(ranges[which]) * rng.random() ** 1.5)]
 
     def _languages(self) -> None:
-        """Add languages: citizens of a country mostly have its language as the native one, and
+        """Add languages: most citizens of a country have its language as their native language, and
         speak it.
         """
         citizens = self.pairs.get(PROPERTIES["country_of_citizenship"], {})

@@ -1,9 +1,9 @@
 """Converts entities to text. A model sees labels, and several entities may share one.
 
-In the real subset, one entity in sixteen shares its label with another. By default namesakes are
-merged: an answer is right if it is right for any entity of that name, and a predicate is true if it
-is true of any of them, because the text does not say which entity is meant. `drop` omits ambiguous
-inputs instead. Both are counted.
+In the real subset, one entity in sixteen shares its label with another. By default, entities with
+the same name are merged: an answer is right if it is right for any of them, and a predicate is true
+if it is true for any of them, because the text does not say which entity is meant. `drop` omits
+ambiguous inputs instead. In either case, the affected inputs are counted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Collisions = Literal["merge", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Counts of entities that were merged or lost on the way to text.
+    """Numbers of entities that were merged or lost in the conversion to text.
 
     Attributes:
-        unlabelled: Inputs omitted because they, or all of their answers, have no label.
-        ambiguous: Input labels that belong to several entities.
-        merged: Inputs whose row was merged with a namesake's.
-        answers: Answers that have the same label as another answer to the same input.
+        unlabelled: Number of inputs omitted because they, or all of their answers, have no label.
+        ambiguous: Number of input labels that belong to several entities.
+        merged: Number of inputs whose row was merged with that of an entity with the same name.
+        answers: Number of answers that have the same label as another answer to the same input.
     """
 
     unlabelled: int
@@ -38,7 +38,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """A relation as text: a map from label to labels, both in order, with the entities behind each
+    """A relation as text: maps sorted labels to sorted labels, and knows the entities behind each
     input.
     """
 
@@ -49,7 +49,7 @@ class NamedRelation:
 
 @dataclass(frozen=True, slots=True)
 class NamedPredicate:
-    """A predicate as text: a map from label to yes or no, with the entities behind each input."""
+    """A predicate as text: maps labels to yes or no, and knows the entities behind each input."""
 
     truth: Mapping[str, bool]
     entities: Mapping[str, tuple[str, ...]]
@@ -59,9 +59,7 @@ class NamedPredicate:
 def name_relation(
     world: FactWorld, relation: Relation, collisions: Collisions = "merge"
 ) -> NamedRelation:
-    """Turn the relation into text. Entities without a label cannot be named and are omitted on
-    either side.
-    """
+    """Convert a relation to text. Entities without a label are omitted from inputs and outputs."""
     relation = _with_namesakes(world, relation)
     labels = world.labels(relation.keys() | relation.outputs())
     before, after = 0, 0
@@ -71,7 +69,8 @@ def name_relation(
         if x not in labels:
             continue
         if len(ys) == 1 and ys[0] in labels and labels[x] not in kept:
-            # Most rows. Avoiding sets and lists of a single label halves the time.
+            # This is the case for most rows. Avoiding sets and lists for a single label halves the
+            # time.
             kept[labels[x]] = [x]
             answers[labels[x]] = {labels[ys[0]]}
             before, after = before + 1, after + 1
@@ -93,7 +92,7 @@ def name_relation(
 def name_predicate(
     world: FactWorld, predicate: Predicate, collisions: Collisions = "merge"
 ) -> NamedPredicate:
-    """Turn the predicate into text."""
+    """Convert a predicate to text."""
     if predicate.partial:
         truths = world.namesakes(world.labels(predicate).values())
         predicate = predicate.at({*predicate, *(x for xs in truths.values() for x in xs)})
@@ -109,8 +108,8 @@ def name_predicate(
 
 
 def _with_namesakes(world: FactWorld, relation: Relation) -> Relation:
-    """Expand a sample to the namesakes of its inputs, because their answers are right for the same
-    text.
+    """Expand a sample to entities with the same names as its inputs, because their answers are
+    right for the same text.
     """
     if not relation.partial:
         return relation
@@ -121,7 +120,7 @@ def _with_namesakes(world: FactWorld, relation: Relation) -> Relation:
 def _resolve(
     world: FactWorld, kept: Mapping[str, list[str]], collisions: Collisions
 ) -> tuple[dict[str, tuple[str, ...]], int]:
-    """The inputs to keep, in order, and the number of ambiguous labels.
+    """Return the inputs to keep, in order, and the number of ambiguous labels.
 
     For `drop`, a label is ambiguous if any two entities of the world share it. For `merge`, only if
     both have answers here, because a namesake without answers adds none.
@@ -146,7 +145,7 @@ def _count(
     )
 
 
-# Number of examples that a world has for a task, with entities as text
+# Number of examples that a world provides for a task, with entities as text
 
 MINIMUM = 100
 """Minimum number of examples of a task in the paper."""
@@ -154,16 +153,16 @@ MINIMUM = 100
 
 @dataclass(frozen=True, slots=True)
 class TaskSize:
-    """Number of examples that a world has for a task, as text.
+    """Number of examples that a world provides for a task, as text.
 
     Attributes:
         task: The task's expression.
-        examples: Number of inputs with an answer. For a sequence task, of the words that sequences
-            consist of.
+        examples: Number of inputs with an answer. For a sequence task, number of words from which
+            sequences are made.
         true: Number of inputs for which a predicate is true. None for a relation.
         answers: Mean number of acceptable answers. 1 for a predicate.
         enough: True if the task reaches the minimum.
-        balanced: Maximum number of examples with half of them true and half false. None for a
+        balanced: Maximum number of examples such that half are true and half are false. None for a
             relation.
     """
 
@@ -176,15 +175,15 @@ class TaskSize:
 
     @property
     def room(self) -> int:
-        """Number of examples in a balanced dataset: for a predicate, half true and half false."""
+        """Number of examples in a balanced dataset. For a predicate, half of them are true."""
         return self.examples if self.balanced is None else self.balanced
 
 
 def survey(
     world: FactWorld, tasks: Iterable[str], minimum: int = MINIMUM, collisions: Collisions = "merge"
 ) -> list[TaskSize]:
-    """Measure the size of each task in this world. Tasks are expressions, and equal functions are
-    composed once.
+    """Measure the size of each task in this world. Tasks are expressions; functions that occur
+    several times are composed once.
     """
     composer = FactComposer(world)
     known: dict[str, TaskSize] = {}

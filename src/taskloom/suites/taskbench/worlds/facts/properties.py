@@ -1,13 +1,13 @@
-"""The factual atoms of TaskBench500, and the ids and IRIs behind them.
+"""The factual atoms of TaskBench500, and the corresponding ids and IRIs.
 
 Names are the paper's labels with underscores, and `.inv` after a relation inverts it. The paper
 uses 33 relations, six of them also inverted, and 15 predicates. Five of the predicates ask for a
 value of `instance_of`, the others for a value of one of the relations. Any other property can be
-named by its id (`P26`, `P26.inv`).
+used by its id (`P26`, `P26.inv`).
 
-An id is the part after Wikidata's entity prefix (`Q84`), or else the whole IRI. Names enter a query
-only through `iri_term`, `property_term` and `text_term`, so that a hostile name cannot end a term
-and begin something else.
+An id is the part after Wikidata's entity prefix (`Q84`), or otherwise the whole IRI. Names are
+inserted into a query only by `iri_term`, `property_term` and `text_term`, so that a malicious name
+cannot end a term and inject something else.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SUBCLASS_OF = "P279"
 OCCUPATION = "P106"
 
 CLASS_PROPERTIES = (INSTANCE_OF, OCCUPATION)
-"""Properties whose values are classes: a film actor is an actor. Places of birth are not kinds of
-one another.
+"""Properties whose values are classes, so that subclasses count: a film actor is an actor. Values
+of other properties, such as places of birth, are not kinds of each other.
 """
 
 ROOT = "Q35120"
-"""Wikidata's "entity", which is above all classes. If no path leads there, the graph does not state
-what kind of thing a class is.
+"""Wikidata's "entity", the superclass of all classes. If no path leads there, the graph does not
+state what kind of thing a class is.
 """
 
 PROPERTIES: dict[str, str] = {
@@ -69,13 +69,13 @@ PROPERTIES: dict[str, str] = {
 """Wikidata's property of every relation."""
 
 INVERSES = ("child", "creator", "father", "head_of_state", "location", "mother")
-"""Relations that the paper also uses inverted."""
+"""Relations that the paper also uses in the inverse direction."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactPredicate:
-    """The question of a predicate: is this object among the values of this property or, for
-    classes, a subclass of one?
+    """The condition of a predicate: this object is among the values of this property or, for
+    classes, a subclass of such a value.
     """
 
     prop: str
@@ -103,7 +103,7 @@ PREDICATES: dict[str, FactPredicate] = {
 """The paper's 15 factual predicates."""
 
 RELATIONS: tuple[str, ...] = tuple(sorted([*PROPERTIES, *(f"{name}.inv" for name in INVERSES)]))
-"""The names of the paper's 39 factual relations."""
+"""Names of the paper's 39 factual relations."""
 
 _PROPERTY_ID = re.compile(r"P[1-9][0-9]{0,9}")
 
@@ -122,7 +122,9 @@ class Direction:
 
 
 def direction(name: str) -> Direction:
-    """The property behind a relation's name, e.g. `father`, `father.inv`, `P26`."""
+    """Return the property and direction for a relation's name, e.g. `father`, `father.inv` or
+    `P26`.
+    """
     stem = name.removesuffix(".inv")
     if _PROPERTY_ID.fullmatch(stem):
         return Direction(stem, stem != name)
@@ -132,18 +134,19 @@ def direction(name: str) -> Direction:
         return Direction(PROPERTIES[stem], stem != name)
     if name in PREDICATES:
         raise InputError(
-            f"'{name}' is a predicate (yes or no), not a relation: ask for it as a predicate"
+            f"'{name}' is a predicate (yes or no), not a relation: use it as a predicate"
         )
     raise InputError(f"no factual relation is called '{name}'; {nearest(name, RELATIONS)}")
 
 
 def asked(name: str) -> FactPredicate:
-    """Question of the predicate with that name."""
+    """Return the condition of the predicate with that name."""
     if name in PREDICATES:
         return PREDICATES[name]
     if name in RELATIONS:
         raise InputError(
-            f"'{name}' is a relation (it gives entities), not a predicate: ask for it as a relation"
+            f"'{name}' is a relation (its values are entities), not a predicate: use it as a "
+            "relation"
         )
     raise InputError(f"no factual predicate is called '{name}'; {nearest(name, PREDICATES)}")
 
@@ -153,11 +156,12 @@ PROPERTY = "http://www.wikidata.org/prop/direct/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
 ALL_LANGUAGES = "mul"
-"""Wikidata's tag for labels in all languages, used if an entity has none in the requested language.
+"""Wikidata's tag for labels that apply to all languages, used if an entity has none in the
+requested language.
 """
 
 NAMELESS = "/.well-known/genid/"
-"""Part of the IRIs that RDF 1.1 gives to blank nodes. In Wikidata they are values that exist but
+"""Part of the IRIs that RDF 1.1 assigns to blank nodes. In Wikidata these are values that exist but
 are unknown.
 """
 
@@ -172,7 +176,7 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def to_id(iri: str) -> str:
-    """Id of an IRI."""
+    """Return the id for an IRI."""
     short = iri.removeprefix(ENTITY)
     return short if short != iri and _SHORT.fullmatch(short) else iri
 
@@ -183,12 +187,12 @@ def is_entity(iri: str) -> bool:
 
 
 def is_id(text: str) -> bool:
-    """True if a text can be the id of an entity."""
+    """True if a text may be the id of an entity."""
     return bool(_SHORT.fullmatch(text) or _SAFE_IRI.fullmatch(text))
 
 
 def to_iri(id: str) -> str:
-    """IRI of an id."""
+    """Return the IRI for an id."""
     iri = ENTITY + id if _SHORT.fullmatch(id) else id
     if not _SAFE_IRI.fullmatch(iri):
         raise InputError(
@@ -210,8 +214,8 @@ def property_term(property: str) -> str:
 
 
 def text_term(text: str) -> str:
-    """Write a text as a quoted term of a query, with everything escaped that could end it, and
-    every control character.
+    """Write a text as a quoted term of a query. Control characters, and everything that could end
+    the term, are escaped.
     """
     out = []
     for c in text:
@@ -219,7 +223,8 @@ def text_term(text: str) -> str:
             out.append(_ESCAPED[c])
         elif 0xD800 <= ord(c) <= 0xDFFF or c == "\0":
             raise InputError(
-                f"{text[:80]!r} has a character that no text can hold (half of a pair, or zero)"
+                f"{text[:80]!r} contains a character that is not allowed in texts (half of a "
+                "surrogate pair, or zero)"
             )
         elif ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029\ufffe\uffff":
             out.append(f"\\u{ord(c):04X}")

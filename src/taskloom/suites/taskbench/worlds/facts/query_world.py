@@ -1,9 +1,10 @@
-"""Facts from SPARQL queries, for a relation or a batch of entities at a time.
+"""Facts from SPARQL queries, requested for a whole relation or a batch of entities.
 
-The published reference sends one query per input, up to 12 million for the benchmark. Here a
-relation is one query with pages, and a composition over a sample is one query per batch: the inputs
-of a relation, then with `VALUES` the rows that the next relation needs. Pages continue after the
-last pair seen and not at an offset, so they stay correct if a server caps its rows.
+The published reference sends one query per input, up to 12 million for the benchmark. Here, a
+relation is one query with several pages. A composition over a sample is one query per batch: first
+the inputs of a relation, then the rows that the next relation needs, using `VALUES`. Each page
+continues after the last pair seen rather than at an offset, so the result is correct even if a
+server caps its rows.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from taskloom.suites.taskbench.worlds.facts.sparql import (
 )
 
 BELIEVED = 1_000
-"""Maximum rows of a short page that is taken for the last one. Servers cap their rows (Virtuoso at
-10,000 by default), so a longer page may have been cut, and the next one is requested.
+"""Maximum rows of a short page that is accepted as the last one. Servers cap their rows (Virtuoso
+at 10,000 by default), so a longer page may have been cut off, and the next one is requested.
 """
 
 SMALLEST = 20
@@ -57,12 +58,12 @@ class QueryClient(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """True if a sample consists of the first inputs in order. A local store can sort them all;
-        a remote server refuses to.
+        """True if a sample consists of the first inputs in order. A local store can sort all
+        inputs, but a remote server refuses to.
         """
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Values of these variables in every row of the answer."""
+        """Return the values of these variables in every row of the answer."""
 
     def sources(self) -> tuple[Source, ...]:
         """Sources of the answers, by digest."""
@@ -83,15 +84,15 @@ class QueryWorld(CatalogueWorld):
 
         Args:
             client: Source that answers queries.
-            inputs: Number of inputs sampled from each relation. None fetches whole relations.
+            inputs: Number of inputs to sample from each relation. None fetches whole relations.
             language: Language of the labels.
-            page: Rows requested at once.
-            batch: Entities in one query.
+            page: Rows per request.
+            batch: Entities per query.
         """
         if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
             raise InputError(
-                f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1"
-                " entity"
+                f"facts from queries need at least 1 input, pages of {SMALLEST} rows and batches "
+                "of 1 entity"
             )
         super().__init__()
         self._source = client
@@ -104,7 +105,7 @@ class QueryWorld(CatalogueWorld):
         self._named: dict[str, tuple[str, ...]] = {}
 
     def _compute_relation(self, way: Direction) -> Relation:
-        """A relation: whole, or on a sample of its inputs, to which more can be added."""
+        """Return a whole relation, or a sample of its inputs to which more can be added."""
         if self._inputs is None:
             return super()._compute_relation(way)
         return self._sampled(way, self._some(f"{_pattern(way)} FILTER(isIRI(?y))"))
@@ -115,16 +116,16 @@ class QueryWorld(CatalogueWorld):
                 yield to_id(x), to_id(y)
 
     def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
-        """A relation. A sample includes some inputs with the values, which may be rare."""
+        """Return a relation. A sample includes some inputs with these values, which may be rare."""
         rows = self._relation(way)
         return rows.at({*rows, *self._having(way, values)}) if rows.partial else rows
 
     def label(self, id: str) -> str | None:
-        """Return the text of an entity."""
+        """Return the label of an entity."""
         return self.labels((id,)).get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """Labels of many entities, requested in batches."""
+        """Return the labels of many entities, requested in batches."""
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in self._labels]
         texts: dict[str, str] = {}
@@ -145,11 +146,11 @@ class QueryWorld(CatalogueWorld):
         )
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Return every entity of that text."""
+        """Return every entity with that label."""
         return self.namesakes((label,))[label]
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity with each label, requested in batches."""
+        """Return every entity with each label, requested in batches."""
         wanted = sorted(set(labels))
         missing = [label for label in wanted if label not in self._named]
         texts = [text_term(label) for label in missing if label.strip()]
@@ -176,7 +177,7 @@ class QueryWorld(CatalogueWorld):
         )
 
     def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
-        """The complete rows of these ids. Each is requested once."""
+        """Return the complete rows of these ids. Each row is requested once."""
         known = self._rows.setdefault(way, {})
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in known]
@@ -197,8 +198,8 @@ class QueryWorld(CatalogueWorld):
         return sorted({to_id(x) for (x,) in self._source.select(query, ("x",)) if is_entity(x)})
 
     def _having(self, way: Direction, values: tuple[str, ...]) -> set[str]:
-        """Some inputs that have any of the values. If a class has too few, inputs of its subclasses
-        are added, level by level.
+        """Return some inputs that have any of the values. If a class has too few, add inputs of its
+        subclasses, level by level.
         """
         some: set[str] = set()
         level, kinds = list(values), set(values)
@@ -214,15 +215,16 @@ class QueryWorld(CatalogueWorld):
         return some
 
     def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
-        """The pairs of a pattern over all terms, with one query per batch. A batch that is too much
-        for the server is halved.
+        """Return the pairs of a pattern over all terms, with one query per batch. If a batch is too
+        large for the server, it is halved.
         """
         pairs: list[tuple[str, str]] = []
         todo = [terms[i : i + self._batch] for i in range(0, len(terms), self._batch)][::-1]
         while todo:
             batch = todo.pop()
             try:
-                # Fewer entities help a server more than shorter pages, so pages are shortened last.
+                # Reducing the number of entities helps a server more than shortening pages, so do
+                # that first.
                 pairs += self._pairs(pattern(" ".join(batch)), shrink=len(batch) <= SMALLEST)
             except Overloaded:
                 if len(batch) <= SMALLEST:
@@ -231,8 +233,8 @@ class QueryWorld(CatalogueWorld):
         return pairs
 
     def _pairs(self, pattern: str, shrink: bool = True) -> list[tuple[str, str]]:
-        """All values of ?x and ?y, page by page in the order of their texts. Pages that are too
-        large for a server are halved.
+        """Return all values of ?x and ?y, page by page in the order of their texts. Pages that are
+        too large for a server are halved.
         """
         pairs: dict[tuple[str, str], None] = {}
         after, size = "", self._page
@@ -253,14 +255,15 @@ class QueryWorld(CatalogueWorld):
                 return list(pairs)
             if len(pairs) == before:
                 raise SparqlError(
-                    f"{self._source.name} gives the same page again: it does not sort its rows"
+                    f"{self._source.name} returned the same page again, so it does not sort its "
+                    "rows"
                 )
             x, y = (text_term(value) for value in rows[-1])
             after = f" FILTER(STR(?x) > {x} || (STR(?x) = {x} && STR(?y) > {y}))"
 
 
 class EndpointWorld(QueryWorld):
-    """The facts of a SPARQL server that speaks Wikidata's vocabulary."""
+    """The facts of a SPARQL server that uses Wikidata's vocabulary."""
 
     def __init__(
         self,
@@ -273,19 +276,19 @@ class EndpointWorld(QueryWorld):
         cache: Path | None = None,
         refresh: bool = False,
     ) -> None:
-        """Take the address. No query is sent yet.
+        """Set up the world. No query is sent yet.
 
         Args:
-            url: Where queries are posted.
-            inputs: Number of inputs sampled from each relation. None fetches whole relations, which
-                suits your own server. The server decides which inputs it returns first. Cached
-                answers and `sources` make that reproducible.
+            url: Address to which queries are posted.
+            inputs: Number of inputs to sample from each relation. None fetches whole relations,
+                which is suitable for your own server. The server decides which inputs it returns
+                first. Cached answers and `sources` make the sample reproducible.
             language: Language of the labels.
-            manners: Rate, tries, time limits, contact.
-            page: Rows requested at once.
-            batch: Entities in one query.
+            manners: Rate, number of tries, time limits, contact.
+            page: Rows per request.
+            batch: Entities per query.
             cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
-            refresh: Send queries again whose answers are cached.
+            refresh: Send queries again even if their answers are cached.
         """
         self._client = SparqlClient(url, manners)
         client = CachedClient(self._client, cache or cache_folder("facts"), refresh)
@@ -293,7 +296,7 @@ class EndpointWorld(QueryWorld):
 
     @property
     def queries(self) -> int:
-        """Number of queries sent. Cached answers need none."""
+        """Number of queries sent. Answers from the cache do not count."""
         return self._client.queries
 
 

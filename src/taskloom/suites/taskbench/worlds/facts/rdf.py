@@ -1,11 +1,11 @@
-"""Facts from RDF files in the format of Wikidata's truthy dumps. Any world can be written as such a
+"""Facts from RDF files in the format of Wikidata's truthy dumps. Any world can be written to such a
 file.
 
-N-Triples are loaded into pyoxigraph, the embedded SPARQL store, in memory or once on disk. Files
-are read in chunks of whole lines. A store on disk is named after the digest of the files' bytes. It
+N-Triples are loaded into pyoxigraph, an embedded SPARQL store, either in memory or once on disk.
+Files are read in chunks of whole lines. A store on disk is named after the digest of the files. It
 is built in a temporary folder that records the number of loaded chunks, and renamed when it is
-complete. A killed load resumes after its last complete chunk (loading a chunk twice changes
-nothing, since a store is a set of triples), and a second process waits for the first.
+complete. A killed load resumes after its last complete chunk. Loading a chunk twice changes
+nothing, because a store is a set of triples. A second process waits for the first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.sparql import Row
 
 CHUNK = 64 << 20
-"""Bytes of N-Triples loaded at once. This bounds the memory, and the work that is lost if the
+"""Bytes of N-Triples loaded per chunk. This limits the memory, and the work that is lost if the
 process is killed.
 """
 
@@ -60,31 +60,33 @@ ENDINGS = (".nt", ".nt.gz", ".nt.bz2", ".nt.zst")
 _ENDS = ".nt, .nt.gz, .nt.bz2 or .nt.zst"
 
 Only = re.Pattern[bytes] | None
-"""Pattern of the lines to load, or None for all."""
+"""Pattern of the lines to load, or None for all lines."""
 
 
 def rdf_files(path: Path) -> list[Path]:
-    """The N-Triples files at a path: the file itself, or those in a folder, by name."""
+    """Return the N-Triples files at a path: the file itself, or those in a folder, sorted by
+    name.
+    """
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.name.endswith(ENDINGS) and p.is_file())
         if not files:
             raise DataError(
-                f"the folder {path} has no file that ends in {_ENDS}: facts are read as N-Triples"
+                f"the folder {path} has no file that ends in {_ENDS}; facts are read from N-Triples"
             )
         return files
     if not path.is_file():
         raise DataError(f"there is no file or folder {path} to read facts from")
     if not path.name.endswith(ENDINGS):
         raise DataError(
-            f"{path} does not end in {_ENDS}: facts are read as N-Triples (Wikidata's truthy dumps"
-            " are)"
+            f"{path} does not end in {_ENDS}; facts are read from N-Triples, such as Wikidata's "
+            "truthy dumps"
         )
     return [path]
 
 
 def file_source(path: Path, cache: Path | None = None) -> Source:
-    """Digest of a file's bytes, cached by size and time of change, because a full dump takes
-    minutes.
+    """Return the digest of a file's bytes. It is cached by size and modification time, because a
+    full dump takes minutes.
     """
     if cache is None:
         return Source(path.name, _digest(path))
@@ -110,17 +112,17 @@ def _digest(path: Path) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: it is complete or absent."""
+    """Write a file atomically, so that it is never incomplete."""
     with atomic(path) as beside:
         beside.write_bytes(content)
 
 
 def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Pattern[bytes]:
-    """Pattern of the lines with these properties between entities, and with labels in these
+    """Build the pattern for lines with these properties between entities, and with labels in these
     languages.
 
-    They are a small part of a full dump, and the rest is never parsed. The pattern accepts any
-    blanks that N-Triples allows.
+    These lines are a small part of a full dump, and the rest is never parsed. The pattern accepts
+    all white space that N-Triples allows.
     """
     facts = f"{re.escape(PROPERTY)}(?:{'|'.join(sorted(properties))})>[ \\t]*<[^>\\n]*>"
     labels = f'{re.escape(LABEL)}>[ \\t]*"[^\\n]*"@(?:{"|".join(sorted(languages))})'
@@ -141,14 +143,14 @@ def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> An
 def disk_store(
     files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, only: Only = None
 ) -> Any:
-    """Open the store on disk with the triples of the files for reading. It is built if it does not
-    exist.
+    """Open the store on disk with the triples of the files for reading. If it does not exist, build
+    it.
 
     Args:
         files: Files with the triples.
-        digest: Digest of the files and of the selection, which is the store's name.
+        digest: Digest of the files and of the selection, used as the store's name.
         cache: Folder of the stores.
-        chunk: Bytes loaded at once.
+        chunk: Bytes per chunk.
         only: Pattern of the lines to load.
     """
     whole = cache / "stores" / digest[:32]
@@ -159,8 +161,8 @@ def disk_store(
                     _build(files, whole, chunk, only)
         except (OSError, RuntimeError) as error:
             raise DataError(
-                f"cannot make the fact store {whole}: {error}; free some space, or set another"
-                " TASKLOOM_CACHE"
+                f"cannot create the fact store {whole}: {error}; free some space, or set another "
+                "TASKLOOM_CACHE"
             ) from error
     try:
         return _oxigraph().Store.read_only(str(whole / "triples"))
@@ -176,13 +178,12 @@ def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
     store, done = None, 0
     try:
         state = json.loads(progress.read_text())
-        # If the store is gone, opening it would create an empty one without the chunks that were
+        # If the store is missing, opening it would create an empty one without the chunks that were
         # loaded.
         if state["chunk"] == chunk and (part / "triples" / "CURRENT").is_file():
             store, done = _oxigraph().Store(str(part / "triples")), int(state["done"])
     except (OSError, RuntimeError, ValueError, KeyError, TypeError):
-        # Loading had not begun, or was interrupted in a state that cannot be opened. Begin again.
-        pass
+        pass  # Loading had not started, or the store cannot be opened. Start again.
     if store is None:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -192,7 +193,7 @@ def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
             _load(store, name, first_line, lines, only)
             store.flush()
             write_whole(progress, json.dumps({"chunk": chunk, "done": number + 1}).encode())
-    del store  # Closes the store. An open store must not be renamed.
+    del store  # Close the store, because an open store must not be renamed.
     part.rename(whole)
 
 
@@ -201,15 +202,15 @@ def _load(store: Any, name: str, first_line: int, lines: bytes, only: Only) -> N
     try:
         store.bulk_load(chosen, _oxigraph().RdfFormat.N_TRIPLES)
     except SyntaxError as error:
-        # The library reports the line in the chunk. Report the line in the file.
+        # The library reports the line within the chunk. Report the line within the file.
         place = (error.lineno or 1) - 1
         where = f"line {first_line + place}" if only is None else f"a line after {first_line}"
         raise DataError(f"{name}, {where} is not N-Triples: {error.msg}") from error
 
 
 def chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]]:
-    """Yield chunks of whole lines with their number, file and first line number. They are always
-    the same for the same size.
+    """Yield chunks of whole lines with their number, file and first line number. The same size
+    always gives the same chunks.
     """
     number = 0
     for path in files:
@@ -222,12 +223,12 @@ def chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]
                     number, line = number + 1, line + lines.count(b"\n")
         except (EOFError, zlib.error, OSError) as error:
             raise DataError(
-                f"{path} is damaged or cut off after line {line}: {error}; fetch it again"
+                f"{path} is damaged or cut off after line {line}: {error}; download it again"
             ) from error
 
 
 def _opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | IO[bytes]:
-    """Open a file for reading text. `-` is standard input."""
+    """Open a file for reading bytes. `-` is standard input."""
     if str(path) == "-":
         return sys.stdin.buffer
     if path.name.endswith(".gz"):
@@ -264,7 +265,9 @@ class StoreAsker:
 
     @property
     def ordered(self) -> bool:
-        """Always True: a local store has no time limit, so the same files give the same sample."""
+        """Always True. A local store has no time limit, and sorting makes samples of the same files
+        equal.
+        """
         return True
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
@@ -288,7 +291,7 @@ class RdfWorld(TableWorld):
         cache: Path | None = None,
         chunk: int = CHUNK,
     ) -> None:
-        """Load the files, or open the store of an earlier load.
+        """Load the files, or open the store from an earlier load.
 
         Args:
             path: A file `.nt`, `.nt.gz` or `.nt.bz2`, or a folder of them.
@@ -299,14 +302,12 @@ class RdfWorld(TableWorld):
             only: `catalogue` loads only the catalogue's relations, the classes and these labels,
                 and skips the rest of a large dump.
             cache: Cache folder. Default: `TASKLOOM_CACHE`, or else `~/.cache/taskloom`.
-            chunk: Bytes loaded at once.
+            chunk: Bytes per chunk.
         """
         if keep not in ("auto", "memory", "disk"):
             raise InputError(f"keep must be 'memory', 'disk' or 'auto', not '{keep}'")
         if only not in ("everything", "catalogue"):
-            raise InputError(
-                f"of a dump 'everything' or only the 'catalogue' is loaded, not '{only}'"
-            )
+            raise InputError(f"only must be 'everything' or 'catalogue', not '{only}'")
         self._languages = (check_language(language), ALL_LANGUAGES)
         lines = (
             lines_about({*PROPERTIES.values(), INSTANCE_OF}, self._languages)
@@ -330,25 +331,25 @@ class RdfWorld(TableWorld):
         super().__init__(self._pairs, self._labelled, lambda: paths)
 
     def query(self, sparql: str) -> Any:
-        """The store's answer to any SPARQL query, as pyoxigraph returns it."""
+        """Return the store's answer to any SPARQL query, in pyoxigraph's types."""
         try:
             return self.store.query(sparql)
         except SyntaxError as error:
             raise InputError(f"the query cannot be read: {error}") from error
 
     def sampled(self, inputs: int) -> QueryWorld:
-        """The same facts, of which only the first `inputs` inputs of each relation are known at
-        first. Others are queried if a composition needs them.
+        """Return the same facts, but with only the first `inputs` inputs of each relation at first.
+        Others are queried when a composition needs them.
 
-        This suits dumps whose relations do not fit into memory, because only what is needed is
-        read.
+        This is suitable for dumps whose relations do not fit into memory, because only what is
+        needed is read.
         """
         return QueryWorld(StoreAsker(self.store, self.sources()), inputs, self._languages[0])
 
     def _pairs(self, property: str) -> Iterator[tuple[str, str]]:
         from pyoxigraph import NamedNode
 
-        # Values that are not entities (dates, numbers, unknown values) do not belong in a map
+        # Values that are not entities (dates, numbers, unknown values) do not belong in a relation
         # between entities.
         for quad in self.store.quads_for_pattern(None, NamedNode(PROPERTY + property), None):
             x, y = quad.subject, quad.object
@@ -379,10 +380,10 @@ class RdfWorld(TableWorld):
 
 
 def write_ntriples(world: FactWorld, path: Path, language: str = "en") -> int:
-    """Write the catalogue's relations, the classes and the labels of a world. Return the number of
+    """Write the catalog's relations, the classes and the labels of a world. Return the number of
     triples.
 
-    The file is compressed if its name ends in `.gz`. The same world gives the same bytes.
+    The file is compressed if its name ends in `.gz`. The same world always gives the same bytes.
     """
     out = io.StringIO()
     triples = 0

@@ -1,13 +1,13 @@
-"""Set-valued maps between entities, and predicates over them.
+"""Set-valued maps between entities, and predicates on entities.
 
-A factual task is a function from an entity to a set of entities (a relation) or to yes and no (a
-predicate). Both are plain read-only mappings, in the order of the ids, so that nothing depends on
-how a source stores its facts.
+A factual task is a function from an entity to a set of entities (a relation) or to yes or no (a
+predicate). Relations and predicates are plain read-only mappings, ordered by id, so that nothing
+depends on how a source stores its facts.
 
-A relation from a file or from the synthetic world is whole: a pair that it does not list does not
-exist. One from a large endpoint is known only on a sample of its domain, and has a function `ask`
-with which `at` gets the rows of further ids. The operators use only `at`, so the same composition
-is right for both.
+A relation from a file or from the synthetic world is complete: a pair that it does not list does
+not exist. A relation from a large endpoint is known only for a sample of its domain. It has a
+function `ask`, with which `at` requests the rows of other ids. The operators only use `at`, so
+compositions are correct in either case.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Relation(Mapping[str, tuple[str, ...]]):
         ask: Callable[[list[str]], Rows] | None = None,
         flip: Callable[[], Relation] | None = None,
     ) -> None:
-        """Take rows in any order.
+        """Store rows, given in any order.
 
         Args:
             rows: Map from input to outputs. Empty rows are omitted, because an input without an
                 answer is outside the domain.
-            ask: Gets the rows of further ids, if only a sample of the relation is known.
-            flip: Gets the inverse, if it cannot be computed from the known rows.
+            ask: Requests the rows of other ids, if only a sample of the relation is known.
+            flip: Builds the inverse, if it cannot be computed from the known rows.
         """
-        # Most rows are a single value, which is in order already. Checking this first makes all
+        # Most rows have a single value and need no sorting. Checking this first makes all
         # compositions a third faster.
         self._rows = {
             x: ys if type(ys) is tuple and len(ys) == 1 else tuple(sorted(set(ys)))
@@ -54,7 +54,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[str, str]]) -> Relation:
-        """The relation that holds for exactly these pairs."""
+        """Build the relation that consists of exactly these pairs."""
         rows: dict[str, list[str]] = {}
         for x, y in pairs:
             rows.setdefault(x, []).append(y)
@@ -93,10 +93,10 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return sum(map(len, self._rows.values()))
 
     def of(self, x: str) -> tuple[str, ...]:
-        """Outputs of one input, empty if there are none. If only a sample is known, further inputs
-        are queried.
+        """Return the outputs for an input, or an empty tuple. If only a sample is known, unknown
+        inputs are requested.
         """
-        # Called thousands of times per second. One look-up answers most calls.
+        # Called thousands of times per second. A single look-up answers most calls.
         row = self._rows.get(x)
         if row is not None or self._ask is None:
             return row or ()
@@ -113,7 +113,9 @@ class Relation(Mapping[str, tuple[str, ...]]):
                 yield x, y
 
     def at(self, ids: Iterable[str]) -> Relation:
-        """The complete relation on these inputs. Unknown rows are requested together."""
+        """Return the complete relation for these inputs. Unknown rows are requested in one
+        batch.
+        """
         wanted = set(ids)
         rows = {x: self._rows[x] for x in wanted if x in self._rows}
         if self._ask is not None and len(rows) < len(wanted):
@@ -121,7 +123,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return Relation(rows, self._ask, self._flip)
 
     def inverse(self) -> Relation:
-        """The relation from outputs to inputs."""
+        """Return the relation from outputs to inputs."""
         if self._flip is not None:
             return self._flip()
         return Relation.of_pairs((y, x) for x, y in self.pairs())
@@ -144,13 +146,13 @@ class Predicate(Mapping[str, bool]):
         ask: Callable[[list[str]], Mapping[str, bool]] | None = None,
         classes: Iterable[str] = (),
     ) -> None:
-        """Take truth values in any order.
+        """Store truth values, given in any order.
 
         Args:
-            truth: Map from entity to True or False.
-            ask: Gets the truth for further ids, if the domain is a sample.
-            classes: Classes that it asks about, if it is made of "is an instance of". Negatives
-                come from nearby classes.
+            truth: Maps entities to True or False.
+            ask: Requests the truth for other ids, if the domain is a sample.
+            classes: The classes in question, if the predicate is based on "is an instance of".
+                Negatives come from similar classes.
         """
         self._truth = dict(sorted(truth.items()))
         self._ask = ask
@@ -158,10 +160,10 @@ class Predicate(Mapping[str, bool]):
 
     @classmethod
     def matching(cls, relation: Relation, *values: str) -> Predicate:
-        """Predicate that is true if any output is one of the values, and false if there are outputs
-        and none of them is.
+        """Build the predicate that is true if any output is one of the values, and false if there
+        are outputs but none is one of the values.
 
-        The published reference keeps one arbitrary output of a many-valued relation instead, so an
+        The published reference instead keeps one arbitrary output of a relation with several, so an
         actor who is also a politician may be labelled as not an actor.
         """
         wanted = frozenset(values)
@@ -176,12 +178,12 @@ class Predicate(Mapping[str, bool]):
         truth: Callable[[Rows], Mapping[str, bool]],
         classes: Iterable[str] = (),
     ) -> Predicate:
-        """Predicate whose truth follows from the outputs of a relation.
+        """Build a predicate whose truth follows from the outputs of a relation.
 
         Args:
-            relation: Relation whose inputs are the domain, if their truth is known.
+            relation: Relation whose inputs form the domain, if their truth is known.
             truth: Maps rows of the relation to True or False. Omitted inputs are unknown.
-            classes: Classes that it asks about, if it is made of "is an instance of".
+            classes: The classes in question, if the predicate is based on "is an instance of".
         """
 
         def ask(ids: list[str]) -> Mapping[str, bool]:
@@ -228,7 +230,7 @@ class Predicate(Mapping[str, bool]):
         return tuple(x for x, true in self._truth.items() if not true)
 
     def at(self, ids: Iterable[str]) -> Predicate:
-        """The predicate on those of these entities that are in its domain."""
+        """Return the predicate for those of these entities that are in its domain."""
         wanted = set(ids)
         truth = {x: self._truth[x] for x in wanted if x in self._truth}
         if self._ask is not None and len(truth) < len(wanted):

@@ -1,8 +1,8 @@
 """The paper's word-level compositions (Table 2, Table 5) as set operations on relations and
 predicates.
 
-Every operator first widens its operands to the relevant inputs (`at`), so that it is right for
-whole relations and for samples. `FactComposer` evaluates expressions with these operators.
+Every operator first extends its operands to the relevant inputs (`at`), so that it is correct for
+complete relations and for samples. `FactComposer` evaluates expressions with these operators.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ Domain = Literal["either", "common"]
 
 
 MOST_PATHS = 20_000_000
-"""Maximum number of paths through a chain, from inputs through intermediate values to answers:
-about 7 seconds and 2 GB. `chain(inverse(sex_or_gender), sex_or_gender)` connects everybody with
-everybody; the largest chain in the paper's list has 12,000 paths.
+"""Maximum number of paths through a chain, from inputs through intermediate values to answers. This
+many take about 7 seconds and 2 GB. `chain(inverse(sex_or_gender), sex_or_gender)` connects
+everybody with everybody, while the largest chain in the paper's list has 12,000 paths.
 """
 
 
 def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relation:
-    """Apply the outer relation to every output of the inner one. Raises an error first if there
-    would be too many paths.
+    """Apply the outer relation to every output of the inner one. Raises an error before it starts
+    if there would be too many paths.
 
     Args:
         outer: Relation that is applied to the outputs.
@@ -66,9 +66,9 @@ def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relat
     paths = sum(counts.get(y, 0) for ys in rows.values() for y in ys)
     if paths > MOST_PATHS:
         raise ExpressionError(
-            f"{text} has {paths:,} paths from an input to an answer, and at most {MOST_PATHS:,} can"
-            " be followed; chain functions with fewer answers, or narrow one of them by an"
-            " intersection"
+            f"{text} has {paths:,} paths from inputs to answers, more than the maximum of "
+            f"{MOST_PATHS:,}; chain functions with fewer answers, or narrow one of them by an "
+            "intersection"
         )
     reached: dict[str, Iterable[str]] = {}
     for x, ys in rows.items():
@@ -82,11 +82,11 @@ def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relat
 
 
 def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
-    """The outputs of both relations.
+    """Return the outputs of either relation.
 
     Args:
-        a: One relation.
-        b: The other.
+        a: The first relation.
+        b: The second relation.
         domain: `either` as in the paper's Table 2. `common` keeps the inputs that have both, as the
         published reference does.
     """
@@ -97,15 +97,17 @@ def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
 
 
 def intersection(a: Relation, b: Relation) -> Relation:
-    """The outputs that both relations give. Inputs without a common one are outside the domain."""
+    """Return the common outputs of two relations. Inputs without a common output are outside the
+    domain.
+    """
     a_at, b_at = _widened(a, b)
     rows = {x: set(a_at[x]) & set(b_at[x]) for x in a_at.keys() & b_at.keys()}
     return Relation(rows, _asker(a, b, intersection))
 
 
 def difference(a: Relation, b: Relation) -> Relation:
-    """The outputs of the first relation that the second does not give. Inputs without any are
-    outside the domain.
+    """Return the outputs of the first relation that the second does not have. Inputs without such
+    outputs are outside the domain.
     """
     a_at, b_at = _widened(a, b)
     rows = {x: set(ys) - set(b_at.get(x, ())) for x, ys in a_at.items()}
@@ -113,16 +115,16 @@ def difference(a: Relation, b: Relation) -> Relation:
 
 
 def inverse(relation: Relation) -> Relation:
-    """Invert a relation: from outputs to inputs."""
+    """Return the inverse relation, from outputs to inputs."""
     return relation.inverse()
 
 
 def land(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
-    """Conjunction of two predicates.
+    """Return the conjunction of two predicates.
 
     Args:
-        p: One predicate.
-        q: The other.
+        p: The first predicate.
+        q: The second predicate.
         domain: `common` for entities whose truth is known for both (the paper joins both patterns).
         `either` adds those for which one predicate is known to be false.
     """
@@ -130,18 +132,20 @@ def land(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
 
 
 def lor(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
-    """Disjunction of two predicates. With the domain `either`, one known truth suffices."""
+    """Return the disjunction of two predicates. With the domain `either`, one known truth value is
+    enough.
+    """
     return _logic(p, q, any, True, domain, lor)
 
 
 def lnot(p: Predicate) -> Predicate:
-    """Negate a predicate. Unknown inputs stay unknown."""
+    """Negate a predicate. Unknown inputs remain unknown."""
     ask = (lambda ids: {x: not true for x, true in p.at(ids).items()}) if p.partial else None
     return Predicate({x: not true for x, true in p.items()}, ask, p.classes)
 
 
 def _widened(a: Relation, b: Relation) -> tuple[Relation, Relation]:
-    """Expand each relation to the other's domain. This only changes samples."""
+    """Extend each relation to the other's domain. This only affects samples."""
     return (a.at(a.keys() | b.keys()) if a.partial else a), (
         b.at(a.keys() | b.keys()) if b.partial else b
     )
@@ -161,8 +165,8 @@ def _logic(
     domain: Domain,
     operator: Callable[[Predicate, Predicate, Domain], Predicate],
 ) -> Predicate:
-    """Combine by three-valued logic. `decisive` is the truth value that alone decides the result
-    (false for and, true for or).
+    """Combine by three-valued logic. `decisive` is the truth value that decides the result by
+    itself (False for and, True for or).
     """
     everyone = p.keys() | q.keys()
     p_at, q_at = p.at(everyone), q.at(everyone)
@@ -178,10 +182,10 @@ def _logic(
 
 class FactComposer:
     """Evaluates expressions (in normal form) as relations and predicates of a world. Each is
-    composed once.
+    composed only once.
 
     Args:
-        world: World that has the atoms.
+        world: World that provides the atoms.
         union_domain: The inputs of unions.
     """
 
@@ -191,8 +195,8 @@ class FactComposer:
         self._relations: dict[str, Relation] = {}
 
     def function(self, text: str) -> tuple[str, Relation | Predicate]:
-        """The function that a text describes, by its normal name. For a map or a filter, the
-        function of one entity.
+        """Return the function that a text describes, with its normal name. For a map or a filter,
+        return the function of a single entity.
 
         >>> from taskloom.suites.taskbench.worlds.facts import open_world
         >>> FactComposer(open_world("synthetic#people=200")).function("map(union(mother, father))")[0]
@@ -209,7 +213,7 @@ class FactComposer:
         )
 
     def relation(self, tree: Expression) -> Relation:
-        """The relation that an expression describes."""
+        """Return the relation that an expression describes."""
         key = tree.notation
         if key not in self._relations:
             self._relations[key] = self._compose(tree)
@@ -237,7 +241,7 @@ class FactComposer:
                 assert_never(tree)
 
     def predicate(self, tree: Expression) -> Predicate:
-        """The predicate that an expression describes."""
+        """Return the predicate that an expression describes."""
         match tree:
             case Atom(name):
                 return self.world.predicate(name)
@@ -260,18 +264,20 @@ class FactComposer:
                 assert_never(tree)
 
     def _entities(self, value: str) -> list[str]:
-        """The entities that a value in a predicate may mean: those with that id or that name."""
+        """Return the entities that a value in a predicate may refer to: those with that id or that
+        name.
+        """
         entities = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
         if not entities:
             raise InputError(
-                f"'{value}' is not an entity of this world; give a label as the world writes it, or"
-                " an id"
+                f"'{value}' is not an entity of this world; use a label as written in the world, "
+                "or an id"
             )
         return entities
 
     def _matching(self, relation: Expression, values: list[str]) -> Predicate:
-        """Predicate that any of some entities is among the values. For an atom, the world itself
-        can find rare ones.
+        """Return the predicate that any of these entities is among the values. For atoms, the world
+        itself can find rare ones.
         """
         if isinstance(relation, Atom | Inverse):
             return self.world.matching(relation_name(relation), *values)
@@ -279,6 +285,8 @@ class FactComposer:
 
 
 def relation_name(relation: Atom | Inverse) -> str:
-    """The world's name of an atom or its inverse. `instance of` is named by its property."""
+    """Return the world's name for an atom or its inverse. `instance of` is named by its
+    property.
+    """
     name, suffix = (relation.name, "") if isinstance(relation, Atom) else (relation.atom, ".inv")
     return ("P31" if name == "instance_of" else name) + suffix

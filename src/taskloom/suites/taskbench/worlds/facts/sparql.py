@@ -1,8 +1,9 @@
-"""Client of a SPARQL server: one query at a time, only complete answers, and a cache of them.
+"""Client for a SPARQL server: sends one query at a time, accepts only complete answers, and caches
+them.
 
 A complete answer has the right status, type, length, encoding and shape. Answers are cached under
-the digest of their query, so that an interrupted download resumes: it sends its queries again and
-finds the answers that were already received.
+the digest of their query, so an interrupted download can be resumed: it sends its queries again and
+finds the answers already received.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from taskloom.core.seeding import Key
 Row = tuple[str, ...]
 
 LARGEST = 256 << 20
-"""Maximum size of an answer in bytes, far more than any page needs."""
+"""Maximum size of an answer in bytes, far more than a page needs."""
 
 OVERLOADED_TRIES = 3
-"""Maximum number of tries if a smaller query may do better than another try."""
+"""Maximum number of tries if a smaller query is more likely to succeed than another try."""
 
 
 class SparqlError(DataError):
@@ -54,12 +55,12 @@ class Manners:
 
     Attributes:
         rate: Maximum queries per second.
-        tries: Maximum attempts per query, and at most three if a smaller query may succeed.
-        timeout: Seconds for one answer, from the query to its last byte.
-        backoff: Seconds before the second try; doubled for each further one, and up to half as long
-            again.
+        tries: Maximum attempts per query. At most three if a smaller query may succeed.
+        timeout: Seconds for a single answer, from the query to its last byte.
+        backoff: Seconds before the second try. Doubled for each further try, with a random extra of
+            up to half.
         patience: Maximum wait between two tries, even if the server asks for more.
-        contact: An address or page in the user agent, which Wikidata's rules require.
+        contact: An address or web page for the user agent, which Wikidata's rules require.
     """
 
     rate: float = 3.0
@@ -78,12 +79,13 @@ class Manners:
             and self.patience >= 0
         ):
             raise InputError(
-                "an endpoint's rate and timeout must be above 0, its tries at least 1, and no wait"
-                " below 0"
+                "an endpoint needs a rate and timeout above 0, at least 1 try, and no negative "
+                "waiting time"
             )
         if not all(0x20 <= ord(c) < 0x7F for c in self.contact):
             raise InputError(
-                "the contact of an endpoint is plain text on one line: it is sent as a header"
+                "the contact of an endpoint must be plain text on one line, because it is sent "
+                "as a header"
             )
 
 
@@ -91,10 +93,10 @@ class SparqlClient:
     """One SPARQL 1.1 server."""
 
     def __init__(self, url: str, manners: Manners | None = None) -> None:
-        """Take the address. Nothing is sent yet.
+        """Store the address. Nothing is sent yet.
 
         Args:
-            url: Where queries are posted, e.g. `https://query.wikidata.org/sparql`.
+            url: Address to which queries are posted, e.g. `https://query.wikidata.org/sparql`.
             manners: Rate, tries and time limits.
         """
         self.url = check_url(url, "https://host/sparql")
@@ -111,8 +113,8 @@ class SparqlClient:
         self._http = HttpClient(self.manners.timeout, LARGEST, headers)
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Values of these variables in every row. Rows in which one is missing or a blank node are
-        omitted.
+        """Return the values of these variables in every row. Rows in which one is missing or a
+        blank node are omitted.
         """
 
         def once() -> list[Row]:
@@ -126,28 +128,28 @@ class SparqlClient:
             kind = Overloaded if error.overloaded else SparqlError
             tries = f"{error.tries} tries" if error.tries > 1 else "one try"
             raise kind(
-                f"the endpoint {self.url} {error} (after {tries}); what has arrived is kept"
+                f"the endpoint {self.url} {error} (after {tries}); what was received is kept"
             ) from error
         except Refused as error:
             raise SparqlError(f"the endpoint {self.url} {error}") from error
 
     def _post(self, query: str) -> bytes:
-        """The whole body of an answer. Anything else raises `TryLater` or `Refused`."""
+        """Return the whole body of an answer. Anything else raises `TryLater` or `Refused`."""
         reply = self._http.post(self.url, urllib.parse.urlencode({"query": query}).encode())
         kind = reply.media_type
         if kind in ("text/html", "application/xhtml+xml") or reply.body.lstrip()[:1] == b"<":
             raise Refused(
-                f"answered with a page for people ({kind}), not with SPARQL results: is the address"
-                " that of the query service?"
+                f"answered with a web page ({kind}) instead of SPARQL results; is this the "
+                "address of the query service?"
             )
         if reply.status == 206 or reply.headers.get("X-SQL-State"):
             # Virtuoso reports this if its own time limit cut the answer short.
-            raise TryLater("says that its answer is incomplete", overloaded=True)
+            raise TryLater("reports that its answer is incomplete", overloaded=True)
         return reply.body
 
 
 def _value(binding: dict[str, Any], name: str) -> Any:
-    """Value of a variable in one row, or None if it is missing or a blank node."""
+    """Return the value of a variable in one row, or None if it is missing or a blank node."""
     if name not in binding or binding[name]["type"] == "bnode":
         return None
     return binding[name]["value"]
@@ -155,8 +157,8 @@ def _value(binding: dict[str, Any], name: str) -> Any:
 
 def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
     try:
-        # SPARQL's JSON results are UTF-8 by their standard. Another encoding would silently garble
-        # names.
+        # According to the standard, SPARQL's JSON results are UTF-8. Another encoding would
+        # silently garble names.
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Refused(
@@ -167,12 +169,12 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
         bindings = json.loads(text)["results"]["bindings"]
         rows = [tuple(_value(binding, name) for name in variables) for binding in bindings]
     except json.JSONDecodeError as error:
-        raise TryLater(f"broke off its answer after {len(body)} bytes", overloaded=True) from error
+        raise TryLater(f"stopped its answer after {len(body)} bytes", overloaded=True) from error
     # Python raises ValueError for a number of thousands of digits.
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise Refused(
-            "answered with JSON that is not SPARQL results: is the address that of the query"
-            " service?"
+            "answered with JSON that is not SPARQL results; is this the address of the query "
+            "service?"
         ) from error
     whole = [row for row in rows if None not in row]
     if not all(isinstance(v, str) for row in whole for v in row):
@@ -184,16 +186,17 @@ class CachedClient:
     """A SPARQL client that caches answers on disk."""
 
     ordered = False
-    """False, because a server with millions of entities runs out of time sorting them for a sample.
+    """False, because a server with millions of entities would time out sorting them for a
+    sample.
     """
 
     def __init__(self, client: SparqlClient, cache: Path, refresh: bool = False) -> None:
-        """Keep the answers of this client's server.
+        """Cache the answers of this client's server.
 
         Args:
             client: Client that sends queries.
             cache: Folder with one file for each server.
-            refresh: Send each query once more even if its answer is cached.
+            refresh: Send each query once even if its answer is cached.
         """
         self.client = client
         self.name = f"the endpoint {client.url}"
@@ -204,7 +207,7 @@ class CachedClient:
         self._used: dict[str, str] = {}
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Rows of a query, from the cache if they are there."""
+        """Return the rows for a query, from the cache if possible."""
         name = digest(query, 20)
         fresh = self._refresh and name not in self._used
         rows = None if fresh else _unpack(self._cache.get(name), len(variables))
@@ -223,7 +226,7 @@ class CachedClient:
 
 
 def _unpack(answer: bytes | None, width: int) -> list[Row] | None:
-    """Rows of a cached answer. None if there is none or it is incomplete."""
+    """Return the rows of a cached answer, or None if there is none or it is incomplete."""
     if answer is None:
         return None
     try:

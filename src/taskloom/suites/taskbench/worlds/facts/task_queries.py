@@ -1,10 +1,10 @@
-"""SPARQL text of a factual task: a single query for atoms and compositions alike, following the
-paper's Table 2.
+"""The SPARQL query of a factual task. Atoms and compositions alike are a single query, following
+the paper's Table 2.
 
-A relation becomes pairs of ?x and ?y, a predicate becomes inputs ?x with true or false as ?y. If
+A relation becomes pairs of ?x and ?y. A predicate becomes inputs ?x with true or false as ?y. If
 the paper's rules leave something open, the query does the same as the joins of `set_operators`:
 values are entities (unknown values are not), subclasses of an occupation or class count, a
-predicate is false only if the graph places all values, and a union has the inputs of either
+predicate is false only if the graph classifies all values, and a union has the inputs of either
 operand.
 """
 
@@ -61,7 +61,7 @@ KEPT = "?kept"
 
 
 def is_factual(expression: Expression) -> bool:
-    """True if a function uses only entities, no words."""
+    """True if a function uses only entities and no words."""
     known = [atoms.known(name) for name in atoms_of(expression)]
     return all(k is not None and k.family == "factual" and k.name != "label" for k in known)
 
@@ -76,15 +76,15 @@ def task_query(
 
     Args:
         expression: The function.
-        kind: Its type. The query of a map gives the values of one entity, that of a filter whether
-            one is kept.
+        kind: Its type. The query for a map gives the values for one entity, the query for a filter
+            whether an entity is kept.
         union_domain: The inputs of unions.
-        language: Language of the labels by which `is{...}` may name a value.
+        language: Language of the labels that `is{...}` may use for values.
     """
     if not is_factual(expression):
         raise InputError(
-            f"{expression.notation} is about words, which are not in a graph of facts: it has no"
-            " SPARQL query"
+            f"{expression.notation} is about words, which are not in a graph of facts, so it has "
+            "no SPARQL query"
         )
     writer = _QueryWriter(union_domain, check_language(language))
     variables = "?x ?y"
@@ -100,7 +100,7 @@ def task_query(
 
 
 class _QueryWriter:
-    """Writes patterns. Each call of a rule has its own variables."""
+    """Writes patterns. Each call of a rule uses its own variables."""
 
     def __init__(self, union_domain: Domain, language: str) -> None:
         self.union_domain = union_domain
@@ -125,7 +125,7 @@ class _QueryWriter:
         return f"?x {KEPT} ?y", _union(kept, dropped)
 
     def relation(self, tree: Expression, x: str, y: str) -> Lines:
-        """Write that y is a value of a relation at x."""
+        """Write that y is a value of a relation for x."""
         match tree:
             case Atom() | Inverse():
                 return [_triple(x, direction(relation_name(tree)), y), _is_entity(y)]
@@ -173,15 +173,14 @@ class _QueryWriter:
 
         Args:
             tree: The predicate.
-            of: The variable that the predicate is about.
+            of: Variable that the predicate is about.
             y: The variable for the truth value.
-            only: "" for values for which it holds, "!" for values for which it does not, None for
-                both.
+            only: "" to select values for which it is true, "!" for those for which it is false,
+                None for both.
             groups: The variables.
-            given: Patterns that bind the variables in addition to the predicate. They are repeated
-                in each pattern instead of being joined with the group of counts: Virtuoso counts
-                anew for every row that a group is joined with, and runs out of memory on paths of
-                classes.
+            given: Patterns that also bind the variables. They are repeated in each pattern instead
+                of being joined with the group of counts, because Virtuoso counts again for every
+                row joined with a group, and runs out of memory on paths of classes.
         """
         test = self._test(tree, of)
         condition = test.known if only is None else f"({test.known}) && {only}{test.truth}"
@@ -219,7 +218,7 @@ class _QueryWriter:
 
     def _is(self, relation: Expression, value: str, x: str) -> _Test:
         """Write whether an entity, given by its id or its label, is among the values. For classes,
-        a subclass of it counts, too.
+        its subclasses count too.
         """
         every, right = self._new(), self._new()
         known = self.relation(relation, x, every)
@@ -236,8 +235,8 @@ class _QueryWriter:
         return _Test(_some(right), decided, [known, holds, above])
 
     def _any(self, tree: Chain, x: str) -> _Test:
-        """Write whether a predicate holds of any value of a relation. It must be known for at least
-        one value.
+        """Write whether a predicate holds for any value of a relation. Its truth must be known for
+        at least one value.
         """
         every, right = self._new(), self._new()
         parts = [
@@ -251,13 +250,13 @@ class _QueryWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """A predicate as conditions on counts: servers look up a path of subclasses once for each row
-    of a nested `NOT EXISTS`.
+    """A predicate as conditions on counts. With nested `NOT EXISTS` instead, servers would look up
+    a path of subclasses for each row.
 
     Attributes:
-        truth: Condition that it holds of an input.
-        known: Condition that the graph states either this or the opposite.
-        values: The patterns whose values are counted.
+        truth: Condition that it holds for an input.
+        known: Condition that the graph states whether it holds.
+        values: Patterns whose values are counted.
     """
 
     truth: str
@@ -274,7 +273,7 @@ def _some(variable: str) -> str:
 
 
 def _below(narrow: str, broad: str, named: Sequence[str] = ()) -> Lines:
-    """Write that one class is a kind of another, in a selection of its own, so that the path is
+    """Write that one class is a kind of another, in a separate subquery, so that the path is
     followed once instead of for every row.
     """
     path = f"{narrow} {_property(SUBCLASS_OF)}* {broad} ."
@@ -287,7 +286,7 @@ def _triple(x: str, way: Direction, y: str) -> str:
 
 
 def _is_entity(variable: str) -> str:
-    """Write that a variable is an entity, and not a value that is only known to exist."""
+    """Write that a variable is an entity rather than a value that is only known to exist."""
     return f'FILTER(isIRI({variable}) && !CONTAINS(STR({variable}), "{NAMELESS}"))'
 
 

@@ -1,8 +1,8 @@
 """All words of both languages in one index, with every lexical, random and added atom as a table
 over it.
 
-`LexicalWorld` computes the lexical atoms from a lexicon by the rules of a recipe. `Words` adds the
-random and added ones, and functions are evaluated on it.
+`LexicalWorld` computes the lexical atoms from a lexicon by the rules of a recipe. `Words` adds
+random and user-defined atoms. Functions are evaluated on `Words`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Rules:
     """Rules for the values of a lexical relation. The defaults are the reference's rules.
 
     Attributes:
-        senses: All senses of a word over all parts of speech, or only the most frequent one.
-        inflections: True if a base form may be the answer for its own inflected form (bones → bone
-            as a synonym).
+        senses: All senses of a word in all parts of speech, or only the most frequent one.
+        inflections: True if a base form may be the answer for its inflected form, such as bone as a
+            synonym of bones.
         outputs: Any lemma of the lexicon, or only words of the vocabulary.
     """
 
@@ -59,17 +59,17 @@ class Rules:
 
 
 class LexicalWorld:
-    """Every lexical relation and predicate over one lexicon and one set of rules."""
+    """All lexical relations and predicates for one lexicon and one set of rules."""
 
     def __init__(self, lexicon: Lexicon, rules: Rules) -> None:
         self.lexicon = lexicon
         self.rules = rules
 
     def relation(self, name: str) -> Table:
-        """Table of a relation over all words: for each word the related words.
+        """Return the table of a relation over all words: for each word, the related words.
 
-        Computed once for a lexicon and kept in the cache: all kinds of all nouns take a quarter of
-        a second.
+        Computed once per lexicon and cached, because following hypernyms and hyponyms of all nouns
+        takes a quarter of a second.
         """
         if not self.lexicon.place:
             return self._relation(name)
@@ -95,7 +95,9 @@ class LexicalWorld:
         return self._allowed(lexicon.lemmas[target].after(senses), target)
 
     def _allowed(self, table: Table, language: str) -> Table:
-        """Drop the argument itself in any capitalisation, and the values that the rules exclude."""
+        """Drop the argument itself, regardless of capitals, and the values that the rules
+        exclude.
+        """
         owners = table.owners()
         fold = self.lexicon.fold
         keep = fold[owners] != fold[table.values]
@@ -109,7 +111,7 @@ class LexicalWorld:
         return table
 
     def _inflected(self, table: Table) -> NDArray[np.bool_]:
-        """Mask of the pairs in which one word is a base form of the other."""
+        """Return a mask of the pairs in which one word is a base form of the other."""
         roots = self._roots()
         width = np.int64(len(self.lexicon.texts))
         known = np.unique(roots.owners() * width + roots.values)
@@ -117,7 +119,7 @@ class LexicalWorld:
         return np.isin(owners * width + values, known) | np.isin(values * width + owners, known)
 
     def _roots(self) -> Table:
-        """Base forms of each English word, except the word itself."""
+        """Return the base forms of each English word, except the word itself."""
         lexicon = self.lexicon
         pairs: set[tuple[int, int]] = set()
         for word in np.flatnonzero(lexicon.senses["eng"].counts).tolist():
@@ -129,7 +131,7 @@ class LexicalWorld:
         return Table.of_pairs(array[:, 0], array[:, 1], len(lexicon.texts))
 
     def predicate(self, name: str) -> NDArray[np.bool_]:
-        """Mask of the words for which the predicate holds."""
+        """Return a mask of the words for which the predicate holds."""
         match = re.fullmatch(r"is_(pos|sentiment)_(\w+)\[(\w+)\]", name)
         assert match is not None
         lexicon = self.lexicon
@@ -137,8 +139,8 @@ class LexicalWorld:
             wanted = lexicon.pos == POS.index(_POS_NAMES[match[2]])
         elif lexicon.sentiment is None:
             raise DataError(
-                f"{name} needs SentiWordNet, which this package lacks; run 'taskloom data"
-                " get nltk' or set NLTK_DATA, and use lexicon=nltk"
+                f"{name} needs SentiWordNet, which is not included in this package; run 'taskloom "
+                "data get nltk' or set NLTK_DATA, and use lexicon=nltk"
             )
         else:
             wanted = lexicon.sentiment == _SIGNS[match[2]]
@@ -150,8 +152,8 @@ class LexicalWorld:
 
 @lru_cache(maxsize=1)
 def _code() -> str:
-    """Digest of the code that computes relations, so that cached ones of another version are
-    ignored.
+    """Return a digest of the code that computes relations, so that cached relations from another
+    version are ignored.
     """
     files = (__file__, lexicon.__file__, wordnet.__file__, tables.__file__)
     return blake2b(b"".join(Path(file).read_bytes() for file in files), digest_size=12).hexdigest()
@@ -173,9 +175,9 @@ class Words:
     """Every word function as a table, built on demand.
 
     Attributes:
-        texts: All words as the lexicon writes them (underscores), sorted, then those that only
-            added atoms know.
-        shown: The same as they are written in examples.
+        texts: All words as written in the lexicon (with underscores), sorted, followed by those
+            that only added atoms know.
+        shown: The same words as written in examples.
         vocabulary: For each language the words from which inputs are drawn.
     """
 
@@ -192,7 +194,7 @@ class Words:
             lexicon: Source of words and senses.
             rules: Rules for the values of lexical relations.
             pairing: How the random relations pair words.
-            own: Added atoms that will be used. Their values become words, too.
+            own: Added atoms that will be used. Their values become words.
         """
         self.lexicon = lexicon
         self.lexical = LexicalWorld(lexicon, rules or Rules())
@@ -215,7 +217,7 @@ class Words:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Number of each word."""
+        """Index of each word."""
         known, first = self.lexicon.numbers, len(self.lexicon.texts)
         new = {text: first + i for i, text in enumerate(self.texts[first:])}
         return known | new if new else known
@@ -246,12 +248,13 @@ class Words:
         return np.flatnonzero(self.lexicon.senses[language].counts)
 
     def _try_out(self, name: str) -> dict[str, set[str]]:
-        """Evaluate an added atom at every word of its language, as texts with underscores."""
+        """Evaluate an added atom for every word of its language. Texts have underscores."""
         known = atoms.known(name)
         assert known is not None
         if known.type.source == "entity" or known.type.target == "entity":
             raise TaskloomError(
-                f"the added atom '{name}' takes entities; so far, added atoms only work on words"
+                f"the added atom '{name}' is for entities, but added atoms currently work only on "
+                "words"
             )
         texts = self.lexicon.texts
         return {
@@ -280,7 +283,8 @@ class Words:
             table = random_relations.relation(
                 name, self._hashes, self.vocabulary[language], self.pairing
             )
-            # Words of the other language do not occur in it, not even in its inverse.
+            # Words of the other language do not occur in the relation, so they must not occur in
+            # its inverse.
             return table.keep(self._of_language(language)[table.owners()])
         if known.family == "own":
             pairs = [
@@ -291,7 +295,7 @@ class Words:
         return _padded(self.lexical.relation(name), len(self.texts))
 
     def predicate(self, name: str) -> NDArray[np.bool_]:
-        """Return a predicate as one truth value for each word."""
+        """Return a predicate as one truth value per word."""
         if name not in self._masks:
             known = atoms.known(name)
             assert known is not None
@@ -307,8 +311,8 @@ class Words:
         return self._masks[name]
 
     def look(self, name: str, text: str, inverse: bool = False) -> tuple[str, ...]:
-        """Return the values of a relation (or its inverse) at any text, even one that is not a word
-        of the lexicon.
+        """Return the values of a relation (or its inverse) for any text, even one that is not in
+        the lexicon.
         """
         key = (f"{name}.inv" if inverse else name, text)
         images = self._images.get(key)
@@ -332,7 +336,7 @@ class Words:
         return PlainSolver(self)
 
     def holds(self, name: str, text: str) -> bool:
-        """True if a predicate holds of one text."""
+        """True if a predicate holds for a text."""
         number = self.numbers.get(text)
         if number is not None:
             return bool(self.predicate(name)[number])
@@ -341,7 +345,7 @@ class Words:
         return known.family == "own" and "true" in atoms.call(known, text)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Word that a text refers to."""
+        """Return the word that a text refers to."""
         return (self.known_text(text, kind),)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
@@ -349,15 +353,17 @@ class Words:
         return tuple([item.replace("_", " ").strip() for item in items])
 
     def decides(self, name: str, item: str) -> bool:
-        """Always True: every predicate of words is decided for every word."""
+        """Always True, because every predicate is decided for every word."""
         return True
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool:
-        """True if a value, as written in an expression, is among these values of a relation."""
+        """True if a value, as written in an expression, is among the values of a relation for these
+        items.
+        """
         return value.replace(" ", "_") in items
 
     def known_text(self, text: str, kind: str) -> str:
-        """An input as the lexicon writes it. Raises an error for unknown words."""
+        """Return an input as written in the lexicon. Raises an error for unknown words."""
         written = text.strip().replace(" ", "_")
         for spelling in (written, written.lower()):
             if spelling in self.numbers:
@@ -366,8 +372,8 @@ class Words:
         if code in self.lexicon.senses and self.lexicon.find(written, code):
             return written
         raise InputError(
-            f"'{text.strip()}' is not {kind_name(kind)} of the lexicon; give a word that a"
-            " dictionary lists"
+            f"'{text.strip()}' is not {kind_name(kind)} in the lexicon; use a word from a "
+            "dictionary"
         )
 
 
@@ -381,7 +387,7 @@ def _padded(table: Table, rows: int) -> Table:
 def open_words(
     lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]
 ) -> Words:
-    """Open words with their tables and cache them for the whole process, so that equal settings
-    share tables.
+    """Build the words with their tables, and cache them for the whole process so that equal
+    settings share tables.
     """
     return Words(open_lexicon(lexicon), rules, pairing, own)

@@ -1,13 +1,14 @@
 """Invented words: names for invented facts, and a lexicon of words that no model has read.
 
-`Names` gives pronounceable names, which are keyed and unique by construction: a name spells a
-number in syllables, and the numbers are a keyed shuffle. Two entities share a name only if the
-recipe asks for ambiguity, and another seed gives other names.
+`Names` draws pronounceable names that are unique by construction: a name spells a number in
+syllables, and the numbers are shuffled with a key. Two entities share a name only if the recipe
+requests ambiguity, and another seed gives other names.
 
-The lexicon has WordNet's relations in two languages. Meanings come first, as in WordNet: kinds
-below kinds, opposites, entailments, a sentiment. Each has one to three invented words in either
-language, and some words have several meanings. Every lexical function of the paper has at least 100
-inputs here, even those for which WordNet has a single word (both an antonym and an entailment).
+The lexicon has WordNet's relations in two languages. Meanings come first, as in WordNet, with
+hypernyms, antonyms, entailments and a sentiment. Each meaning has one to three invented words in
+either language, and some words have several meanings. Every lexical function of the paper has at
+least 100 inputs, even functions for which WordNet has only a single word (such as a word with both
+an antonym and an entailment).
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _ENDS = ("", "n", "r", "s", "l")
 
 
 _GIVEN = 401
-"""Number of first names for women, and as many for men. A prime, so that any step visits all of
-them.
+"""Number of first names for women, and number for men. It is prime, so that any step visits all
+names.
 """
 _BLOCK = 4_096
-"""Batch size of the shuffle. One number at a time costs fifty times as much."""
+"""Batch size of the shuffle. Computing one number at a time would take fifty times as long."""
 
 
 class Names:
-    """Words that are never repeated, and names of people that are unique within a family."""
+    """Words that never repeat, and names of people that are unique within a family."""
 
     def __init__(self, key: Key) -> None:
         self._key = key
@@ -47,13 +48,13 @@ class Names:
         self._members: dict[str, int] = {}
 
     def word(self) -> str:
-        """Next word: three syllables for the first 614,125, four after that."""
+        """Return the next word: three syllables for the first 614,125, four after that."""
         if not self._block:
             first, syllables = self._count, 3
             while first >= len(_SYLLABLES) ** syllables:
                 first -= len(_SYLLABLES) ** syllables
                 syllables += 1
-            # The last block of a length is shorter, so that the next one begins with the next
+            # The last block of a length is shorter, so that the next block begins with the next
             # length.
             last = min(first + _BLOCK, len(_SYLLABLES) ** syllables)
             self._block = self._spell(range(first, last), syllables)[::-1]
@@ -61,8 +62,8 @@ class Names:
         return self._block.pop()
 
     def person(self, female: bool, family: str) -> str:
-        """A person's name: a first name, or several if the family has used them all, and the
-        family's name.
+        """Return a person's name: a first name, or several if the family has used them all,
+        followed by the family name.
         """
         number = self._members.get(family, 0)
         self._members[family] = number + 1
@@ -109,10 +110,10 @@ SHARED_LINKS = 200
 """
 
 OPPOSED = {"n": 0.15, "v": 0.3, "a": 0.5, "r": 0.3}
-"""Share of the meanings that have an opposite."""
+"""Share of meanings that have an antonym, per part of speech."""
 
 BRANCHES = 4
-"""Average number of kinds below a meaning."""
+"""Average number of hyponyms of a meaning."""
 
 
 def digest() -> str:
@@ -150,8 +151,8 @@ def _ranges() -> dict[str, range]:
 
 
 def _link(net: WordNet, rng: Random) -> None:
-    """Add kinds, opposites and entailments; some opposites are also kinds or entailed, so that
-    intersections have inputs.
+    """Add hypernyms, antonyms and entailments. Some antonyms are also hypernyms or entailments, so
+    that intersections have inputs.
     """
     ranges = _ranges()
     kinds: list[tuple[int, int]] = []
@@ -176,8 +177,8 @@ def _link(net: WordNet, rng: Random) -> None:
 
 
 def _words(net: WordNet, key: Key, language: str) -> list[list[str]]:
-    """Draw the words of every meaning: new ones, some of them in two parts, and some that already
-    have another meaning.
+    """Draw the words for every meaning: new words, some of which have two parts, and some words
+    that already have another meaning.
     """
     rng = key.random("words", language)
     names = Names(key.child("names", language))

@@ -1,8 +1,8 @@
-"""The lexicon: words, senses and links of WordNet as arrays, compiled once and cached.
+"""The lexicon: WordNet's words, senses and links as arrays, compiled once and cached.
 
-An entry of the array cache is a folder of `.npy` files, a list of them and one text file. Its name
+An entry in the array cache is a folder with `.npy` files, a list of them, and a text file. Its name
 is a digest of everything it was computed from. It is written to a temporary folder and renamed, so
-that two processes may compute the same entry, and a killed one leaves no partial entry. If the
+that two processes may compute the same entry, and a killed process leaves no partial entry. If the
 cache cannot be written, each process computes the arrays again.
 """
 
@@ -49,7 +49,9 @@ LIST = "arrays"
 
 
 def load_arrays(name: str) -> tuple[Arrays, str] | None:
-    """Arrays (memory-mapped, not read) and text of an entry, or None if it is absent or damaged."""
+    """Return the arrays (memory-mapped) and the text of an entry, or None if it is missing or
+    damaged.
+    """
     place = cache_folder("taskbench", name)
     try:
         text = (place / "text").read_text(encoding="utf-8")
@@ -63,7 +65,7 @@ def load_arrays(name: str) -> tuple[Arrays, str] | None:
 def cached_arrays(
     name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
 ) -> Mapping[str, NDArray[Any]]:
-    """Arrays of an entry, which are computed and stored if it is absent."""
+    """Return the arrays of an entry. If it is missing, compute and store them."""
     entry = load_arrays(name)
     if entry is not None:
         return entry[0]
@@ -84,7 +86,7 @@ def store_arrays(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bo
             (beside / LIST).write_text("\n".join(arrays), encoding="utf-8")
             (beside / "text").write_text(text, encoding="utf-8")
     except OSError:
-        # The folder is read-only or full. The arrays in memory are valid nevertheless.
+        # The folder is read-only or full, but the arrays in memory are still valid.
         return load_arrays(name) is not None
     return True
 
@@ -108,21 +110,21 @@ CLOSED = ("hyponyms", "hypernyms", "entailments")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words and their meanings, as arrays. A word is its position in `texts`; a sense is the number
-    of a synset.
+    """Words and their meanings, as arrays. A word is an index into `texts`, and a sense is the
+    index of a synset.
 
     Attributes:
-        texts: Every lemma name of both languages, as WordNet writes it (underscores, capitals),
+        texts: Every lemma name of both languages, as written in WordNet (underscores, capitals),
             sorted.
         fold: For each word, the first word that is equal to it except for capitals.
-        senses: For each language the senses of every word, the most frequent first.
-        lemmas: For each language the words of every sense.
+        senses: For each language, the senses of every word, the most frequent first.
+        lemmas: For each language, the words of every sense.
         links: Direct links between senses.
-        closed: The transitive closures of those that are followed to any depth.
-        pos: The part of speech of each sense, a position in "nvar".
-        sentiment: The sign of each sense's sentiment, or None if SentiWordNet was not available.
-        vocabulary: For each language the words from which inputs are drawn.
-        exceptions: For each part of speech irregular forms with their base forms.
+        closed: Transitive closures of the links that are followed to any depth.
+        pos: Part of speech of each sense, as an index into "nvar".
+        sentiment: Sign of each sense's sentiment, or None if SentiWordNet was not available.
+        vocabulary: For each language, the words from which inputs are drawn.
+        exceptions: For each part of speech, irregular forms with their base forms.
         sources: Digests of the files it was compiled from.
         place: Name of its entry in the array cache; empty if it was not compiled from files.
     """
@@ -142,12 +144,12 @@ class Lexicon:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Number of each text."""
+        """Index of each text."""
         return {text: i for i, text in enumerate(self.texts)}
 
     @cached_property
     def shown(self) -> list[str]:
-        """Every text as written in examples: underscores become blanks."""
+        """Every text as written in examples, with spaces instead of underscores."""
         return [text.replace("_", " ").strip() for text in self.texts]
 
     @cached_property
@@ -157,8 +159,8 @@ class Lexicon:
 
     @cached_property
     def base_forms(self) -> dict[str, dict[str, list[int]]]:
-        """For each part of speech, the lower-case base forms with their words: the possible results
-        of morphology.
+        """For each part of speech, maps lower-case base forms, the possible results of morphology,
+        to their words.
         """
         forms: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
         owners = self.lemmas["eng"].owners()
@@ -175,8 +177,8 @@ class Lexicon:
         return {p: bases(form, p, self.base_forms[p], self.exceptions[p]) for p in POS}
 
     def find(self, text: str, language: str) -> tuple[int, ...]:
-        """Senses of any text: from the table for a word of the lexicon, by morphology for another
-        English form.
+        """Return the senses of any text: from the table for a word of the lexicon, by morphology
+        for other English forms.
         """
         written = text.strip().replace(" ", "_")
         number = self.numbers.get(written)
@@ -239,7 +241,7 @@ def _read_nltk(trees: Mapping[str, corpora.Corpus]) -> RawLexicon:
 
 
 def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
-    """Read a corpus. Any error of a reader means that the corpus is damaged."""
+    """Read a corpus. Any error of the reader means that the corpus is damaged."""
     try:
         return read(corpus)
     except (ValueError, LookupError) as error:
@@ -248,8 +250,8 @@ def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
 
 def _damaged(corpus: corpora.Corpus, why: str) -> DataError:
     return DataError(
-        f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus"
-        " again"
+        f"{corpus.path} is damaged or has an unsupported version ({why[:100]}); get the corpus "
+        "again"
     )
 
 
@@ -285,7 +287,7 @@ def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
         tables[link] = Table.of_pairs(pairs[:, 0], pairs[:, 1], len(net.pos))
     for link in CLOSED:
         closed = tables[link].closure()
-        # WordNet's verbs have a cycle, but no sense is a kind of itself.
+        # WordNet's verbs contain a cycle, but no sense is a kind of itself.
         tables[f"all_{link}"] = closed.keep(closed.owners() != closed.values)
     arrays: dict[str, NDArray[Any]] = {
         "fold": fold,
@@ -332,8 +334,8 @@ def _english_senses(net: WordNet, texts: list[str]) -> Table:
 
 
 def _own_senses(row: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """Rank the senses of a form whose only base form is itself. The index has them by part of
-    speech.
+    """Rank the senses of a form whose only base form is the form itself. The index lists them by
+    part of speech.
     """
     if not any(counts):
         return list(dict.fromkeys(row))

@@ -1,15 +1,15 @@
 """WordNet: its morphology, its files, and the packaged table of its English part.
 
-Morphology leads from an inflected form to base forms: exception lists first, then the detachment
-rules, applied repeatedly until a form is known. This is the rule of WordNet's own `morphy`, which
-the reference used. Later versions of NLTK apply the rules only once and lose a few words (611
-instead of 616 with entailments), so the rule is spelt out here.
+Morphology leads from an inflected form to base forms: first the exception lists, then the
+detachment rules, applied repeatedly until a form is known. This is the rule of WordNet's own
+`morphy`, which the reference code used. Later versions of NLTK apply the rules only once and lose a
+few words (611 instead of 616 with entailments), so the rule is implemented here.
 
 The readers parse the files of WordNet, the Open Multilingual Wordnet, SentiWordNet and the two
-corpora that give the vocabularies.
+corpora from which the vocabularies are taken.
 
-`wordnet-eng.npz.xz`, the packaged table, makes English lexical tasks work on a fresh machine. It
-holds the words, senses, links, sense counts and irregular forms of WordNet 3.0, without glosses,
+The packaged table, `wordnet-eng.npz.xz`, makes English lexical tasks work on a fresh machine. It
+contains the words, senses, links, sense counts and irregular forms of WordNet 3.0, without glosses,
 and is built by `scripts/build_wordnet_table.py`. WordNet's licence is in NOTICE.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 POS = "nvar"
-"""Nouns, verbs, adjectives, adverbs: the order in which WordNet lists senses."""
+"""Nouns, verbs, adjectives, adverbs, in WordNet's order of senses."""
 
 _RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "n": (
@@ -64,7 +64,7 @@ _RULES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 ENDINGS = {pos: tuple(old for old, _ in rules) for pos, rules in _RULES.items()}
-"""The endings that a rule of a part of speech may detach."""
+"""Endings that the rules of each part of speech may detach."""
 
 
 def bases(
@@ -76,7 +76,7 @@ def bases(
     Args:
         form: The form.
         pos: One of n, v, a, r.
-        known: All base forms of that part of speech.
+        known: All base forms in that part of speech.
         exceptions: Irregular forms of that part of speech with their base forms.
     """
     if form in exceptions:
@@ -104,8 +104,8 @@ def _known(forms: list[str], known: Collection[str]) -> list[str]:
     return [f for f in dict.fromkeys(forms) if f in known]
 
 
-# The files' names and symbols: pointers of data files, and the number in a sense key, where 5 is a
-# satellite adjective. `_LEAF` matches a token of the treebank, `(tag word lemma)`.
+# Names and symbols in the files: pointers of data files, and the number in a sense key, where 5 is
+# a satellite adjective. `_LEAF` matches a token of the treebank, `(tag word lemma)`.
 _FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 _POINTERS = {"~": "hyponyms", "@": "hypernyms", "*": "entailments", "!": "antonyms"}
 _SENSE_KEY = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
@@ -117,15 +117,15 @@ class WordNet:
     """WordNet without glosses and examples.
 
     Attributes:
-        pos: The part of speech of each synset (satellites count as adjectives).
-        lemmas: The lemma names of each synset, as written (underscores, capitals).
-        links: For each kind of link the pairs of synsets.
-        index: For each lower-case form its synsets, by part of speech in the order n, v, a, r, each
-            in WordNet's order.
-        counts: How often each sense of a form (parallel to `index`) was seen in WordNet's
-            sense-tagged texts.
-        exceptions: For each part of speech irregular forms with their base forms.
-        places: The number of each synset by part of speech and offset.
+        pos: Part of speech of each synset (satellites count as adjectives).
+        lemmas: Lemma names of each synset, as written (underscores, capitals).
+        links: For each kind of link, the pairs of synsets.
+        index: For each lower-case form, its synsets, by part of speech in the order n, v, a, r,
+            each in WordNet's order.
+        counts: Number of occurrences of each sense of a form in WordNet's sense-tagged texts
+            (parallel to `index`).
+        exceptions: For each part of speech, irregular forms with their base forms.
+        places: Index of each synset by part of speech and offset.
     """
 
     pos: list[str] = field(default_factory=list)
@@ -161,8 +161,8 @@ def read_wordnet(corpus: Corpus) -> WordNet:
         target = net.places.get((pos, offset))
         if target is None:
             raise DataError(
-                f"{corpus.path} is damaged: a link leads to synset {offset} ({pos}), which is not"
-                " there"
+                f"{corpus.path} is damaged: a link leads to synset {offset} ({pos}), which does "
+                "not exist"
             )
         net.links[_POINTERS[symbol]].append((source, target))
     senses = _read_index(corpus, net)
@@ -225,7 +225,7 @@ def _read_counts(corpus: Corpus, net: WordNet, places: dict[tuple[str, str, int]
 
 
 def read_spanish(corpus: Corpus, net: WordNet) -> list[list[str]]:
-    """Read the Spanish lemma names of each synset, from an OMW 1.x table."""
+    """Read the Spanish lemma names of each synset from an OMW 1.x table."""
     lemmas: list[list[str]] = [[] for _ in net.pos]
     strangers = 0
     for line in corpus.lines("spa/wn-data-spa.tab"):
@@ -242,16 +242,16 @@ def read_spanish(corpus: Corpus, net: WordNet) -> list[list[str]]:
             lemmas[place].append(lemma)
     if strangers:
         raise DataError(
-            f"{strangers} rows of {corpus.path} name synsets that this WordNet lacks: its files are"
-            " not the official WordNet 3.0 (some distributions rebuild them with other offsets);"
-            " take the nltk_data copy of both"
+            f"{strangers} rows of {corpus.path} name synsets that are not in this WordNet, so its "
+            "files are not the official WordNet 3.0 (some distributions rebuild them with other "
+            "offsets); use the nltk_data copy of both"
         )
     return lemmas
 
 
 def read_sentiment(corpus: Corpus, net: WordNet) -> list[int]:
-    """Read the sign of positive minus negative score of each synset: 1, -1, 0, or 2 if it has no
-    score.
+    """Read the sign of the sentiment (positive minus negative score) of each synset: 1, -1, 0, or 2
+    if it has no score.
     """
     signs = [2] * len(net.pos)
     name = next(
@@ -292,7 +292,7 @@ PACKAGED = Path(__file__).with_name("wordnet-eng.npz.xz")
 
 LEAST_TAGGED = 3
 """Minimum occurrences of a common word in WordNet's own sense-tagged texts. 3 gives 8,131 words,
-near the paper's 9,143.
+close to the paper's 9,143.
 """
 
 
@@ -351,7 +351,9 @@ def read_packaged() -> RawLexicon:
 
 
 def common_words(net: WordNet) -> list[str]:
-    """The vocabulary: lower-case single words that are common in WordNet's sense-tagged texts."""
+    """Return the vocabulary: lower-case single words that are common in WordNet's own sense-tagged
+    texts.
+    """
     written = {lemma for row in net.lemmas for lemma in row}
     return [
         f for f, n in net.counts.items() if sum(n) >= LEAST_TAGGED and f in written and "_" not in f
