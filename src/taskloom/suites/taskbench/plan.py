@@ -200,8 +200,8 @@ class _Planner:
         """Describe a function. With shuffled labels, its meaning would not help."""
         if self.fields.labels == "permuted":
             return (
-                "Give the word that goes with the given one; the pairs were shuffled, so they "
-                "can only be memorised."
+                "Give the word that goes with the given one; the pairs were shuffled and can only "
+                "be known by heart."
             )
         expression, _ = read_typed(task.removeprefix(PREFIX))
         return describe(expression, level, separators=self.fields.sequences.separators)
