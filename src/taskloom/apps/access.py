@@ -35,9 +35,8 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": (
-        "same-origin"
-    ),  # with "no-referrer", browsers would also hide the origin of our own forms
+    # With "no-referrer", browsers would also hide the origin of our own forms.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -119,6 +118,7 @@ class AccessGuard:
         await self.app(scope, _limited(receive), send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
+        """The response to a request that the application must not see. None if it may."""
         headers = Headers(scope=scope)
         if max(len(scope["path"]), len(scope["query_string"])) > self.longest:
             return self._refused("this address is too long; go back to the start page", 414)
@@ -131,15 +131,13 @@ class AccessGuard:
             )
         if not name:
             return self._refused("the request names no host", 400)
-        if caused_elsewhere(headers) or (
-            scope["method"] not in ("GET", "HEAD") and of_another_origin(headers)
-        ):
+        changes_something = scope["method"] not in ("GET", "HEAD")
+        if caused_elsewhere(headers) or (changes_something and of_another_origin(headers)):
             return self._refused("this request came from another site", 403)
-        if (
-            self.token is not None
-            and (answer := self._without_token(scope, headers, self.token)) is not None
-        ):
-            return answer
+        if self.token is not None:
+            answer = self._without_token(scope, headers, self.token)
+            if answer is not None:
+                return answer
         length = content_length(headers.get("content-length", "0"))
         if length is None:
             return self._refused("the length of the request is not a number", 400)

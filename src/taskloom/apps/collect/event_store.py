@@ -79,7 +79,16 @@ class Stored(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One record before and after an event; None if it did not exist."""
+    """One record before and after an event.
+
+    Attributes:
+        kind: Kind of the record.
+        id: Its id.
+        old_version: Version before the event; 0 if it did not exist.
+        old: Its body before; None if it did not exist.
+        version: Version after the event; 0 if it was removed.
+        new: Its body after; None if it was removed.
+    """
 
     kind: str
     id: str
@@ -179,11 +188,11 @@ class Transaction:
     ) -> None:
         if before[1] == new:
             return
+        # Several changes of a record in one event count as one, from its value before the event.
         first = self.changes.get((kind, id))
         old_version, old = (first.old_version, first.old) if first else before
-        self.changes[kind, id] = RowChange(
-            kind, id, old_version, old, 0 if new is None else old_version + 1, new
-        )
+        version = 0 if new is None else old_version + 1
+        self.changes[kind, id] = RowChange(kind, id, old_version, old, version, new)
 
 
 class _Connection(sqlite3.Connection):
@@ -590,6 +599,7 @@ class EventStore:
                     transaction.put(from_json(change.kind, change.old))
 
     def _refuse_later(self, change: RowChange, number: int) -> None:
+        """Raise an error if a record has changed since an event."""
         row = (
             self._connection()
             .execute(
@@ -598,9 +608,10 @@ class EventStore:
             )
             .fetchone()
         )
+        body = self.parsed(row[1]) if row else None
         # Compared by content: a later event that was undone changes the version but not the
         # content.
-        if (self.parsed(row[1]) if row else None) != change.new:
+        if body != change.new:
             later = phrase("event_number", number=row[0]) if row else phrase("later_event")
             raise ConflictError(
                 phrase("event_built_on", number=number, later=later, kind=change.kind)

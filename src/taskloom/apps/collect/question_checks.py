@@ -109,12 +109,12 @@ def check_question(
         findings += _paraphrase(question, bases[0])
     if variant == "target_semantics" and bases:
         findings += _flip(question, bases[0])
-    related = (
-        {b.id for b in bases}
-        if variant in ("paraphrase", "target_semantics", "structure")
-        else set()
-    )
-    return findings + _duplicates(question, [t for t in others if t.id not in related])
+    # A derived question resembles its base on purpose.
+    compared = others
+    if variant in ("paraphrase", "target_semantics", "structure"):
+        related = {base.id for base in bases}
+        compared = [task for task in others if task.id not in related]
+    return findings + _duplicates(question, compared)
 
 
 def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[FormFinding]:

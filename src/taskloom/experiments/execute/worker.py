@@ -117,9 +117,8 @@ def recorded(folder: Path) -> Iterator[None]:
         if time.monotonic() - last < EVERY and not progress.note:
             return
         last = time.monotonic()
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # a full disk stops the run elsewhere, and progress is optional
+        # A full disk stops the run elsewhere, and progress is optional.
+        with contextlib.suppress(OSError, ValueError):
             beside = folder / f".{FILE}"
             beside.write_text(json.dumps(asdict(progress), allow_nan=False), encoding="utf-8")
             os.replace(beside, folder / FILE)
@@ -286,15 +285,15 @@ def _perform(job: Job) -> JobResult:
         try:
             cells = [_cell(config, job.kind == SHARED) for config in job.configs]
             _check_versions(cells, job)
-            failed = (
-                _make(store, job, cells[0])
-                if job.kind == "data"
-                else _run(store, job, cells, folder, published)
-            )
+            if job.kind == "data":
+                failed = _make(store, job, cells[0])
+            else:
+                failed = _run(store, job, cells, folder, published)
         except StoreError:
             raise
         except Exception as error:
-            failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
+            names = (job.data,) if job.kind == "data" else job.runs
+            failed = dict.fromkeys(names, reason(error))
     if failed:
         # Its log stays. Only a kill leaves a job to be resumed.
         (folder / TOGETHER).unlink(missing_ok=True)
@@ -325,6 +324,7 @@ def _cell(config: Mapping[str, Any], zero_shot: bool) -> Cell:
     """Cell of a config. Runs that differ only in seed or task share recipe, plan and learner."""
     [seed] = config["seeds"]
     tasks = config.get("tasks")
+    # The cached template has seed 0 and all tasks; those of the run are put in below.
     shared = {**config, "seeds": [0], **({"tasks": "mixed"} if tasks else {})}
     task = tasks[0] if isinstance(tasks, list) else ""
     return dataclasses.replace(

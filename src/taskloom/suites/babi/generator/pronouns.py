@@ -1,6 +1,12 @@
 """Pronouns in planned proofs.
 
 A sentence with a pronoun needs the sentence before it, so the proof gets longer by one.
+
+Here a `ProofBuilder` has `lines`, the sentences that the proof counts, and `units`, all its
+sentences so far in groups that must stay together. `persons`, `objects` and `places` are names that
+the proof does not use. What the group allows is in `coref` (events that may have a pronoun), in
+`can` (events, and constructs of sentences about places) and in `things` (pairs of a construct and
+an event with an object).
 """
 
 from __future__ import annotations

@@ -99,7 +99,16 @@ class Shape:
 
 
 class ProofBuilder:
-    """A proof plan under construction."""
+    """A proof plan under construction.
+
+    Args:
+        words: Persons, objects and places.
+        can: Events, and constructs that may describe where a person is.
+        coref: Events that may have a pronoun: MOVE, GRAB, DROP, GIVE.
+        things: Pairs of a construct and an event with an object that may have it.
+        others: Maximum number of further proofs of the same answer.
+        rng: Stream of the draws.
+    """
 
     def __init__(
         self,

@@ -76,9 +76,10 @@ def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relat
             reached[x] = known.get(ys[0], ())
         else:
             reached[x] = set().union(*(known.get(y, ()) for y in ys))
-    return Relation(
-        reached, (lambda ids: chain(outer, inner.at(ids), text=text)) if inner.partial else None
-    )
+    if not inner.partial:
+        return Relation(reached)
+    # A sample of the inner relation can be asked for more inputs, and so can the chain.
+    return Relation(reached, lambda ids: chain(outer, inner.at(ids), text=text))
 
 
 def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
@@ -146,15 +147,19 @@ def lnot(p: Predicate) -> Predicate:
 
 def _widened(a: Relation, b: Relation) -> tuple[Relation, Relation]:
     """Extend each relation to the other's domain. This only affects samples."""
-    return (a.at(a.keys() | b.keys()) if a.partial else a), (
-        b.at(a.keys() | b.keys()) if b.partial else b
-    )
+    inputs = a.keys() | b.keys()
+    return (a.at(inputs) if a.partial else a), (b.at(inputs) if b.partial else b)
 
 
 def _asker(
     a: Relation, b: Relation, operator: Callable[[Relation, Relation], Relation]
 ) -> Callable[[list[str]], Relation] | None:
-    return (lambda ids: operator(a.at(ids), b.at(ids))) if a.partial or b.partial else None
+    """How the result is extended to more inputs, if an operand is a sample that can be asked for
+    them.
+    """
+    if not (a.partial or b.partial):
+        return None
+    return lambda ids: operator(a.at(ids), b.at(ids))
 
 
 def _logic(
@@ -208,9 +213,9 @@ class FactComposer:
             kind = Type("predicate" if element is None else "relation", kind.source)
             tree = element or predicate or tree
         tree = tree.normal()
-        return tree.notation, (
-            self.predicate(tree) if kind.form == "predicate" else self.relation(tree)
-        )
+        if kind.form == "predicate":
+            return tree.notation, self.predicate(tree)
+        return tree.notation, self.relation(tree)
 
     def relation(self, tree: Expression) -> Relation:
         """Return the relation that an expression describes."""
