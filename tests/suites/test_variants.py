@@ -9,6 +9,7 @@ from taskloom.core import shards
 from taskloom.core.example import Example
 from taskloom.core.plan import KINDS, Plan, Variant
 from taskloom.recipe import read
+from tests.slow import slow_except
 
 RECIPES = {
     "ctl/A": 3,
@@ -46,7 +47,19 @@ def varied(plan: Plan, example: Example) -> list[Variant]:
     return list(plan.variants(example))
 
 
-@pytest.fixture(scope="module", params=RECIPES)
+# One recipe for each way to make variants. The others repeat it with other fields.
+QUICK = (
+    "ctl/A",
+    "babi/mix-T7",
+    "babi/14",
+    "babi/15",
+    "babi/19",
+    "taskbench/map{antonyms[eng]}",
+    "zest/synthetic",
+)
+
+
+@pytest.fixture(scope="module", params=slow_except(RECIPES, *QUICK))
 def pairs(request: pytest.FixtureRequest) -> tuple[Plan, list[tuple[Example, Variant]]]:
     """A plan, and items of it with their variants."""
     plan = read(request.param).plan()
