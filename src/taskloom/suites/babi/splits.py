@@ -28,7 +28,7 @@ from taskloom.suites.babi.generator.examples import Structure
 from taskloom.suites.babi.story.events import Event
 
 Belongs = Callable[[str], bool]
-"""True if a story, given by a text that identifies it, belongs to a split."""
+"""Predicate: True if the story with this identifying text belongs to the split."""
 
 SIDES = Key("babi", "signatures")
 """Key for dividing structures into training and test. It is constant, so that the division is the

@@ -288,7 +288,8 @@ class Splits:
         pools = {k: pool for k, pool in pools.items() if pool.size}
         sizes = {k: pool.size for k, pool in pools.items()}
         space = sum(sizes.values())
-        # Search a small space even if it is too small, to report how much of it is left.
+        # Search a small space even if it is too small, so that the error can state how much of it
+        # is left.
         searched = self._tight and space <= SEARCHED
         if wanted > space and not searched:
             raise refuse(name, wanted, sizes, 1.0, space)

@@ -42,8 +42,8 @@ RESERVED = DEV[1]
 """Number of sixteenths of dev and test together."""
 
 EARLY = 0.125
-"""Minimum claim of the half of all words that are claimed last. Training takes these words first,
-and few-shot sets are drawn from them.
+"""Half of all words have at least this claim (`Places.claim`). Training takes these words first, and
+few-shot sets are drawn from them.
 """
 
 _SLOT = Key("taskbench", "slot").hash64("word")

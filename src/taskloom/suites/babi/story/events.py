@@ -286,18 +286,18 @@ def _handling(names: tuple[Kind, str, str, str, bool]) -> Event:
 
 
 PLACING = Remembered(_placing)
-"""Sentence that states where a person is, by its kind, the person, the place, and whether it has a
-pronoun.
+"""Cached sentences that state where a person is. Keys are the kind, the person, the place, and
+whether the subject is a pronoun.
 """
 
 PLACING_TWO = Remembered(_placing_two)
-"""Sentence that states where two persons are, or in which of two places, by its kind, persons,
-places, and whether it has a pronoun.
+"""Cached sentences that state where two persons are, or in which of two places. Keys are the kind,
+persons, places, and whether the subject is a pronoun.
 """
 
 HANDLED = Remembered(_handling)
-"""Sentence about a person and an object, by its kind, the person, the object, the receiver and
-whether it has a pronoun.
+"""Cached sentences about a person and an object. Keys are the kind, the person, the object, the
+receiver, and whether the subject is a pronoun.
 """
 
 

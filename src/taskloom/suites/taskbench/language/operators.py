@@ -265,7 +265,7 @@ class Chain(RelationOperator):
         return x
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Describe the claim, as in "has among the synonyms of it one that can be a noun"."""
+        """State the claim, as in "has among the synonyms of it one that can be a noun"."""
         among = as_relation(self.rest).value("it", ALL, words)
         return (
             f"has among {among} {'one' if true else 'none'} that"

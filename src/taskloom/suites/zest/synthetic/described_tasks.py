@@ -477,7 +477,8 @@ class _Split:
         filled = spare[: count - len(chosen)]
         chosen += filled
         if len(chosen) == count:
-            # Later kinds of tasks compensate for the type that replaced the other.
+            # If one output type ran out and the other was used instead, later kinds of tasks
+            # compensate.
             self.owed += sum(-1 if task.program.yes_no else 1 for task in filled)
             return chosen
         raise RecipeError(

@@ -154,8 +154,8 @@ SAME = "(as the base task)"
 """Shown instead of a passage that equals the base task's."""
 
 _WORLDS: dict[tuple[Key, str], TaskWorld] = {}
-"""World of the last recipe. Building one takes a second, and users usually look at one dataset at a
-time.
+"""Cache of the most recent recipe's world. Building one takes a second, and users usually look at
+one dataset at a time.
 """
 
 

@@ -1,5 +1,5 @@
-"""Turns a draft into a passage: ordered clauses, pronouns where they are unambiguous, sentences of
-several plans, fillers. Wordings are drawn from decks.
+"""Turns a draft into a passage: orders and joins its clauses, uses pronouns where they are
+unambiguous, and adds fillers. Wordings are drawn from decks.
 """
 
 from __future__ import annotations
