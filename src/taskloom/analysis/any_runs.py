@@ -44,7 +44,7 @@ def any_recipe_experiments(scale: str, model: str) -> list[dict[str, Any]]:
         model: A learner of the file, a hub id or a folder of weights. Default: the first learner.
     """
     file = parse(EXPERIMENTS.read_text(encoding="utf-8"))
-    # These studies belong to no paper, so the two larger scales are the same.
+    # Only papers define a separate `paper` scale, so here it means `gpu`.
     scale = "quick" if scale == "quick" else "gpu"
     learners = file["learners"][scale]
     if not model:
@@ -111,9 +111,9 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
     )
     return Finding(
         "Steps to competence",
-        f"The first measured step with a score of at least {threshold:g}, by seed: the earliest,"
-        " the median and the last of those that reach it. A seed that reaches it and falls again"
-        " has reached it.",
+        f"The first measured step with a score of at least {threshold:g}, by seed: the earliest, "
+        "the median and the last of those that reach it. A seed counts as having reached it even "
+        "if its score falls again.",
         ResultTable(columns, rows),
         (StudyFigure("learning-steps", caption, data, plot),),
     )
@@ -142,7 +142,7 @@ def _row(trainings: str, split: str, seeds: dict[str, Curve], threshold: float) 
 
 
 def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
-    """Earliest, median and latest of some steps, as columns of a table's row.
+    """Earliest, median and latest of the given steps, as columns of a table's row.
 
     >>> step_columns([300, 100, 500]), step_columns([])
     ({'first': 100, 'median': 300, 'last': 500}, {'first': None, 'median': None, 'last': None})
@@ -152,8 +152,8 @@ def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
 
 
 def _points(trainings: str, split: str, seeds: dict[str, Curve]) -> Iterator[dict[str, Any]]:
-    """Yield the mean curve. If seeds stop at different steps it ends at the first stop: beyond it
-    the mean would jump to the remaining seeds.
+    """Yield the mean curve. If seeds stop at different steps, it ends at the first stop, because
+    beyond it the mean would jump to that of the remaining seeds.
     """
     for step in sorted(set.intersection(*(set(curve) for curve in seeds.values()))):
         scores = [curve[step] for curve in seeds.values()]
@@ -272,8 +272,8 @@ def stored_datasets(runs: Runs) -> dict[str, Dataset]:
 def _source(
     runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]
 ) -> Dataset | None:
-    """Dataset that a split belongs to: the run's own, or the one whose first input the run
-    answered; None if it is not in the store.
+    """Dataset of a split: the run's own, or the one whose first input the run answered. None if it
+    is not in the store.
     """
     evaluate = parse(runs.config(run)).get("evaluate") or []
     if all(
@@ -305,5 +305,5 @@ def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:
     for learner in dict.fromkeys(row["learner"] for row in rows):
         own = [row for row in rows if row["learner"] == learner]
         r = pearson([row["divergence"] for row in own], [row["mean"] for row in own])
-        text = "too few, or all alike" if math.isnan(r) else f"r = {r:.2f}"
+        text = "too few, or all equal" if math.isnan(r) else f"r = {r:.2f}"
         yield f"{learner}: {text} ({len(own)} splits)."

@@ -70,7 +70,7 @@ def style(**settings: Any) -> Iterator[None]:
 _ON_PHONES: ContextVar[bool] = ContextVar("on_phones", default=False)
 
 PHONE = 3.7
-"""Width in inches of a figure for phones, which then show nine-point type in its own size."""
+"""Width in inches of a figure for phones. Phones then show nine-point type at its actual size."""
 
 PHONE_LABEL = 18
 """Maximum characters of a label on one line on a phone."""
@@ -175,7 +175,7 @@ legend and no label is cut off.
 
 
 def svg(figure: Any, **options: Any) -> str:
-    """Figure as an SVG file.
+    """Return the figure as SVG text.
 
     Args:
         figure: The figure.
@@ -200,7 +200,7 @@ def page_svg(figure: Any, alt: str, **options: Any) -> str:
 
 
 def pdf(figure: Any) -> bytes:
-    """Figure as the bytes of a PDF file."""
+    """Return the figure as the bytes of a PDF file."""
     out = io.BytesIO()
     with style(), _any_letters():
         figure.savefig(out, format="pdf", metadata={"CreationDate": None}, **_cut(figure))
@@ -208,7 +208,7 @@ def pdf(figure: Any) -> bytes:
 
 
 def png(figure: Any, dpi: int = 300) -> bytes:
-    """Figure as the bytes of a PNG file."""
+    """Return the figure as the bytes of a PNG file."""
     out = io.BytesIO()
     with style(), _any_letters():
         figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None}, **_cut(figure))
@@ -277,10 +277,10 @@ def shown_in_notebooks(figure: Any) -> Any:
 
 
 def image(figure: Any, alt: str = "figure") -> str:
-    """Figure as an HTML image.
+    """Return the figure as an HTML image.
 
-    An image, not inline SVG: text in labels cannot become markup, and names cannot clash with those
-    of another figure.
+    It is an image rather than inline SVG, so that text in labels cannot become markup and names
+    cannot clash with those of another figure.
     """
     data = b64encode(svg(figure, **_cut(figure)).encode()).decode()
     return (
@@ -342,7 +342,7 @@ def intervals(
         xlabel: Label of the measured quantity.
         limits: Limits of the horizontal axis.
         published: Column of the published numbers.
-        shared: True if all panels have the same lines. Otherwise each has its own lines and a
+        shared: True if all panels have the same lines. Otherwise each panel has its own lines and a
             single series.
         ylabel: Label of the vertical axis. Default: none, since most lines are self-explanatory.
     """
@@ -428,8 +428,8 @@ them fit a page.
 """
 
 LONGEST_LABEL = 34
-"""Maximum characters of a label on one line. Longer labels get two lines, so that they take no room
-from the panels.
+"""Maximum characters of a label on one line. Longer labels get two lines, so that they don't take
+space from the panels.
 """
 
 
@@ -520,13 +520,13 @@ def _legend(
         figure.set_figheight(figure.get_figheight() + LEGEND * (lines - 1))
         columns = -(
             -len(handles) // lines
-        )  # as many in every line, so four are two by two if only three fit in a line
+        )  # every line has the same number, so four are two by two if only three fit
         figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=columns)
 
 
 LEGEND = 0.2
-"""Height in inches added for each further line of a legend. Otherwise the legend would take its
-room from the panels.
+"""Height in inches added for each further line of a legend. Otherwise the legend would take space
+from the panels.
 """
 
 

@@ -1,10 +1,10 @@
 """Results of a study: a table, figures that are drawn from data, judgements on published numbers,
 and claims.
 
-A claim of a paper needs no published number: it may state that one thing is more than another, or
-more than a limit. All claims of one table that have an interval are one family. Their p-values are
-corrected together by Holm's method, so that the chance of any false "holds" or "does not hold" in
-the table is at most 5 %.
+A claim of a paper needs no published number. It may state that one quantity is larger than another,
+or larger than a limit. All claims of one table that have an interval form one family. Their
+p-values are corrected together by Holm's method, so that the probability of any false "holds" or
+"does not hold" in the table is at most 5 %.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Finding:
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 
 ALPHA = 1 - LEVEL
-"""Chance of any false outcome in a table of claims."""
+"""Maximum probability of any false outcome in a table of claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,10 @@ class PaperClaim:
         limit: The claim holds if the whole interval is above this limit, or below it if `below` is
             true.
         below: True if the claim is that the number is small.
-        within: If not 0, the claim is that the number is between `-within` and `within`: two things
-            are alike.
-        trainings: Number of trainings of the side that has fewer. Outcomes of a single training are
-            marked. 0 if each task was trained.
+        within: If not 0, the claim is that the number is between `-within` and `within`, that is,
+            that two quantities are about equal.
+        trainings: Number of trainings on the side with fewer. Outcomes of a single training are
+            marked. 0 if each task was trained separately.
         df: Degrees of freedom of the interval, for the p-value; infinite for a normal one.
     """
 
@@ -164,19 +164,18 @@ class PaperClaim:
 
     @property
     def p(self) -> float:
-        """Two-sided p-value of the claim, or of its opposite: at most 0.05 exactly if the interval
-        is on one side.
+        """Two-sided p-value of the claim or of its opposite. It is at most 0.05 exactly when the
+        whole interval is on one side.
         """
         if self.within:
-            # Two one-sided tests: the larger p counts where the number is inside, the smaller one
-            # where it is outside.
+            # Two one-sided tests: inside, the larger p counts; outside, the smaller one.
             both = [self._p_against(self.within), self._p_against(-self.within)]
             return max(both) if abs(self.value) <= self.within else min(both)
         return self._p_against(self.limit)
 
     def _p_against(self, limit: float) -> float:
-        """Two-sided p-value of the number against a limit, by the half of the interval that points
-        to it.
+        """Two-sided p-value of the number against a limit, computed from the half of the interval
+        on the limit's side.
         """
         half = self.value - self.low if limit < self.value else self.high - self.value
         if half <= 0:

@@ -80,7 +80,7 @@ def write_findings(
     scores = folder / "scores.json"
     if (
         runs is not None and runs.path.resolve() != scores.resolve()
-    ):  # some runs of the file may have been filtered out
+    ):  # the given runs may be a selection from the file
         groups, items = score_groups(runs, traits, curves=True)
         write_scores(groups, scores, items)
     return page.write(
@@ -187,8 +187,8 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
 
 
 SHOWN_INCOMPARABLE = 12
-"""Maximum comparisons without a verdict that a page shows. More are folded, because they hold
-nothing that readers look for.
+"""Maximum comparisons without a verdict that a page shows. More are folded, because readers rarely
+look for them.
 """
 
 
@@ -256,7 +256,7 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
     lines = differing_conditions(finding.judgements)
     parts += [CONDITIONS, _bullets(lines)] if lines else []
     if finding.notes:
-        # Without something in between, Markdown would merge two lists.
+        # Markdown would merge two adjacent lists.
         parts += [*([NOTES] if lines else []), _bullets(finding.notes)]
     return "\n\n".join(parts)
 

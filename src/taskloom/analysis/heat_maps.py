@@ -247,7 +247,7 @@ def shade_cells(axis: Any, grid: NDArray[np.float64]) -> Any:
 
 
 def shades() -> tuple[Any, Any]:
-    """Colours of the steps, and the numbers at which they begin and end."""
+    """Return the colour map and the normalisation of the steps."""
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
@@ -294,7 +294,7 @@ def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
 
 
 def _edges(covered: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
-    """Edges between covered and other cells, by starting point, covered cells on the right."""
+    """Edges between covered and other cells, by starting point, with covered cells on the right."""
     edges: dict[Corner, list[Corner]] = {}
     padded = np.pad(covered, 1)
     for row, column in zip(*(places.tolist() for places in np.nonzero(covered)), strict=True):

@@ -2,8 +2,8 @@
 have a text description.
 
 Each panel draws itself into matplotlib axes, so it can be part of a page, or one of several in an
-SVG or PDF file. Positions are in points, and a panel is 360 points wide. Layout by matplotlib would
-need a second drawing.
+SVG or PDF file. Positions are in points, and a panel is 360 points wide, because letting matplotlib
+arrange them would need a second drawing.
 
 A panel takes about 30 ms and the import of matplotlib 0.33 s. A report on 100 runs takes 2.6 s of
 CPU time instead of 1.3 s with hand-written SVG, one on 1,000 runs 10.0 s instead of 7.3
@@ -81,7 +81,7 @@ class Panel:
 
     @property
     def svg(self) -> str:
-        """The panel as a part of a page."""
+        """The panel as inline SVG."""
         with figures.style(**STYLE):
             figure = _figure(WIDTH, self.height)
             _put(figure, self, 0, 0)
@@ -436,7 +436,9 @@ def _line_count(places: Sequence[str]) -> int:
 
 
 def _text_width(text: str) -> float:
-    """Width of a line in points, at a size of 12. Capitals are wider than the mean letter."""
+    """Estimated width of a line in points, at a size of 12. Capitals are wider than the average
+    letter.
+    """
     wide = sum(letter.isupper() or letter in "+%@…" for letter in text)
     return LETTER * len(text) + (WIDE_LETTER - LETTER) * wide
 

@@ -359,12 +359,12 @@ def wide_table(
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> ResultTable:
-    """A table with the columns of its first row."""
+    """Build a table with the columns of the first row."""
     return ResultTable(tuple(rows[0]) if rows else (), rows)
 
 
 SEEDLESS = ("bag-of-words", "majority", "nearest-neighbour", "solver")
-"""Deterministic learners: they give the same answers with other seeds, which is no evidence of how
+"""Deterministic learners. They give the same answers with every seed, which says nothing about how
 scores vary.
 """
 
@@ -430,7 +430,7 @@ def interval_columns(estimate: Estimate | None) -> dict[str, float | None]:
 
 
 def count_range(counts: Iterable[int]) -> str:
-    """Range of some numbers of seeds or questions for a caption; groups of 0 are omitted.
+    """Range of numbers of seeds or questions, for a caption. Groups of 0 are omitted.
 
     >>> count_range([25, 2, 0]), count_range([25, 25]), count_range([3, 1_500]), count_range([])
     ('2 to 25', '25', '3 to 1,500', '0')

@@ -37,7 +37,7 @@ Model = str | Mapping[str, Any] | Callable[[str], str]
 """Model in any form that users may give; see `open_model`."""
 
 TRAINING_ROWS = 1_000
-"""Maximum training rows that a learner is given to choose the examples of its prompt from."""
+"""Maximum training rows from which a learner may choose the examples of its prompt."""
 
 SURE = 0.99
 """Level of the confidence sequence that decides if an item is answered right. Many items are
@@ -51,7 +51,7 @@ of all cases is decided after 55 answers (median of 100 simulations).
 """
 
 BORDER = 0.5
-"""Share of right answers that separates right from wrong items for a model that samples."""
+"""Share of right answers below which an item counts as wrong for a model that samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class AskedModel:
 
     Attributes:
         name: Name on pages.
-        identity: Digest of what determines its answers, as far as that is known.
+        identity: Digest of everything known to determine its answers.
         sampling: True if the same question may get different answers.
         answer: Function that asks the model.
     """
@@ -198,7 +198,7 @@ def _of_function(function: Callable[[str], str], sampling: bool) -> AskedModel:
 
     try:
         code = code_digest(function)
-    except (OSError, TypeError, AttributeError, TaskloomError):  # typed at a prompt, or built in
+    except (OSError, TypeError, AttributeError, TaskloomError):  # typed at a prompt, or a built-in
         code = ""
     return AskedModel(name, json_digest([name, code]), sampling, answer)
 
@@ -229,7 +229,7 @@ def rows(plan: Plan, split: Split, start: int, stop: int) -> list[Example]:
 
 
 def asked_split(plan: Plan, name: str = "") -> Split:
-    """The split of that name, or else `test`, or else the first test split."""
+    """Return the split of that name. Default: `test`, or else the first test split."""
     if name:
         return plan.split(name)
     tests = [split for split in plan.splits if split.role == "test" and split.n]
@@ -239,7 +239,7 @@ def asked_split(plan: Plan, name: str = "") -> Split:
 
 
 def drawn(recipe: Recipe, plan: Plan, split: Split, seed: int | None) -> Iterator[Example]:
-    """Yield the examples of a split in a keyed random order, each once.
+    """Yield the examples of a split in a keyed random order, without repetition.
 
     After its `n` rows, a split goes on with its further rounds (`Split.rounds`). The order depends
     on recipe, seed and split alone, so that every model is asked the same items.

@@ -23,8 +23,8 @@ from taskloom.core.plan import Variant
 FORMAT, SCHEMA = "taskloom falsify", 1
 
 SIGNIFICANCE = 0.05
-"""Significance level, shared by all groups and conditions: the probability that failures without a
-common trait are given one.
+"""Significance level, shared by all groups and conditions: the probability that a trait is named
+although the failures have none in common.
 """
 
 Traits = Mapping[str, Trait]
@@ -59,11 +59,12 @@ class Failure:
 class TraitRule:
     """A condition on a trait, and how many fresh items with and without it were answered wrong.
 
-    The evidence at any moment is the probability of the answers if both are answered wrong at rates
-    of their own (unknown, with Jeffreys' prior), divided by their greatest probability at a common
-    rate. If the rate is common, the evidence ever exceeds 1 / α with probability at most α (Ville's
-    inequality), so one may look after every batch. The difference of two conditions' evidence is a
-    Bayes factor: which of them explains the answers better.
+    The evidence at any moment is the probability of the answers if items with and without the
+    condition are answered wrong at different rates (unknown, with Jeffreys' prior), divided by
+    their greatest probability at a common rate. If the rate is common, the evidence ever exceeds 1
+    / α with probability at most α (Ville's inequality), so it may be checked after every batch. The
+    difference between the evidence of two conditions is a Bayes factor, which tells which of them
+    explains the answers better.
 
     Attributes:
         trait: Name of the trait.
@@ -100,7 +101,7 @@ class TraitRule:
         return own >= self.value if self.relation == "≥" else own <= self.value
 
     def counting(self, batch: Iterable[Asked]) -> TraitRule:
-        """The condition after further items."""
+        """Return the condition with the counts of a further batch."""
         counts = Counter((self.holds(traits), wrong) for traits, wrong in batch)
         wrong, right = counts[True, True], counts[True, False]
         return replace(
