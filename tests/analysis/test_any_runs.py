@@ -322,7 +322,7 @@ def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Pat
     _, _, (finding,) = analyse("runs/divergence", Runs(store))
     assert (
         finding.text
-        == "even: too few, or all alike (4 splits). falls: r = -1.00 (4 splits). rises: r = 1.00 (4"
+        == "even: too few, or all equal (4 splits). falls: r = -1.00 (4 splits). rises: r = 1.00 (4"
         " splits)."
     )
     assert finding.table is not None
