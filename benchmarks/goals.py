@@ -3,10 +3,11 @@ there is one, a peer or a limit that is measured in the same run.
 
     python benchmarks/goals.py [PART ...] [--times 3] [--stores FOLDER] [--peer PYTHON] [--write]
 
-CPU-seconds are those of a fresh process with its children, the median of `--times`. The sentence
-above the page's table states how fast and how busy the machine was. `--stores` keeps the run
-stores, which take minutes to fill. `--peer` names a Python that has reasoning-gym; without it the
-part `peers` is skipped. `--write` replaces the table in the page.
+CPU-seconds are those of a fresh process with its children, the median of `--times`. Each row names
+its commit, the CPU-seconds of ten million steps of a loop in Python (the ruler), and the load of
+the machine. `--stores` keeps the run stores, which take minutes to fill. `--peer` names a Python
+that has reasoning-gym; without it the part `peers` is skipped. `--write` replaces the table in the
+page, or the rows of the parts that are named.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,10 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "reference" / "benchmarks.md"
 BEGIN, END = "<!-- goals.py -->", "<!-- end of goals.py -->"
 
+HEAD = (
+    "| work | goal | now | beside it | met | commit, ruler, load |",
+    "| --- | --- | --- | --- | --- | --- |",
+)
 RULER = "n = 0\nfor i in range(10_000_000): n += i & 3"
 LIBRARIES = "import numpy, pyarrow.compute, pydantic.types, typer.main, rich.console, yaml"
 
@@ -347,8 +352,10 @@ def stream(bench: Bench) -> Iterator[Row]:
 
 
 def objects(bench: Bench) -> Iterator[Row]:
-    rows, memory, stored, plan = printed("object_store.py")[-4:]
-    yield Row(f"`make -o s3://…`, {rows}", "", f"{memory}; {stored}", plan, True)
+    used, memory, stored, plan = printed("object_store.py")[-4:]
+    used = used.partition(": ")[2]
+    work = "`make -o s3://…`, 1,000,000 rows"
+    yield Row(work, "flat memory, a small manifest", f"{used}; {memory}; {stored}", plan, True)
 
 
 def growth(bench: Bench) -> Iterator[Row]:
@@ -381,32 +388,42 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         stores = given.stores or Path(scratch, "stores")
         bench = Bench(Path(scratch), stores, given.times, given.peer)
-        load = os.getloadavg()[0]
-        lines = ["| work | goal | now | beside it | met |", "| --- | --- | --- | --- | --- |"]
-        print("\n".join(lines), flush=True)
+        rows: dict[str, str] = {}
+        print("\n".join(HEAD), flush=True)
         for part in given.parts or PARTS:
+            ruler, load = bench.cpu(sys.executable, "-c", RULER), os.getloadavg()[0]
+            measured = f"{commit()}, {ruler:.2f} s, {load:.0f}"
             for row in PARTS[part](bench):
                 met = "yes" if row.met else "no"
-                lines.append(f"| {row.work} | {row.goal} | {row.now} | {row.beside} | {met} |")
-                print(lines[-1], flush=True)
-        ruler = bench.cpu(sys.executable, "-c", RULER)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD"],  # noqa: S607 - the one on the PATH
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    about = (
-        f"Medians of {given.times}, commit {commit}. Ten million steps of a loop in Python took"
-        f" {ruler:.2f} CPU-s; the load was {load:.0f} at the beginning and"
-        f" {os.getloadavg()[0]:.0f} at the end."
-    )
-    print(about)
-    if given.write:
-        page = PAGE.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        table = "\n".join(["", about, "", *lines, ""])
-        PAGE.write_text(before + BEGIN + table + END + rest.partition(END)[2], encoding="utf-8")
+                cells = (row.work, row.goal, row.now, row.beside, met, measured)
+                rows[row.work] = f"| {' | '.join(cells)} |"
+                print(rows[row.work], flush=True)
+            if given.write:
+                write(rows)
+    if given.write and not given.parts:
+        write(rows, kept=False)
+
+
+def write(rows: Mapping[str, str], kept: bool = True) -> None:
+    """Write lines into the page's table.
+
+    Args:
+        rows: Lines by the work that they are about.
+        kept: Keep the lines about other work.
+    """
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    shown, _, after = rest.partition(END)
+    lines = [line for line in shown.splitlines() if kept and line.startswith("| ")]
+    # The first two lines are the headings.
+    every = {line.split(" | ")[0].removeprefix("| "): line for line in lines[2:]} | dict(rows)
+    table = "\n".join(["", "", *HEAD, *every.values(), "", ""])
+    PAGE.write_text(before + BEGIN + table + END + after, encoding="utf-8")
+
+
+def commit() -> str:
+    """The commit of this checkout."""
+    command = ["git", "-C", str(HERE), "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":
