@@ -188,12 +188,22 @@ UNCOMPRESSED = 100
 and reading it.
 """
 
+LIGHTLY_COMPRESSED = 1_000
+"""Maximum rows of a file that is compressed by LZ4. Zstandard makes 200 rows a seventh smaller, but
+five of their columns are then read in 0.32 ms instead of 0.20. A report reads thousands of them.
+"""
+
 
 def parquet_content(table: pa.Table) -> pa.Buffer:
     """Content of a run's Parquet file."""
     # In memory first: Arrow writes a file in many small pieces, which takes twice the time.
     out = pa.BufferOutputStream()
-    pq.write_table(table, out, compression="none" if table.num_rows <= UNCOMPRESSED else "zstd")
+    compression = "zstd"
+    if table.num_rows <= LIGHTLY_COMPRESSED:
+        compression = "lz4"
+    if table.num_rows <= UNCOMPRESSED:
+        compression = "none"
+    pq.write_table(table, out, compression=compression)
     return out.getvalue()
 
 
