@@ -126,7 +126,7 @@ def test_a_sample_of_an_endpoint(server: tuple[str, Oxigraph], tmp_path: Path) -
 
 FAULTS = [
     ("html", "web page"),
-    ("half-a-page", "stopped its answer"),
+    ("half-a-page", "broke off its answer"),
     ("hang", "no whole answer within"),
     ("drip", "no whole answer within"),
     ("503", "status 503"),

@@ -169,7 +169,7 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
         bindings = json.loads(text)["results"]["bindings"]
         rows = [tuple(_value(binding, name) for name in variables) for binding in bindings]
     except json.JSONDecodeError as error:
-        raise TryLater(f"stopped its answer after {len(body)} bytes", overloaded=True) from error
+        raise TryLater(f"broke off its answer after {len(body)} bytes", overloaded=True) from error
     # Python raises ValueError for a number of thousands of digits.
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise Refused(
