@@ -127,7 +127,7 @@ from tests.suites.babi.generator.generated import custom, group, some
                     ]
                 }
             },
-            "answers: no yes-no question with a support of 1, the events .* is answered by maybe",
+            "answers: no yes-no question with a support of 1, the events .* has the answer maybe",
         ),
         ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
         (

@@ -1,4 +1,4 @@
-"""From a story and an answered question to an example with its traits and derivation."""
+"""Building an example, with its traits and derivation, from a story and an answered question."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TRAITS: dict[str, type] = {
 
 
 class AnsweredQuestion(NamedTuple):
-    """A question with its answer and all of its minimal supports, by index of sentence.
+    """A question with its answer and all of its minimal supports, each a tuple of sentence indices.
 
     Attributes:
         question: The question.
@@ -57,8 +57,8 @@ class AnsweredQuestion(NamedTuple):
 
 
 NUMBERS = tuple([f" {i}" for i in range(-1, 3_000)])
-"""Texts of the numbers of names. The index is the size of the table of names, which always holds
-"", so the first name gets index 1 and number 0. The longest story has fewer names.
+"""Precomputed texts of the numbers of names. A name's number is its index in the table of names
+minus 1, because the table always begins with "". The longest story has fewer names.
 """
 
 
@@ -77,8 +77,8 @@ def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
 
 @cache
 def _concept_set(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
-    """Return concepts as a set, the same object for all sentences that have them, so that sets of
-    them compare by identity.
+    """Return the concepts as a set. Equal sets are the same object, so that sets of them compare by
+    identity.
     """
     return frozenset((*concepts, "COMPOUND") if compound else concepts)
 
@@ -102,7 +102,9 @@ class Structure:
         self._concepts: set[frozenset[str]] = set()
 
     def read(self, events: Iterable[Event]) -> str:
-        """Read further sentences, and return the structure of all so far, without verbs."""
+        """Read further sentences, and return the structure of all sentences so far, without
+        verbs.
+        """
         numbers, parts, concepts = self._numbers, self._parts, self._concepts
         for event in events:
             mark, names, own = OUTLINES[event]
@@ -115,7 +117,7 @@ class Structure:
         return "".join(parts)[1:]
 
     def concepts(self) -> frozenset[str]:
-        """Events and constructs of all sentences so far. COMPOUND if a pronoun refers to two
+        """Events and constructs of all sentences so far, with COMPOUND if a pronoun refers to two
         persons or objects.
         """
         return frozenset[str]().union(*self._concepts)
@@ -131,11 +133,12 @@ def signature(events: Iterable[Event]) -> str:
 
 
 def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> str:
-    """Return the structure of the official support with its question: `per_signature` counts
-    these.
+    """Return the structure of the official support with its question. `per_signature` limits how
+    often each occurs.
     """
     question = answered.question
-    # The names in the question, as a sentence, so that they are numbered with those of the support.
+    # Treat the names in the question as a sentence, so that they are numbered with those of the
+    # support.
     persons = tuple(name for name in (question.person, question.other) if name)
     asked = Event("in", persons, (question.place,), question.thing)
     support = [events[i] for i in answered.official]
@@ -143,14 +146,14 @@ def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> st
 
 
 def tokens(text: str) -> int:
-    """Number of words and punctuation marks, which are one token each for BERT on bAbI's
+    """Number of words and punctuation marks. Each is one token for a BERT with bAbI's
     vocabulary.
     """
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
 def concepts_of_sentence(event: Event) -> frozenset[str]:
-    """Events and constructs of a sentence; COMPOUND if a pronoun refers to two antecedents."""
+    """Events and constructs of a sentence, with COMPOUND if a pronoun refers to two antecedents."""
     return OUTLINES[event][2]
 
 

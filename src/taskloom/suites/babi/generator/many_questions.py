@@ -1,12 +1,13 @@
 """Stories with several questions, grown sentence by sentence as in bAbI 1.0.
 
-A story belongs to a split by keyed hashes of its opening, which ignore the words: one of what
-happens before the first question, in any order, and one of what happens up to the second question
-together with the places before it. The text of every question begins with the opening, so training
-and tests share no text, and no two short texts that differ only in verbs or in the names of the
-first sentences. A piece that belongs to another split is drawn again. So is the sentence with which
-a story becomes long enough to have a structure, if that belongs to another split. Later sentences
-are free, so that no length is favoured. Words are chosen last, so a style changes no story.
+The split of a story is decided by keyed hashes of its opening, which ignore the words. One hash
+covers what happens before the first question, in any order. The other covers what happens up to the
+second question, together with the places before it. The text of every question begins with the
+opening, so training and tests share no text, and no two short texts that differ only in verbs or in
+the names of the first sentences. A piece that belongs to another split is drawn again. So is the
+sentence with which a story becomes long enough to have a structure, if that structure belongs to
+another split. Later sentences are free, so that no length is favoured. Words are chosen last, so a
+style changes no story.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ from taskloom.suites.babi.story.events import Event, Question, QuestionKind
 from taskloom.suites.babi.story.sentences import ask
 
 TRIES = 2_000
-"""Maximum pieces drawn when a request is tried out, before it counts as impossible."""
+"""Maximum pieces drawn while a request is tested, before it counts as impossible."""
 
 ENDURANCE = 200_000
-"""Maximum pieces drawn for one story of a request that has been tried out. No request that can be
-met reaches it.
+"""Maximum pieces drawn for one story once a request is known to be satisfiable. Such a request
+never reaches it.
 """
 
 RESTART = 100
-"""Pieces drawn in vain before a story begins anew, because its opening may allow no question."""
+"""Maximum failed pieces before a story starts again, because its opening may allow no question."""
 
 PATIENCE = 60
-"""Maximum gaps without a question that can be asked, before a piece is drawn again."""
+"""Maximum gaps without an askable question before a piece is drawn again."""
 
 
 Mark = tuple[int, dict[str, str], dict[str, str], dict[str, str]]
@@ -77,12 +78,12 @@ def grow(
         rng: The story's own stream.
         rule: Decides which stories belong to the split.
         weights: The group's `action_weights`.
-        also: Question types to inject: at each question, everything of these types that can be
-            answered is asked too (the paper's inject splits).
+        also: Question types to inject: at each question, all answerable questions of these types
+            are asked too (the paper's inject splits).
         tries: Maximum pieces drawn.
 
     Raises:
-        RecipeError: If no question of the wanted kind and support is found.
+        RecipeError: If no question of the requested kind and support is found.
     """
     assert group.story is not None
     builder = _StoryBuilder(group, setting, rng, rule, weights)
@@ -150,7 +151,7 @@ class _StoryBuilder:
 
         Args:
             opens: True if the piece decides which split the story belongs to.
-            follows: True if there is a question before it.
+            follows: True if another question comes before it.
         """
         assert self.group.story is not None
         gap, ask, again = self.group.story.gap, self.group.story.ask, self.group.story.again
@@ -172,8 +173,8 @@ class _StoryBuilder:
         return False
 
     def _opening(self, start: int) -> str:
-        """Text that decides the split: places before a sentence, and events from that sentence on,
-        in any order.
+        """Text that decides the split: the places before sentence `start`, and the events from that
+        sentence on, in any order.
         """
         places: list[str] = []
         for event in self.events[:start]:
@@ -195,8 +196,8 @@ class _StoryBuilder:
         return True
 
     def _act(self, room: int) -> list[Event]:
-        """Draw the next event. Empty if nothing can happen, or nothing that keeps the structure of
-        the beginning within the split.
+        """Draw the next event. Return an empty list if no event is possible, or none that keeps the
+        structure of the beginning within the split.
         """
         # An act has one or two sentences, so only the last two places can complete the beginning.
         if not BEGINNING - 2 <= len(self.events) < BEGINNING:
@@ -215,8 +216,8 @@ class _StoryBuilder:
 
     def _ask(self) -> AnsweredQuestion | None:
         group = self.group
-        # Only now, because half of all openings belong to another split, and the consequences of
-        # those are never needed.
+        # Reason only now: half of all openings belong to another split, and their consequences are
+        # never needed.
         self.knowledge.tell_all(self.events[len(self.knowledge.events) :])
         kind = draw_kind(group, self.rng)
         for question in self._questions(kind):
@@ -240,8 +241,8 @@ class _StoryBuilder:
             weights = {name: weight for name, weight in weights.items() if weight}
 
     def others(self, kinds: tuple[QuestionKind, ...]) -> None:
-        """After the last question, ask all other answerable questions of some types, in order of
-        types and names.
+        """After the last question, ask all other answerable questions of the given types, in order
+        of types and names.
         """
         count, last = self.asked[-1]
         text = ask(last.question, self.setting.lexicon)
@@ -273,7 +274,7 @@ class _StoryBuilder:
 
 
 def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:
-    """Draw the names that a story does not use. None of them if it may use all."""
+    """Draw the names that a story does not use. Empty if it may use all of them."""
     if number is None:
         return set()
     surplus = max(0, len(names) - number.draw(rng))

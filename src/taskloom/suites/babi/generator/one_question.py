@@ -1,10 +1,10 @@
-"""Stories with one question at the end, aimed at a wanted structure.
+"""Stories with one question at the end, aimed at a requested structure.
 
 The proof is planned first (`proof_plan`). The simulator adds other sentences around it without
 changing anything that the proof depends on (`ProofGuard`). Then the reasoner reads the whole story.
-If it does not find the wanted question and support, another story is drawn. The question type and
-the size of the support are drawn once per example, so that structures that are hard to find are as
-frequent as the recipe demands.
+If it does not find the requested question and support, another story is drawn. The question type
+and the size of the support are drawn once per example, so that structures that are hard to find are
+as frequent as the recipe demands.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from taskloom.suites.babi.story.events import (
 from taskloom.suites.babi.story.sentences import ask
 
 TRIES = 4_000
-"""Maximum draws for an example when a request is tried out, before it counts as impossible."""
+"""Maximum draws per example while a request is tested, before it counts as impossible."""
 
 ENDURANCE = 400_000
-"""Maximum draws for one example of a request that has been tried out: a hundred times as many, so
-that no request that can be met fails.
+"""Maximum draws per example once a request is known to be satisfiable. This is 100 times the trial
+limit, so such a request practically never fails.
 """
 
 PERSISTENCE = 500
-"""Draws for one size of support before another of the wanted range is tried."""
+"""Maximum draws for one size of support before another size of the requested range is tried."""
 
 COUPONS = 40
-"""Maximum stories drawn per class of supports when `per_signature` is tried out. If all classes
-were equally likely, 8 would suffice for 1,000 of them (the coupon collector's problem).
+"""Maximum stories drawn per class of supports while `per_signature` is tested. If all classes were
+equally likely, 8 would suffice for 1,000 of them (the coupon collector's problem).
 """
 
 PLANS = 60
-"""Maximum proofs drafted for a size. If all of them need something that the group does not list,
+"""Maximum proofs planned for a size. If each of them needs something that the group does not list,
 that size is rejected.
 """
 
@@ -75,7 +75,7 @@ NEEDS = {
     "counting": ("GRAB",),
     "give-qs": ("GRAB", "GIVE"),
 }
-"""Events that a story needs for each question type: nobody holds anything at the start, and only
+"""Events that a story needs for each question type. Nobody holds anything at the start, and only
 objects that were taken can be given.
 """
 
@@ -84,7 +84,7 @@ OPEN = 8
 size.
 """
 
-# Compared with other reasons, so it is a constant.
+# A constant, because it is compared with other reasons.
 SPLIT = (
     "the split: the story's structure belongs to another one; longer stories, more events or names"
     " have more structures"
@@ -102,8 +102,8 @@ def check_needs(group: StoryGroup) -> None:
         for event in NEEDS.get(kind, ()):
             if event not in group.events:
                 raise RecipeError(
-                    f"group '{group.name}': {kind} questions need {event}; add it to events, with"
-                    " weight 0 if it should occur only where it must"
+                    f"group '{group.name}': {kind} questions need {event}; add it to events, with "
+                    "weight 0 if it should occur only in proofs"
                 )
 
 
@@ -116,7 +116,8 @@ class Wish(NamedTuple):
         size: Size of the support; 0 for any.
         length: Number of sentences before the question.
         answer: The answer of a yes-no question.
-        concepts: True for concepts that the support must have, False for those it must not have.
+        concepts: True for concepts that the support must have, False for those that it must not
+            have.
     """
 
     kind: QuestionKind
@@ -137,8 +138,8 @@ class GroupExamples:
         self.group = group
         self.setting = setting
         self.weights = action_weights(group)
-        # Plans use only constructs that the group lists, but any event. So they must be checked
-        # unless the group lists all events.
+        # Plans use only constructs that the group lists, but they may use any event. They must be
+        # checked unless the group lists all events.
         self.partial = not {*EVENTS} <= {*group.events}
         self.unlisted = Remembered(group.unlisted)
         self.planner = ProofPlanner(
@@ -152,8 +153,8 @@ class GroupExamples:
         )
         if group.support is not None and group.support.low > group.length.high:
             raise RecipeError(
-                f"group '{group.name}': length: {group.length} sentences cannot hold a support of"
-                f" {group.support}"
+                f"group '{group.name}': length: {group.length} sentences are too few for a "
+                f"support of {group.support}"
             )
         self.sizes = {kind: self._sizes(kind) for kind, weight in group.questions.items() if weight}
         self.falloffs: dict[str, list[float]] = {}
@@ -165,7 +166,7 @@ class GroupExamples:
                 raise self._no_size(kind)
 
     def _no_size(self, kind: str) -> VainGroupError:
-        """Build the error for a question type that has no support of a wanted size."""
+        """Build the error for a question type that has no support of a requested size."""
         group = self.group
         required = ""
         if group.composition:
@@ -178,8 +179,8 @@ class GroupExamples:
         )
 
     def _others(self) -> int:
-        """Number of planned proofs in addition to the official one. The story may contain further
-        ones by chance.
+        """Number of planned proofs in addition to the official one. The story may contain more by
+        chance.
         """
         return max(0, self.group.alternatives.low - 1) if self.group.alternatives else 0
 
@@ -198,10 +199,10 @@ class GroupExamples:
         return Span(1, OPEN) if wishes else None
 
     def _check_listed(self, kind: str) -> None:
-        """Keep the sizes for which some proof uses only what the group lists.
+        """Keep the sizes for which at least one proof uses only what the group lists.
 
         Raises:
-            RecipeError: If there is no such size. The error names what the proofs need.
+            RecipeError: If no size remains. The error names what the proofs need.
         """
         needed: Counter[str] = Counter()
         sizes = self.sizes[kind]
@@ -217,11 +218,11 @@ class GroupExamples:
         self.sizes[kind] = able or sizes
 
     def _some_listed(self, kind: str, size: int, needed: Counter[str]) -> bool:
-        """True if at least one plan uses only what the group lists. Counts the unlisted events and
-        constructs that the others need.
+        """True if at least one plan uses only what the group lists. In `needed`, count the unlisted
+        events and constructs that the other plans need.
         """
         rng = Random(size)
-        answers = ["yes"]  # ignored for all but yes-no questions
+        answers = ["yes"]  # used only by yes-no questions
         if kind == "yes-no":
             answers = [a for a in ("yes", "no", "maybe") if self.planner.shapes("yes-no", size, a)]
         for i in range(PLANS):
@@ -247,7 +248,7 @@ class GroupExamples:
         return ""
 
     def _happening(self) -> str:
-        """Events that may happen in a story, for error messages."""
+        """Describe the events that a story may have, for error messages."""
         group = self.group
         return (
             f"the events {', '.join(group.events)} and the wording"
@@ -283,14 +284,14 @@ class GroupExamples:
                 reason = str(blocked)
                 reasons.append(reason)
                 if reason.startswith("per_signature"):
-                    wish = self._wish(rng)  # there may be no signature of that size for this row
+                    wish = self._wish(rng)  # this row may have no signature of that size
             except NoProofPlan:
                 reasons.append(
                     "the proof: too few persons, objects or places for a support of that size"
                 )
             except Contradiction as error:
-                # Simulator and reasoner disagree. This is a bug and must not be reported as a hard
-                # request.
+                # The simulator and the reasoner disagree. This is a bug and must not be reported as
+                # a hard request.
                 raise AssertionError(
                     f"group '{self.group.name}', example {index}: {error}"
                 ) from error
@@ -327,8 +328,8 @@ class GroupExamples:
     def _wanted_concepts(
         self, kind: QuestionKind, size: int, wanted: str, rng: Random
     ) -> dict[str, bool]:
-        """Draw which concepts the support must have, by their frequencies. A concept that no proof
-        of that size can have is not required.
+        """Draw which concepts the support must have, by their frequencies. Concepts that no proof
+        of that size can have are not required.
         """
         concepts: dict[str, bool] = {}
         for concept, share in self.group.frequencies.items():
@@ -342,24 +343,24 @@ class GroupExamples:
         weights = self.group.answers
         if not weights:
             weights = {"yes": 1.0, "no": 1.0}
-            if "INDEF" in self.group.wording:  # proofs of "maybe" are planned with INDEF only
+            if "INDEF" in self.group.wording:  # a proof of "maybe" can only be planned with INDEF
                 weights["maybe"] = 1.0
         able = dict(weights)
         if size:
             able = {a: w for a, w in weights.items() if self.planner.shapes("yes-no", size, a)}
         if not able:
             raise RecipeError(
-                f"group '{self.group.name}': answers: no yes-no question with a support of {size},"
-                f" {self._happening()} is answered by {', '.join(weights)}"
+                f"group '{self.group.name}': answers: no yes-no question with a support of "
+                f"{size}, {self._happening()} has the answer {', '.join(weights)}"
             )
         return rng.choices(list(able), weights=list(able.values()))[0]
 
     def try_out(self, key: Key, rule: SplitRule) -> None:
-        """Check that the group can be drawn: try one example, and as many supports as
+        """Check that examples of the group can be drawn. Draw one example, and as many supports as
         `per_signature` needs.
 
         Raises:
-            RecipeError: If it cannot. The error names what blocks it.
+            RecipeError: If none can be drawn. The error names the obstacle.
         """
         if self.group.per_signature is None:
             self.make(key, 0, rule, TRIES)
@@ -404,7 +405,7 @@ class GroupExamples:
         )
 
     def _classes(self) -> int:
-        """Number of classes that signatures fall into by their hash.
+        """Number of classes into which signatures are divided by their hash.
 
         Row i may have only signatures of class i % classes. A class has at most `per_signature`
         rows, so no signature has more, and rows need not know of each other.
@@ -453,16 +454,14 @@ class GroupExamples:
             answers = {wanted: 1.0} if kind == "yes-no" else None
             planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
-                raise Blocked(
-                    f"questions: {kind}, of which nothing can be asked after {self._happening()}"
-                )
+                raise Blocked(f"questions: {kind}, which cannot be asked after {self._happening()}")
         answered = answer_question(knowledge, planned, self.group.cited)
         if not answered.verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
         return answered
 
     def _find(self, knowledge: Knowledge, wish: Wish, rng: Random) -> AnsweredQuestion:
-        """Draw one of the questions that happen to have the wanted support."""
+        """Draw one of the questions that have the requested support by chance."""
         for question in draw_questions(knowledge, wish.kind, self.group, rng, {wish.answer: 1.0}):
             answered = answer_question(knowledge, question, self.group.cited)
             if len(answered.official) == wish.size:
@@ -478,7 +477,8 @@ class GroupExamples:
         if group.composition or wish.concepts:
             support = [events[i] for i in answered.official]
             concepts = set(composition(support).split("+"))
-            # `composition` lists the COREF and CONJ that a COMPOUND consists of, not COMPOUND.
+            # `composition` lists COREF and CONJ, of which a COMPOUND consists, but not COMPOUND
+            # itself.
             if any(event.compound for event in support):
                 concepts.add("COMPOUND")
             if not set(group.composition) <= concepts:
@@ -492,18 +492,21 @@ class GroupExamples:
     def simulate(
         self, plan: ProofPlan | None, length: int, rng: Random, rule: SplitRule
     ) -> tuple[list[Event], Structure]:
-        """Draw a story of `length` sentences around a planned proof, or any story. Return it with
-        the structure of its beginning.
+        """Draw a story of `length` sentences, around a proof if one is planned. Return it with the
+        structure of its beginning.
 
-        A story of another split is given up as soon as its beginning is complete.
+        A story of another split is abandoned as soon as its beginning is complete.
 
         Raises:
-            Blocked: The draw cannot be completed; with what blocks it.
+            Blocked: The draw cannot be completed. The error names the obstacle.
         """
         units = plan.units if plan else []
         planned = plan.size if plan else 0
         if planned > length:
-            raise Blocked(f"length: {self.group.length}, the proof and what it needs take more")
+            raise Blocked(
+                f"length: {self.group.length}, which is too short for the proof and the sentences "
+                "that it needs"
+            )
         spare = length - planned
         if self.group.distractors < 1:
             spare = round(spare * self.group.distractors)
@@ -557,7 +560,7 @@ def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
     slots = units + spare
     if not units:
         return [slots]
-    # The units are among the slots of one half of the story if `position` asks for it.
+    # With a `position`, all units are in one half of the story.
     low = min(spare, slots // 2) if position == "late" else 0
     high = max(units, slots // 2) if position == "early" else slots
     chosen = sorted(sample(rng, range(low, high), units))

@@ -1,7 +1,8 @@
-"""Proofs of a wanted size: the shapes they can have, and the guard that keeps a story around one.
+"""Proofs of a requested size: their possible shapes, and the guard that keeps a story from breaking
+one.
 
 `ProofPlanner` lists the shapes and plans a proof of one of them (`proof_plan` has the sentences).
-`ProofGuard` keeps the simulator from spoiling it while it tells the rest of the story.
+`ProofGuard` keeps the simulator from breaking the proof while it adds the rest of the story.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class ProofPlanner:
         return any(self.shapes(kind, size, answer) for answer in ("yes", "no", "maybe"))
 
     def limit(self, kind: str) -> str:
-        """Reason that limits the size of a support, as the end of an error message."""
+        """State what limits the size of a support, as the end of an error message."""
         if kind in ("list", "counting") and self.cited:
             return "what is never left or given away is taken once; add DROP or GIVE"
         if kind in ("list", "counting"):
@@ -101,7 +102,7 @@ class ProofPlanner:
         return shapes
 
     def _all_shapes(self, kind: QuestionKind, size: int, wanted: str) -> list[Shape]:
-        """List every way to reach a size with the group's events and constructs."""
+        """List all combinations of the group's events and constructs that add up to a size."""
         extras = {"where-O": (0, 1), "where-was-O": (1, 2)}.get(kind, (0,))
         may_double = "INDEF" in self.can and (kind != "yes-no" or wanted == "yes")
         certain = wanted != "maybe" or kind != "yes-no"
@@ -115,8 +116,8 @@ class ProofPlanner:
         for extra, double, gives, handovers in product(
             extras, doubles, range(most_gives + 1), range(most_handovers + 1)
         ):
-            # The rest are denials and antecedents. Below 0 the range is empty: there are too many
-            # parts for the size.
+            # The rest are denials and antecedents. Below 0, the range is empty because the other
+            # parts exceed the size.
             rest = size - gives - 2 * handovers - 1 - double - extra
             for denials in range(min(rest, most_denials) + 1):
                 shapes.append(Shape(gives, handovers, rest - denials, double, extra, denials))
@@ -125,10 +126,10 @@ class ProofPlanner:
     def _sensible(self, kind: QuestionKind, shape: Shape) -> bool:
         links = shape.gives + shape.handovers
         if shape.double and not links:
-            # Two uncertain anchors are of two persons, whom a link must tie together.
+            # Two uncertain anchors are about two persons, who must be connected by a link.
             return False
         if kind in ("where-O", "where-was-O"):
-            # Without an extra sentence the object must have come to its holder by a link.
+            # Without an extra sentence, the holder must have received the object by a link.
             own = shape.extra - (kind == "where-was-O")
             return "GRAB" in self.can and bool(own or links)
         return True
@@ -153,7 +154,7 @@ class ProofPlanner:
             slots += 1  # the anchor, by "they"
         if shape.antecedents > slots:
             return False
-        # Number of sentences that can have each concept; 1 for what any shape can have.
+        # Number of sentences that can have each concept, or 1 for concepts that any shape can have.
         only_denials = self.denies and "NEGATE" not in self.can
         sentences_with = {
             "GIVE": shape.gives,
@@ -186,11 +187,11 @@ class ProofPlanner:
             size: Sentences in the support.
             rng: The example's own stream.
             wanted: The answer of a yes-no question.
-            concepts: True for concepts that the support must have, False for those it must not
-                have. Gifts are planned; the rest is left to chance.
+            concepts: True for concepts that the support must have, False for those that it must not
+                have. Gifts are planned; other concepts are left to chance.
 
         Raises:
-            NoProofPlan: This draw leads nowhere.
+            NoProofPlan: This draw leads to no proof.
         """
         if kind == "give-qs":
             return self._begin(rng).gift(size)
@@ -235,8 +236,8 @@ class ProofGuard:
 
     def _stays(self, plan: ProofPlan) -> None:
         """Find the gaps within which each planned person must not move."""
-        start: dict[str, int] = {}  # gap in which a person's present stay begins
-        used: dict[str, int] = {}  # last unit that depends on it
+        start: dict[str, int] = {}  # gap in which a person's current stay begins
+        used: dict[str, int] = {}  # index of the last unit that depends on it
         dropped: set[str] = set()
         departs = self._departure(plan) if plan.carrier else -1
         for i, unit in enumerate(plan.units):
@@ -267,7 +268,7 @@ class ProofGuard:
             self._close(person, start, gap)
 
     def _things(self, plan: ProofPlan) -> None:
-        """Find the gaps within which each planned object must not be touched: up to the last
+        """Find the gaps within which each planned object must not be touched, which end at the last
         sentence about it.
         """
         until: dict[str, int] = {}
@@ -291,7 +292,7 @@ class ProofGuard:
 
     def _close(self, person: str, start: dict[str, int], last: int) -> None:
         """End a stay that a planned sentence depends on. A stay that no sentence began has lasted
-        from the start, in the place where all meet.
+        from the start, in the common meeting place.
         """
         if person not in start:
             assert self.plan is not None
@@ -312,8 +313,8 @@ class ProofGuard:
         """Apply the planned events and return their sentences.
 
         Raises:
-            Blocked: A move would not change the place, or a gift would not be handed over in one
-                place.
+            Blocked: A move would not change the place, or the giver and receiver of a gift would be
+                in different places.
         """
         simulator = self.simulator
         sentences = []
@@ -326,8 +327,8 @@ class ProofGuard:
                 self._must_meet(event)
             simulator.perform(event)
             if event.kind == "either" and simulator.rng.random() < 0.5:
-                # The simulator takes the first place for the true one. The text must not reveal
-                # that.
+                # The simulator treats the first place as the true one. The text must not reveal
+                # which one it is.
                 event = PLACING_TWO[
                     "either", event.who, (event.places[1], event.places[0]), event.pronoun
                 ]

@@ -1,12 +1,12 @@
 """Pronouns in planned proofs.
 
-A sentence with a pronoun needs the sentence before it, so the proof gets longer by one.
+A sentence with a pronoun needs the sentence before it, so the proof becomes one sentence longer.
 
-Here a `ProofBuilder` has `lines`, the sentences that the proof counts, and `units`, all its
-sentences so far in groups that must stay together. `persons`, `objects` and `places` are names that
-the proof does not use. What the group allows is in `coref` (events that may have a pronoun), in
-`can` (events, and constructs of sentences about places) and in `things` (pairs of a construct and
-an event with an object).
+A `ProofBuilder` has `lines`, the sentences that the proof counts, and `units`, all its sentences so
+far in groups that must stay together. `persons`, `objects` and `places` are names that the proof
+does not use. What the group allows is in `coref` (events that may have a pronoun), in `can`
+(events, and constructs of sentences about places) and in `things` (pairs of a construct and an
+event with an object).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class NoProofPlan(Exception):  # noqa: N818 - an outcome, tried again with anoth
 
 
 def add_antecedents(builder: ProofBuilder, count: int) -> None:
-    """Give `count` of the proof's sentences a pronoun, each with an antecedent that the proof does
-    not need otherwise.
+    """Give `count` of the proof's sentences a pronoun, each with an antecedent that only the
+    pronoun needs.
     """
     if not count and not builder.coref and "COMPOUND" not in builder.can and not builder.things:
-        # Called for every count, even 0, because the shuffle below is part of the random stream
+        # Callers pass every count, even 0, because the shuffle below is part of the random stream
         # that golden digests fix.
         return
     candidates = [
@@ -54,7 +54,7 @@ def _may_follow(builder: ProofBuilder, event: Event) -> bool:
 
 
 def _may_be_them(builder: ProofBuilder, event: Event) -> bool:
-    """True if the sentence may be said of two objects as "them", after a grab of both."""
+    """True if the sentence may refer to two objects as "them", after a grab of both."""
     return (
         event.kind != "grab"
         and {("COMPOUND", "GRAB"), ("COMPOUND", event.kind.upper())} <= builder.things
@@ -121,7 +121,7 @@ def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
 
 
 def _after_another(builder: ProofBuilder, event: Event) -> list[Event] | None:
-    """Return an event after something else that the person does, which proves nothing."""
+    """Return an event, preceded by another action of the same person that proves nothing."""
     if not _may_be_plain(builder, event):
         return None
     after = event._replace(pronoun=True)
@@ -140,8 +140,8 @@ def _may_be_plain(builder: ProofBuilder, event: Event) -> bool:
 
 
 def free_pronouns(builder: ProofBuilder) -> None:
-    """Sometimes give a pronoun to a sentence that follows one of the proof's own, which costs the
-    proof nothing.
+    """Sometimes give a pronoun to a sentence that follows another sentence of the proof, so that
+    the size stays the same.
     """
     if not builder.coref:
         return
@@ -149,14 +149,14 @@ def free_pronouns(builder: ProofBuilder) -> None:
     while i + 1 < len(builder.units):
         first, second = builder.units[i], builder.units[i + 1]
         if _can_refer(builder, first[-1], second[0]) and builder.rng.random() < 0.5:
-            # One unit from now on, so that nothing comes between the two sentences.
+            # Make them one unit, so that nothing comes between the two sentences.
             joined = [*first, second[0]._replace(pronoun=True), *second[1:]]
             builder.units[i : i + 2] = [joined]
         i += 1
 
 
 def _can_refer(builder: ProofBuilder, before: Event, after: Event) -> bool:
-    """True if a pronoun in a sentence can refer to the one person of the sentence before."""
+    """True if a pronoun in sentence `after` can refer to the one person of sentence `before`."""
     if len(before.who) != 1 or before.who != after.who:
         return False
     if before.pronoun or after.pronoun or after.denied:
@@ -170,6 +170,6 @@ def _can_refer(builder: ProofBuilder, before: Event, after: Event) -> bool:
 
 
 def _quiet(builder: ProofBuilder, person: str, start: int, stop: int) -> bool:
-    """True if nothing between two units needs that person to hold the object already."""
+    """True if nothing between two units requires that the person already holds the object."""
     between = chain.from_iterable(builder.units[start + 1 : stop])
     return not any(event.thing and person in (*event.who, event.to) for event in between)

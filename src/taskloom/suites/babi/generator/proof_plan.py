@@ -1,15 +1,15 @@
-"""Proofs planned before their stories: the sentences that a proof of a given size consists of.
+"""Proofs planned before their stories: the sentences of a proof of a given size.
 
-To locate a person, the plan places another one by a sentence (the anchor) and ties the two together
-by links: a GIVE (one sentence), or a handover, which is a DROP and a GRAB of one object (two
+To locate a person, the plan places another one by a sentence (the anchor) and connects the two by
+links. A link is a GIVE (one sentence), or a handover, which is a DROP and a GRAB of one object (two
 sentences). A pronoun costs one more sentence, its antecedent. Two uncertain anchors ("either") may
 replace a certain one. So
 
     size = anchors + gives + 2 x handovers + antecedents + denials + what the question itself adds
 
-and a plan of any size is built directly. Sentences that the world needs but the proof does not (who
-drops the milk must have taken it) are not counted. The reasoner checks every story; plans only make
-it likely to agree.
+and a plan of any size is built directly. The size does not count sentences that only the world
+needs (a person who drops the milk must have taken it). The reasoner checks every story; plans only
+make it likely to agree.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from taskloom.suites.babi.story.events import (
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
 PRONOUNS = 0.85
-"""Probability that a person who handles two objects in a row is named by a pronoun. With it, 63 to
-64 % of the lists and counts with four or more cited sentences contain COREF
-(benchmarks/babi_paper.py). If all did, the effect of COREF could not be measured.
+"""Probability that a person who handles two objects in a row is referred to by a pronoun. With it,
+63 to 64 % of the lists and counts with four or more cited sentences contain COREF
+(benchmarks/babi_paper.py). If all of them did, the effect of COREF could not be measured.
 """
 
 Unit = list[Event]
 """Sentences that follow each other directly."""
 
 HandChange = tuple[Kind, bool, list[tuple[str, str, str]]]
-"""A way for an object to change hands: the event, True if the person in question performs it, and
-the possible (giver, object, receiver).
+"""One way in which an object can change hands: the event, True if the person in question performs
+it, and the possible (giver, object, receiver).
 """
 
 
@@ -56,10 +56,10 @@ class ProofPlan:
         units: The sentences, in order.
         question: The question.
         here: Place where all planned persons meet.
-        final: Persons whose last stay the answer depends on.
+        final: Persons whose last stay determines the answer.
         keep: Objects that no other person may touch until the end.
         idle: Persons who may only touch objects as planned.
-        carrier: The person who carries the object of a where-was-O question away, with their last
+        carrier: For a where-was-O question, the person who carries the object away, with their last
             planned sentence about a place.
     """
 
@@ -106,8 +106,8 @@ class ProofBuilder:
         can: Events, and constructs that may describe where a person is.
         coref: Events that may have a pronoun: MOVE, GRAB, DROP, GIVE.
         things: Pairs of a construct and an event with an object that may have it.
-        others: Maximum number of further proofs of the same answer.
-        rng: Stream of the draws.
+        others: Maximum number of further proofs for the same answer.
+        rng: Random stream for the draws.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ProofBuilder:
         self.here = self.places.pop()
         self.units: list[Unit] = []
         self.lines: list[Event] = []  # the sentences that the proof counts
-        self.linked: list[Event] = []  # those of them in which two planned persons meet
+        self.linked: list[Event] = []  # those in which two planned persons meet
         self.hands: dict[str, str] = {}  # object in each planned person's hands
         # The last move of a where-was-O question, whose antecedent must not be a move.
         self.departure: Event | None = None
@@ -140,7 +140,7 @@ class ProofBuilder:
     # Questions about places
 
     def place(self, kind: QuestionKind, shape: Shape, wanted: str) -> ProofPlan:
-        """Plan a proof of where a person or object is, is not, or may be."""
+        """Plan a proof for a question about where a person or object is, is not, or may be."""
         if len(self.places) < 3 and (shape.double or wanted == "maybe"):
             raise NoProofPlan
         certain = kind != "yes-no" or wanted == "yes"
@@ -149,8 +149,8 @@ class ProofBuilder:
         plan = self._finish(kind, shape, person, asked_place)
         if self.others and certain and kind != "where-was-O":
             size = 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents
-            # Not always all of them: there may be too few objects, and the story often contains one
-            # by chance.
+            # The number varies, because there may be too few objects and the story often contains a
+            # proof by chance.
             for _ in range(int(self.rng.random() * (self.others + 1))):
                 self._another(person, size)
         if self.things:
@@ -162,9 +162,7 @@ class ProofBuilder:
         return plan
 
     def _anchor(self, kind: QuestionKind, shape: Shape, wanted: str) -> tuple[str, str]:
-        """Place the first person. Return the person, and the place that a yes-no question will
-        name.
-        """
+        """Place the first person. Return the person, and the place that a yes-no question names."""
         person = self.persons.pop()
         other = self.places[0]
         if shape.double:
@@ -197,7 +195,7 @@ class ProofBuilder:
         return PLACING_TWO[kind, (person,), places, False]
 
     def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
-        """Tie further persons to the anchor, one by one; return the last."""
+        """Link further persons to the anchor, one by one, and return the last."""
         links = ["give"] * shape.gives + ["handover"] * shape.handovers
         self.rng.shuffle(links)
         person = anchor
@@ -206,7 +204,8 @@ class ProofBuilder:
                 raise NoProofPlan
             new = self.persons.pop()
             if shape.double and i == len(links) - 1:
-                # The second uncertain anchor: with the first one, only the common place remains.
+                # The second uncertain anchor. Together with the first one, it leaves only their
+                # common place.
                 denied = "NEGATE" in self.can and self.rng.random() < 0.3
                 if denied:
                     not_there = self.lines[0].places[1]
@@ -220,15 +219,15 @@ class ProofBuilder:
         return person
 
     def _cover(self, person: str, certain: bool) -> None:
-        """Sometimes add that a person goes to an unknown place, so that reasoning locates not only
-        persons who have not been mentioned.
+        """Sometimes add that a person goes to an unknown place, so that some of the persons who
+        must be located by reasoning have been mentioned before.
         """
         ways: list[Kind] = ["not"] if "NEGATE" in self.can else []
         if "INDEF" in self.can and certain and len(self.places) > 2:
             ways.append("either")
         if ways and self.rng.random() < 0.5:
             way = pick(self.rng, ways)
-            # A "not" without a place denies the place where they were, as known by then.
+            # A "not" without a place denies the last known place of the person.
             places = (self.here, self.places[1]) if way == "either" else ()
             self.units.append([Event(way, (person,), places)])
 
@@ -250,8 +249,8 @@ class ProofBuilder:
         self.hands[second] = thing
 
     def _another(self, person: str, size: int) -> None:
-        """Add another, at least equally long proof of where a person is: place another person, who
-        hands an object on to them.
+        """Add another proof, at least as long, of where a person is: place another person, who
+        hands an object to them.
         """
         official = list(self.lines)
         other = self._somebody()
@@ -277,7 +276,7 @@ class ProofBuilder:
         return self.persons.pop()
 
     def _in_hand(self, person: str) -> str:
-        """Return an object that a person holds. If they hold none, they take one at some earlier
+        """Return an object that a person holds. If they hold none, make them take one at an earlier
         time.
         """
         if person not in self.hands:
@@ -306,7 +305,7 @@ class ProofBuilder:
             return ProofPlan(
                 self.units, Question("yes-no", person, place=place), self.here, {person}
             )
-        # A where-was-O question always adds the last move; another extra sentence is a grab or
+        # A where-was-O question always adds the last move. Another extra sentence is a grab or
         # drop.
         own = shape.extra - (kind == "where-was-O")
         if not own and person not in self.hands:
@@ -325,14 +324,14 @@ class ProofBuilder:
         place = self.places[0]
         self.departure = self._placing("move", person, (place,))
         self._add(self.departure)
-        # Sometimes the holder may go on afterwards, so that the place asked about is not always the
-        # last one.
+        # Let the holder move on afterwards in half of the stories, so that the place in question is
+        # not always the last one.
         final = {person} if self.rng.random() < 0.5 else set()
         question = Question("where-was-O", thing=thing, place=place)
         return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """Add a sentence in which the person takes an untouched object, at any time up to now. It
+        """Add a sentence in which the person takes an untouched object, at any time so far. It
         counts towards the size of the proof.
         """
         thing = self._fresh()
@@ -344,13 +343,13 @@ class ProofBuilder:
     # Constructs on events with objects
 
     def _denials(self, count: int, thing: str, holder: str, about: str = "") -> None:
-        """Add sentences that deny a change of hands, each of which the proof needs.
+        """Add sentences that deny a change of hands, all of which the proof needs.
 
         Args:
             count: Number of sentences.
             thing: The object.
             holder: The person who holds it, or "".
-            about: A person whom they must name, unless that is the holder.
+            about: A person whom they must name, unless it is the holder.
         """
         for _ in range(count):
             kinds = ["grab", "drop", "give"]
@@ -368,7 +367,9 @@ class ProofBuilder:
             self._add(Event(way, (who,), thing=thing, to=to, denied=True))  # type: ignore[arg-type]
 
     def _two_things(self) -> None:
-        """Sometimes add a second object to one of the proof's, which costs the proof nothing."""
+        """Sometimes add a second object to a sentence of the proof, which does not change its
+        size.
+        """
         for event in list(self.lines):
             if not event.thing or event.denied or not self.objects or self.rng.random() < 0.6:
                 continue
@@ -387,8 +388,8 @@ class ProofBuilder:
                 self._change(event, also=also)
 
     def _in_either(self) -> None:
-        """Sometimes say of a meeting that it was in either of two places. The anchor settles which,
-        so the proof does not change.
+        """Sometimes state that a meeting was in either of two places. The anchor settles which, so
+        the proof does not change.
         """
         for event in list(self.linked):
             may_say = event in self.lines and ("INDEF", event.kind.upper()) in self.things
@@ -398,7 +399,7 @@ class ProofBuilder:
                 self._change(event, places=tuple(places))
 
     def _change(self, event: Event, **fields: Any) -> None:
-        """Replace one of the planned sentences by another wording of it."""
+        """Replace a planned sentence with another wording of it."""
         new = event._replace(**fields)
         self.units[self.units.index([event])] = [new]
         for sentences in (self.lines, self.linked):
@@ -407,7 +408,7 @@ class ProofBuilder:
     # Questions about gifts and hands
 
     def gift(self, size: int) -> ProofPlan:
-        """Plan a gift to ask about, with a pronoun when two sentences are wanted."""
+        """Plan a gift to ask about, with a pronoun if two sentences are requested."""
         if "GIVE" not in self.can or len(self.persons) < 2 or size > 2:
             raise NoProofPlan
         giver, to = self.persons.pop(), self.persons.pop()
@@ -418,11 +419,11 @@ class ProofBuilder:
         return ProofPlan(self.units, give_question(form, giver, thing, to), self.here)
 
     def holding(self, kind: QuestionKind, size: int) -> ProofPlan:
-        """Plan objects that pass through a person's hands, some of them with a pronoun, so that
-        `size` sentences count.
+        """Plan objects that pass through a person's hands, using pronouns where needed to reach
+        `size` sentences.
         """
         person = self.persons.pop()
-        # With a pronoun an object takes two sentences, its own and the antecedent.
+        # With a pronoun, an object takes two sentences: the event and the antecedent.
         per_thing = 2 if self.coref & {"GRAB", "DROP"} else 1
         # The planner allows up to three denials (`planned_proofs.DENIALS`).
         denials = range(4 if any(c == "NEGATE" for c, _ in self.things) else 1)
@@ -451,8 +452,8 @@ class ProofBuilder:
         )
 
     def hands_full(self, kind: QuestionKind, size: int) -> ProofPlan:
-        """Plan `size` sentences by which objects come into a person's hands and leave them, needed
-        for the answer or not: bAbI cites them all.
+        """Plan `size` sentences in which objects come into a person's hands or leave them. bAbI
+        cites all of them, even if the answer does not need them.
         """
         person = self.persons.pop()
         objects = self.objects[: 1 + int(self.rng.random() * len(self.objects))]
@@ -509,8 +510,8 @@ class ProofBuilder:
         return ways
 
     def _said_again(self, event: Event, last: Event | None) -> Event:
-        """Add an event to the units. If the person was the last subject, it gets a pronoun with
-        the probability `PRONOUNS`.
+        """Add an event to the units. If the person was the last subject, refer to them by a pronoun
+        with the probability `PRONOUNS`.
         """
         follows = last is not None and last.who == event.who and self.units[-1][-1] is last
         if (
@@ -528,11 +529,10 @@ class ProofBuilder:
         return event
 
     def _handled(self, person: str, thing: str, plain: bool, gifts: bool) -> None:
-        """Add that one object comes into a person's hands, and perhaps out of them. The last
+        """Add that one object comes into a person's hands, and perhaps leaves them. The last
         sentence counts.
 
-        Gifts need both persons in one place, so they are not combined with the moves that serve as
-        antecedents.
+        Gifts need both persons in one place, so they are not combined with moves as antecedents.
         """
         grab = HANDLED["grab", person, thing, "", False]
         drop = HANDLED["drop", person, thing, "", False]
@@ -559,7 +559,7 @@ class ProofBuilder:
         elif way == "give" and other:
             self.units += [[grab], [Event("give", (person,), thing=thing, to=other)]]
             if self.others and "DROP" in self.can:
-                # Another sentence that shows that the person no longer holds it.
+                # Another sentence which shows that the person no longer holds it.
                 self.units.append([Event("drop", (other,), thing=thing)])
         elif way == "drop":
             self.units += [[grab], [drop]]

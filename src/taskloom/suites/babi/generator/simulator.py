@@ -1,7 +1,7 @@
 """The hidden world behind a story. It decides which events are possible and never answers a
 question.
 
-Where a person or an object is at the start is drawn when it first matters. Every sentence about a
+The initial place of a person or an object is drawn when it first matters. Every sentence about a
 place is a real change of place, as in the reference's simulator, so that the strict reading never
 contradicts a generated story.
 """
@@ -44,10 +44,10 @@ class Simulator:
     Attributes:
         where: Place of each person for whom it has been decided.
         holder: Person who holds each object that is held.
-        lies: Place of each object that was put down.
-        left: Objects that are where a guarded person left them.
+        lies: Place of each object that has been put down.
+        left: Objects left behind by a guarded person, which stay where they are.
         still: Persons who may not change place.
-        guarded: Persons whose present stay a proof depends on: nothing may tie it to another stay.
+        guarded: Persons whose current stay a proof depends on. Nothing may link it to another stay.
         kept: Objects that must not be touched.
         idle: Persons who may not touch anything.
     """
@@ -88,7 +88,7 @@ class Simulator:
             self.lies[thing] = pick(self.rng, self.vocabulary.places)
 
     def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
-        """Draw and perform what can happen now: one sentence, two with COREF and COMPOUND, none if
+        """Draw and perform the next event: one sentence, two with COREF and COMPOUND, or none if
         nothing can happen.
         """
         events: list[Event] = []
@@ -96,11 +96,11 @@ class Simulator:
         return events
 
     def extend(self, events: list[Event], enough: int, most: int, weights: ActionWeights) -> bool:
-        """Append what happens until there are `enough` sentences, and never more than `most`.
-        Return False if nothing can happen.
+        """Append events until there are `enough` sentences, and never more than `most`. Return
+        False if nothing can happen.
         """
-        # The inner loop of generation: attributes are looked up once, and plain events are drawn
-        # and performed without a further call.
+        # This is the inner loop of generation, so attributes are looked up once, and plain events
+        # are drawn and performed without a further call.
         table, random = weights.weights, self.rng.random
         bounds, total, plain, actions = table.bounds, table.total, weights.plain, self._ACTIONS
         left = TRIES
@@ -125,8 +125,8 @@ class Simulator:
         return True
 
     def _construct(self, name: str, weights: ActionWeights, room: int) -> list[Event]:
-        """Draw and perform an event with a construct. Empty if none is possible, or if it needs
-        more sentences than there is room for.
+        """Draw and perform an event with a construct. Return an empty list if none is possible, or
+        if it needs more sentences than `room`.
         """
         if name == "COREF":
             return self._coref(weights) if room > 1 else []
@@ -139,7 +139,9 @@ class Simulator:
         return [] if event is None else [event]
 
     def perform(self, event: Event) -> None:
-        """Apply an event that is known to be possible; `places[0]` is where an "either" is true."""
+        """Apply an event that is known to be possible. `places[0]` is the true place of an
+        "either".
+        """
         kind, who, places, thing, to, _, _, also, _, denied = event
         if not thing:
             if kind != "not":
@@ -163,7 +165,7 @@ class Simulator:
     def _leave(self, person: str, thing: str) -> None:
         del self.holder[thing]
         self.lies[thing] = self.where.get(person) or self.place(person)
-        # Taking it there would tie the taker's stay to the guarded one.
+        # Taking it there would link the taker's stay to the guarded one.
         if person in self.guarded:
             self.left.add(thing)
         else:
@@ -197,8 +199,8 @@ class Simulator:
         return self._somewhere(HANDLED[KINDS[of], person, thing, "".join(to), pronoun])
 
     def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> Event | None:
-        """Draw a denial: a person does not take what they do not hold, or does not leave or give
-        away what they hold.
+        """Draw a denial: a person does not take an object that they do not hold, or does not leave
+        or give away one that they hold.
         """
         others = [p for p in self.vocabulary.persons if p not in self.idle]
         if kind != "grab":
@@ -219,7 +221,7 @@ class Simulator:
         )
 
     def _somewhere(self, event: Event) -> Event | None:
-        """Apply an event with objects that is told to have happened in one of two places."""
+        """Apply an event with objects that is said to have happened in one of two places."""
         if event.who[0] in self.guarded:
             return None
         self.perform(event)
@@ -241,7 +243,9 @@ class Simulator:
         return [first]
 
     def _conj(self, name: str, weights: ActionWeights) -> Event | None:
-        """Draw two at once: two persons go somewhere, or one person handles two objects."""
+        """Draw an event with two persons who go somewhere, or with one person who handles two
+        objects.
+        """
         topic = weights.draw_topic(name, self.rng)
         if name in HANDLING:
             event = self._two(KINDS[name], None)
@@ -253,11 +257,12 @@ class Simulator:
         if name == "INDEF":
             event = self._two(KINDS[topic], None)
             return None if event is None else self._somewhere(event)
-        # Two persons can be denied a grab, but a drop or gift needs a person who holds the object.
+        # A grab can be denied of two persons, but a drop or gift needs a person who holds the
+        # object.
         return self._neither() if topic == "GRAB" else None
 
     def _neither(self) -> Event | None:
-        """Draw two persons who do not take something; neither of them holds it."""
+        """Draw two persons who do not take an object that neither of them holds."""
         things = [o for o in self.vocabulary.objects if o not in self.kept]
         persons = [p for p in self.vocabulary.persons if p not in self.idle]
         if not things:
@@ -269,7 +274,7 @@ class Simulator:
         return Event("grab", pick_two(self.rng, persons), thing=thing, denied=True)
 
     def _two(self, kind: Kind, who: str | None) -> Event | None:
-        """Draw one person who handles two objects at once."""
+        """Draw a person who handles two objects at once."""
         able = self._reach(who) if kind == "grab" else self._in_hands(who)
         if kind == "give":
             able = [(p, o) for p, o in able if p not in self.guarded]
@@ -285,14 +290,12 @@ class Simulator:
         return Event(kind, (person,), thing=one, also=other, to=to) if to else None
 
     def _in_one_place(self, one: str, other: str) -> bool:
-        """True if two objects may be in the same place. Objects that have not been touched may be
-        anywhere.
-        """
+        """True if two objects may be in the same place. Untouched objects may be anywhere."""
         untouched = one not in self.lies or other not in self.lies
         return untouched or self.lies[one] == self.lies[other]
 
     def _pair(self, kind: Kind, who: tuple[str, ...] | None, pronoun: bool = False) -> Event | None:
-        """Draw two persons at once: they go, are, may be, or are no longer somewhere."""
+        """Draw two persons who together go, are, may be, or are no longer somewhere."""
         rng, where, everywhere = self.rng, self.where, self.vocabulary.places
         if who is None:
             free: Sequence[str] = self.vocabulary.persons
@@ -314,14 +317,15 @@ class Simulator:
             if len(places) < 2:
                 return None
             either = pick_two(rng, places)
-            where[one], where[other] = pick(rng, either), pick(rng, either)  # each for themselves
+            # drawn separately for each person
+            where[one], where[other] = pick(rng, either), pick(rng, either)
             return PLACING_TWO[kind, who, either, pronoun]
         place = where[one] = where[other] = pick(rng, places)
         return PLACING_TWO[kind, who, (place,), pronoun]
 
     def _pair_leaves(self, who: tuple[str, ...], pronoun: bool) -> Event | None:
-        """Say of two persons that they are no longer in a place, which is true of both only if they
-        were in the same place.
+        """State that two persons are no longer in a place. This is true of both only if they were
+        in the same place.
         """
         everywhere = self.vocabulary.places
         left = {self.where[person] for person in who if person in self.where}
@@ -335,7 +339,9 @@ class Simulator:
         return PLACING_TWO["not", who, tuple(left), pronoun]
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
-        """Draw two at once, and then the same two again by a pronoun."""
+        """Draw an event with two persons or objects, and then one that refers to them by a
+        pronoun.
+        """
         name = weights.conj.draw(self.rng)
         if name in HANDLING:
             return self._them(KINDS[name], weights)
@@ -358,8 +364,8 @@ class Simulator:
         for _ in range(TRIES):
             name = weights.conj.draw(self.rng)
             guarded = person in self.guarded
-            # Drawn even if GIVE cannot follow, because leaving it out would change the random
-            # stream.
+            # Draw the receiver even if GIVE cannot follow, because leaving it out would change the
+            # random stream.
             to = self._receiver(person) if name == "GIVE" and not guarded else ""
             if name not in FOLLOWS.get(kind, ()):
                 continue
@@ -378,7 +384,9 @@ class Simulator:
         return person if person not in self.still else self._another_mover(who)
 
     def _another_mover(self, who: str | None) -> str | None:
-        """Draw a mover instead of a person who may not move; None if it had to be that person."""
+        """Draw another mover if a person may not move, or return None if it had to be that
+        person.
+        """
         free = [p for p in self.vocabulary.persons if p not in self.still] if who is None else []
         return pick(self.rng, free) if free else None
 
@@ -432,14 +440,16 @@ class Simulator:
             return None
         place, other = pick_two(self.rng, places)
         self.where[person] = place
-        # The text must not reveal which of the two is true.
+        # The text must not reveal which place is true.
         either = (other, place) if self.rng.random() < 0.5 else (place, other)
         return PLACING_TWO["either", (person,), either, pronoun]
 
     # What one person does with one object
 
     def _loose(self) -> list[str]:
-        """Objects that may be taken: nobody holds them, and no proof depends on where they are."""
+        """Objects that may be taken, because nobody holds them and no proof depends on where they
+        are.
+        """
         holder, kept, left = self.holder, self.kept, self.left
         return [
             o
@@ -448,7 +458,7 @@ class Simulator:
         ]
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
-        """Possible pairs of person and object to take. Objects that have not been touched may be
+        """Possible pairs of a person and an object that they may take. Untouched objects may be
         anywhere.
         """
         things, lies = self._loose(), self.lies
@@ -463,8 +473,8 @@ class Simulator:
     def _draw_grab(self, who: str | None) -> tuple[str, str] | None:
         """Draw who takes what.
 
-        The draw is the one that `pick` makes from the pairs of `_reach`, but pairs are counted per
-        person instead of listed: this is one of the most frequent draws.
+        The draw is the one that `pick` makes from the pairs of `_reach`. Pairs are counted per
+        person instead of listed, because this is one of the most frequent draws.
         """
         if who is not None:
             able = self._reach(who)
@@ -484,8 +494,8 @@ class Simulator:
         counts: dict[str | None, int] = {None: len(things)}
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
-        # Where each person can take objects left behind: nowhere if a proof depends on their stay,
-        # None for anywhere.
+        # The place where each person can take objects left behind. None means anywhere, and
+        # `NOWHERE` is used if a proof depends on their stay.
         places = list(map(self.where.get, persons))
         if self.guarded:
             for i, person in enumerate(persons):
@@ -498,7 +508,7 @@ class Simulator:
         i = bisect_right(bounds, at)
         here = places[i]
         within = things if here is None else [o for o in things if lies.get(o, here) == here]
-        # `at - bounds[i]` is negative: it counts from the end of the person's own pairs.
+        # `at - bounds[i]` is negative, so it counts from the end of the person's own pairs.
         return persons[i], within[at - bounds[i]]
 
     def _grab(self, who: str | None, pronoun: bool = False) -> Event | None:
@@ -517,7 +527,7 @@ class Simulator:
             able = thing not in kept and person not in idle and who in (None, person)
             return [(person, thing)] if able else []
         able_pairs = []
-        # In the order of the vocabulary, because the dict's order depends on earlier events.
+        # Use the order of the vocabulary, because the dict's order depends on earlier events.
         for thing in self.vocabulary.objects:
             if thing in holder and thing not in kept:
                 person = holder[thing]
@@ -557,7 +567,7 @@ class Simulator:
 
     def _receiver(self, person: str) -> str:
         """Draw a receiver who is in the person's place, or whose place has not been decided yet.
-        Empty if there is none.
+        Return "" if nobody qualifies.
         """
         here, where, guarded, idle = self.place(person), self.where, self.guarded, self.idle
         near = [
@@ -580,11 +590,11 @@ class Simulator:
         "drop": _drop,
         "give": _give,
     }
-    """Draws and applies one event of this kind. `None` as the person means any person."""
+    """Methods that draw and apply one event of each kind. `None` as the person means any person."""
 
     _DRAWS: ClassVar[dict[Kind, Callable[[Simulator, str | None], tuple[str, ...] | None]]] = {
         "grab": _draw_grab,
         "drop": _draw_drop,
         "give": _draw_give,
     }
-    """Draws the person, object and receiver of an event without performing it."""
+    """Methods that draw the person, object and receiver of an event without performing it."""

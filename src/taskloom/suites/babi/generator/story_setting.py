@@ -1,4 +1,4 @@
-"""Shared code of both story generators: settings of a recipe, weighted draws of events, and the
+"""Code shared by both story generators: settings of a recipe, weighted draws of events, and the
 choice of questions.
 """
 
@@ -52,7 +52,7 @@ class Setting:
 
 
 class WeightTable:
-    """Names to draw from, by weight. `StoryGroup` ensures that no table that is used is empty."""
+    """Names to draw from, by weight. `StoryGroup` ensures that every table in use has a name."""
 
     __slots__ = ("bounds", "names", "total")
 
@@ -61,7 +61,7 @@ class WeightTable:
         bounds = list(accumulate(positive.values()))
         self.names = tuple(positive)
         self.total = bounds[-1] if bounds else 0.0
-        # Rounding may bring a draw up to the total, which belongs to the last name.
+        # Rounding may bring a draw up to the total. Then the last name is drawn.
         self.bounds = [*bounds[:-1], inf]
 
     def draw(self, rng: Random) -> str:
@@ -70,8 +70,8 @@ class WeightTable:
 
 
 class ActionWeights:
-    """Weights of events and constructs, and for each construct the weights of its topics: what it
-    may be said of.
+    """Weights of events and constructs. Each construct also has weights for its topics, to which it
+    may be applied.
     """
 
     __slots__ = ("_topics", "conj", "coref", "kinds", "plain", "weights")
@@ -94,14 +94,14 @@ class ActionWeights:
         self.plain = [self.kinds.get(name) for name in self.weights.names]
 
     def draw_topic(self, name: str, rng: Random) -> str:
-        """Draw the topic of a NEGATE or INDEF sentence: where a person is (MOVE), or an event with
-        objects. Other names have the topic MOVE.
+        """Draw the topic of a NEGATE or INDEF sentence: either MOVE (where a person is) or an event
+        with objects. Other names have the topic MOVE.
         """
         table = self._topics.get(name)
         if table is None:
             return "MOVE"
         if len(table.names) == 1:
-            # No random number is used here, because drawing one would change all golden digests.
+            # No random number is drawn here, because that would change all golden digests.
             return table.names[0]
         return table.draw(rng)
 
@@ -147,12 +147,14 @@ def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> An
 def answer_all(
     knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False
 ) -> list[AnsweredQuestion]:
-    """Answer all answerable questions of some types, by type and name, with their supports."""
+    """Answer all answerable questions of the given types, ordered by type and name, with their
+    supports.
+    """
     return [answer_question(knowledge, question, cited) for question in ask_all(knowledge, kinds)]
 
 
 def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
-    """All answerable questions of some types, sorted by type and name."""
+    """Return all answerable questions of the given types, sorted by type and name."""
     order = Random(0)  # `askable` shuffles; sorting undoes it
     questions: list[Question] = []
     for kind in kinds:
@@ -161,8 +163,8 @@ def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Quest
     return questions
 
 
-# Questions that can be asked in a state of knowledge: those whose answer is entailed, or "maybe" if
-# that is wanted.
+# Questions that can be asked in a state of knowledge. Their answer is entailed, or "maybe" if that
+# is requested.
 
 
 def askable(
@@ -177,8 +179,8 @@ def askable(
         knowledge: State of knowledge after the story so far.
         kind: The question type.
         rng: Decides the order.
-        answers: Weights of the wanted answers of yes-no questions. Default: yes and no alike. An
-            empty mapping gives every question whose answer is yes or no.
+        answers: Weights of the requested answers of yes-no questions. By default, yes and no are
+            equally likely. An empty mapping gives every question whose answer is yes or no.
     """
     if kind == "where-P":
         return _persons(knowledge, rng, settled=True)
@@ -194,8 +196,8 @@ def askable(
 
 
 def unsettled(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
-    """Yield the where-P or where-O questions about persons or objects of the story whose place it
-    does not settle, in random order.
+    """Yield where-P or where-O questions, in random order, about persons or objects of the story
+    whose place it does not settle.
     """
     if kind == "where-P":
         return _persons(knowledge, rng, settled=False)
@@ -225,9 +227,11 @@ def _arrivals(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
 
 
 def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
-    """Yield the questions about what a person holds, for everyone who ever handled an object."""
-    # A set in story order: the order of a Python `set` of strings, and so the shuffle, would differ
-    # between processes.
+    """Yield the questions about which objects a person holds, for everyone who ever handled an
+    object.
+    """
+    # A dict serves as an ordered set. The order of a Python `set` of strings, and so the shuffle,
+    # would differ between processes.
     handled: dict[str, None] = {}
     for thing in knowledge.things.values():
         for handling in thing.handlings:
@@ -239,13 +243,13 @@ def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Qu
 
 
 def _single(knowledge: Knowledge, variable: int) -> bool:
-    """True if only one place remains possible: a bit mask with a single one."""
+    """True if only one place remains possible, that is if the bit mask has a single one."""
     domain = knowledge.domain(variable)
     return domain & (domain - 1) == 0
 
 
 def _visited(knowledge: Knowledge, thing: str) -> list[str]:
-    """Places into which an object was certainly carried, in order."""
+    """Places into which an object was certainly carried, in order of time."""
     seen: dict[str, None] = {}
     for carry in knowledge.things[thing].carries:
         if _single(knowledge, carry.after):
@@ -255,7 +259,7 @@ def _visited(knowledge: Knowledge, thing: str) -> list[str]:
 
 def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
     wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
-    # Persons who may be anywhere are left out, because all questions about them are answered by
+    # Persons who may be anywhere are left out, because the answer to all questions about them is
     # "maybe".
     persons = []
     for person, variable in knowledge.stay.items():
@@ -269,11 +273,11 @@ def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> 
                 yield question
             elif entailed == wanted:
                 yield question
-                break  # one place per person
+                break  # at most one place per person
 
 
 def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
-    # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
+    # Two gifts may lead to the same question ("Who gave the milk?"), which is asked once.
     questions: dict[Question, None] = {}
     for gift in knowledge.gifts:
         for form in GIVE_FORMS:
