@@ -220,7 +220,7 @@ def _own_names(table: pa.Table) -> list[str]:
     names: list[str] = []
     for column in table.schema:
         traits = column.name == "traits" and pa.types.is_struct(column.type)
-        names += [field.name for field in column.type.fields] if traits else [column.name]
+        names += [field.name for field in column.type] if traits else [column.name]
     return names
 
 
