@@ -42,7 +42,7 @@ EXPRESSIONS = [
         "chain(father, antonyms[eng])",
         "this expects an entity, but the previous function gives English words",
     ),
-    ("chain(antonyms[eng], translate[eng->spa])", "this takes an English word"),
+    ("chain(antonyms[eng], translate[eng->spa])", "an English word"),
     ("union(synonyms[eng], synonyms[spa])", "must have the same type"),
     ("filter(father)", "filter expects a predicate"),
     ("map(is_pos_noun[eng])", "map expects a relation"),
@@ -57,7 +57,7 @@ EXPRESSIONS = [
     ("randomK[eng]", "unknown atom"),
     ("is{father=}", "expected a value"),
     ("'; DROP ALL", "expected a name"),
-    ("lnot(" * 300 + "is_pos_noun[eng]" + ")" * 300, "more than 60 deep"),
+    ("lnot(" * 300 + "is_pos_noun[eng]" + ")" * 300, "more than 60"),
     ("intersection(antonyms[eng], entailments[eng])", "fewer than 100 examples"),
     ("intersection(father, mother)", "fewer than 100 examples"),
 ]

@@ -85,9 +85,7 @@ def test_unions_on_the_common_domain_have_room(catalogue: Catalogue, full: Table
 def test_what_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invented_facts, "GROWTH", 2)
     hopeless = ["intersection(father, mother)"]
-    with pytest.raises(
-        InputError, match=r"'intersection\(father, mother\)' has room for only 0 of 10"
-    ):
+    with pytest.raises(InputError, match=r"'intersection\(father, mother\)'.* 0 of 10"):
         roomy_world(hopeless, 10, WorldKnobs(people=200))
     for bad in (
         {"people": 10},
