@@ -86,9 +86,10 @@ def measure(given: argparse.Namespace, server: str, log: Path) -> None:
         f"{given.rows:,} rows, {given.workers} workers: {cpu:.1f} CPU-s, {clock:.0f} s by the clock"
     )
     print(f"peak memory: command {peak.own} MB, largest worker {peak.worker} MB")
+    asked = ", ".join(f"{count} {name}" for name, count in requests.items())
     print(
         f"{len(sizes)} objects, {sum(sizes.values()) / 1e6:.1f} MB; manifest"
-        f" {sizes['data/manifest.json']:,} bytes; requests {dict(requests)}"
+        f" {sizes['data/manifest.json']:,} bytes; requests {asked}"
     )
     plan(given.rows, cpu, sum(sizes.values()), requests)
 
@@ -98,7 +99,7 @@ def plan(rows: int, cpu: float, size: int, requests: Counter[str]) -> None:
     more = PLANNED / rows
     writes = sum(requests[name] for name in ("PUT", "POST")) * more
     print(
-        f"in proportion, {PLANNED:.0e} rows: {cpu * more / 3600:.2f} core-hours"
+        f"in proportion, {PLANNED:,} rows: {cpu * more / 3600:.2f} core-hours"
         f" ({rows / cpu * 3600:.3g} rows per core-hour), {size * more / 1e9:.1f} GB,"
         f" {writes:,.0f} writes (${writes * PUT_PRICE:.2f}),"
         f" ${size * more / 1e9 * STORED_PRICE:.2f} a month"
