@@ -42,7 +42,7 @@ FORMS = (
 """Right answers in many forms, right answers that are only thought of, and wrong ones."""
 
 MANY = 500
-MANY_EPISODES = 60
+MANY_EPISODES = 30
 """Replies by verifiers' command, which starts a process for each (2.5 CPU-s)."""
 
 
