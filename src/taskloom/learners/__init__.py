@@ -60,13 +60,13 @@ def __getattr__(name: str) -> Any:
 class CallablePackage(ModuleType):
     """A package that can be called: `tl.learners()` lists the learners.
 
-    `taskloom.learners` is this package as soon as anything imports it, so a function of that name
-    would be lost.
+    `taskloom.learners` becomes this package as soon as anything imports it, so a function of that
+    name would be overwritten.
     """
 
     def __call__(self) -> dict[str, str]:
-        """The names of all learners with their descriptions, as `taskloom list learners` prints
-        them.
+        """Return the names of all learners with their descriptions, as `taskloom list learners`
+        prints them.
         """
         return dict(LEARNERS.descriptions())
 

@@ -1,11 +1,10 @@
 """The interfaces of learners, and how they report progress.
 
-A learner adapts a model to a training split. The result is a `Fitted`: it answers inputs, gives
+A learner adapts a model to a training split. The result is a `Fitted`, which answers inputs, gives
 log-probabilities of candidate answers and states, and is saved and loaded without pickle. Nothing
 here imports torch, so that listing learners is cheap.
 
-Learners take examples, columns or texts in any accepted form. Arguments of callers are checked
-here.
+Learners take examples, columns or texts in any accepted form. This module checks the arguments.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class Point:
 
     Attributes:
         step: Number of training steps so far.
-        split: Split that was measured; `train` is the mean over the training batches since the
-            previous point.
+        split: The measured split. For `train`, the point is the mean over the training batches
+            since the previous point.
         score: Share of right answers.
         loss: Mean cross entropy in nats.
     """
@@ -68,7 +67,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a training run, as callbacks get it."""
+    """Progress of a training run, as passed to callbacks."""
 
     step: int
     steps: int
@@ -87,9 +86,10 @@ _answers: ContextVar[Answered | None] = ContextVar("answers", default=None)
 
 @contextmanager
 def watched(steps: Report, answers: Answered) -> Iterator[None]:
-    """Report the training steps and answers of every call inside the block.
+    """Pass the training steps and answers of every call inside the block to the given functions.
 
-    For callers that do not call `fit` and `answer` themselves, such as the worker of an experiment.
+    This is for callers that do not call `fit` and `answer` themselves, such as the worker of an
+    experiment.
     """
     tokens = _steps.set(steps), _answers.set(answers)
     try:
@@ -107,21 +107,21 @@ def report_step(progress: Progress) -> None:
 
 
 def report_answers(done: int, total: int) -> None:
-    """Report how many inputs of a call are answered."""
+    """Report how many inputs of a call have been answered."""
     report = _answers.get()
     if report is not None:
         report(done, total)
 
 
 Measured = Callable[[int, Sequence[Point]], None]
-"""Called with new points of the learning curve of one member of a stack, all of one step."""
+"""Called with new points of the learning curve of one member of a stack, all of the same step."""
 
 _measured: ContextVar[Measured | None] = ContextVar("measured", default=None)
 
 
 @contextmanager
 def measured(report: Measured) -> Iterator[None]:
-    """Report the points of the learning curves of every call inside the block."""
+    """Pass the points of the learning curves of every call inside the block to `report`."""
     token = _measured.set(report)
     try:
         yield
@@ -134,7 +134,7 @@ def report_points(member: int, points: Sequence[Point]) -> None:
 
     Args:
         member: Index of the seed or task in its stack; 0 if it is trained alone.
-        points: The points, all of one step.
+        points: The points, all of the same step.
     """
     report = _measured.get()
     if report is not None:
@@ -149,7 +149,7 @@ _notes: ContextVar[Note | None] = ContextVar("notes", default=None)
 
 @contextmanager
 def noted(report: Note) -> Iterator[None]:
-    """Report the notes of every call inside the block."""
+    """Pass the notes of every call inside the block to `report`."""
     token = _notes.set(report)
     try:
         yield
@@ -160,8 +160,9 @@ def noted(report: Note) -> Iterator[None]:
 def noting() -> Note:
     """Return the function that reports notes.
 
-    Call it in the thread that runs the learner and pass its result on, because other threads do not
-    inherit the context. Each note is also printed on standard error, which is the log of a run.
+    Call it in the thread that runs the learner, and pass the returned function to other threads,
+    because they do not inherit the context. Each note is also printed on standard error, which is
+    the log of a run.
     """
     report = _notes.get()
 
@@ -190,10 +191,10 @@ class Fitted(Protocol):
         """Return the log-probability of each candidate answer of each input."""
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return one vector per input: the state at a named position in the model."""
+        """Return one vector per input, the state at a named position in the model."""
 
     def save(self, folder: Path) -> None:
-        """Write everything that `load` needs."""
+        """Save the model to a folder, for `load` to read."""
 
 
 @runtime_checkable
@@ -213,10 +214,10 @@ class Learner(Protocol):
 
         Args:
             train: The training split.
-            evaluate: Splits of the learning curve. Only the one called `dev` may affect training.
+            evaluate: Splits for the learning curve. Only the one called `dev` may affect training.
             seed: Seed of the initial weights and of dropout.
             folder: Folder of checkpoints; a run found there is resumed.
-            progress: Called regularly with the progress.
+            progress: Called regularly during training.
         """
 
 
@@ -224,7 +225,7 @@ D = TypeVar("D")
 
 
 def evaluation_splits(evaluate: Mapping[str, D] | None) -> Mapping[str, D]:
-    """Check that the splits of a learning curve have names, and return them."""
+    """Check that the splits for a learning curve have names, and return them."""
     if evaluate is None:
         return {}
     if not isinstance(evaluate, Mapping) or not all(isinstance(name, str) for name in evaluate):
@@ -236,8 +237,8 @@ F = TypeVar("F", bound=Fitted)
 
 
 class WithoutSteps(Generic[F]):
-    """Base class of learners that do not train in steps: no learning curve, no resuming, no
-    progress.
+    """Base class of learners that do not train in steps and so have no learning curve, progress or
+    resuming.
     """
 
     def fit(
@@ -249,22 +250,26 @@ class WithoutSteps(Generic[F]):
         folder: Path | None = None,
         progress: Report | None = None,
     ) -> F:
-        """Fit at once; see `Learner.fit`."""
+        """Fit in one go; see `Learner.fit`."""
         evaluation_splits(evaluate)
         return self.learn(train, seed)
 
     def learn(self, train: Pairs, seed: int) -> F:
-        """Fit at once."""
+        """Fit in one go."""
         raise NotImplementedError
 
 
 def trains(learner: Learner) -> bool:
-    """True if a learner has a training loop. Others only look at training examples, if at all."""
+    """True if the learner has a training loop. Other learners take no training steps, and some
+    ignore the training split.
+    """
     return hasattr(learner, "training")
 
 
 def examples(data: Pairs, split: str = "train") -> list[Example]:
-    """Convert any accepted form of data to examples; an empty split is an error that names it."""
+    """Convert any accepted form of data to examples. An empty split raises an error that names
+    it.
+    """
     check_split(data, split)
     items = [_example(item, split) for item in data]
     if not items:
@@ -314,7 +319,9 @@ def _check_texts(texts: Iterable[Any], where: str) -> None:
 
 
 def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
-    """Return inputs as a list. A single text is refused: it would be read letter by letter."""
+    """Return inputs as a list. A single text is refused, because it would be read character by
+    character.
+    """
     if isinstance(inputs, str):
         raise InputError(
             f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g."
@@ -334,8 +341,8 @@ def _empty(split: str) -> LearnerError:
 
 
 def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
-    """Inputs and official targets only, read from the split's table if it has one, which is fast
-    for large splits.
+    """Return the inputs and official targets. They are read from the split's table if it has one,
+    which is fast for large splits.
     """
     check_split(data, split)
     table: Any = getattr(data, "table", None)

@@ -1,7 +1,7 @@
 """Fitted learners on disk: a folder with a card that names the learner and its settings, and
 weights as safetensors, never as pickles.
 
-A folder is written completely or not at all: its files are replaced only when all new ones are
+A folder is written completely or not at all. Its files are replaced only when all new ones are
 written.
 """
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CARD = "learner.json"
-"""Name of the file with the learner and settings of a folder."""
+"""Name of the file with a folder's learner and settings."""
 
 
 @contextlib.contextmanager
 def saving(
     folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more: Any
 ) -> Iterator[Path]:
-    """Yield a temporary folder for a fitted learner's files. Afterwards they are moved into its
-    folder, the card last.
+    """Yield a temporary folder for a fitted learner's files. Afterwards its files are moved to the
+    learner's folder, the card last.
 
-    So a folder never has the card of one learner and the weights of another.
+    This ensures that a folder never has the card of one learner and the weights of another.
 
     Args:
         folder: Folder of the learner.
@@ -162,7 +162,7 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
 )
 @dataclass(frozen=True)
 class SavedModel(WithoutSteps[Fitted]):
-    """A saved learner, for recipes that it was not trained on. It is not trained further.
+    """A saved learner, for use on recipes that it was not trained on. It is not trained further.
 
     Attributes:
         folder: Folder of the saved learner.
@@ -177,7 +177,7 @@ class SavedModel(WithoutSteps[Fitted]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.folder, str):
-            raise LearnerError(f"saved: folder is {self.folder!r}; it must be a text")
+            raise LearnerError(f"saved: folder is {self.folder!r}; it must be a path")
 
     def learn(self, train: Pairs, seed: int) -> Fitted:
         """Load the saved learner."""

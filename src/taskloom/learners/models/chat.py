@@ -1,4 +1,4 @@
-"""Common parts of all learners that ask a chat model: settings, the prompt, and extracting answers
+"""Code shared by all learners that ask a chat model: settings, the prompt, and extracting answers
 from replies.
 
 A fitted learner records every reply in `replies`, which runs write to `replies.parquet`.
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ANSWERED = "answered"
-"""Outcome of a reply that has an answer. The other outcomes are `refused`, `filtered`, `too long`,
-`cut off`, `only thinking`, `empty` and `no answer` (a text in which the extraction finds none).
+"""Outcome of a reply with an answer. The other outcomes are `refused`, `filtered`, `too long`,
+`cut off`, `only thinking`, `empty` and `no answer` (the extraction finds no answer in the text).
 """
 
 SHOTS_AS = ("messages", "prompt")
@@ -74,8 +74,8 @@ MILLION = 1_000_000
 
 
 def is_finished(said: str, how: str) -> bool:
-    """True if a reply that was cut off contains a complete answer: the line, box or tag that is
-    extracted is whole.
+    """True if a reply that was cut off contains a complete answer, that is if the extracted line,
+    box or tag is whole.
 
     >>> is_finished("kitchen\\nBecause she", "line"), is_finished("kitch", "line")
     (True, False)
@@ -95,8 +95,8 @@ def read_prices(prices: Mapping[str, float] | str | None, model: str) -> tuple[f
     """Return the prices of a million input and output tokens, or None if they are not known.
 
     Args:
-        prices: `{in: 0.25, out: 2}`, or a JSON file of LiteLLM's format: by model,
-            `input_cost_per_token` and `output_cost_per_token`.
+        prices: `{in: 0.25, out: 2}`, or a JSON file in LiteLLM's format, which gives
+            `input_cost_per_token` and `output_cost_per_token` for each model.
         model: The model's name.
     """
     if not prices:
@@ -112,7 +112,9 @@ def read_prices(prices: Mapping[str, float] | str | None, model: str) -> tuple[f
 
 
 def _price_of_table(path: Path, model: str) -> tuple[float, float] | None:
-    """Return a model's price by a table of LiteLLM's format; None if it is not in the table."""
+    """Return a model's price from a table in LiteLLM's format, or None if the model is not in
+    it.
+    """
     try:
         table = json.loads(path.read_bytes())
     except OSError as error:
@@ -166,7 +168,7 @@ class FittedChat:
 
     @cached_property
     def asker(self) -> Asker:
-        """The connection, which records what has been spent, or the model."""
+        """The connection, which also counts the spending, or the local model."""
         return self.learner.client(self.prompt.answers)
 
     def messages(self, text: str) -> list[Message]:
@@ -209,7 +211,7 @@ class FittedChat:
         return [one["answer"] for one in self.replies]
 
     def _record(self, messages: list[Message], reply: ModelReply) -> dict[str, Any]:
-        """Everything that is kept of a reply: a row of replies.parquet."""
+        """Return a row of replies.parquet, which has everything that is kept of a reply."""
         said, thought = divide_thinking(reply.text, thought_marks(self.learner.thinking))
         outcome = self._outcome(reply, said)
         answer, rule = self.prompt.cut(said) if outcome == ANSWERED else ("", "")
@@ -264,7 +266,8 @@ class FittedChat:
 
 @dataclass(frozen=True)
 class ChatLearner(WithoutSteps[FittedChat]):
-    """Settings of every learner that asks a chat model; see `taskloom.core.extraction`.
+    """Base class of learners that ask a chat model; see `taskloom.core.extraction` for the
+    extraction of answers.
 
     Attributes:
         model: Name of the model, also used in tables and on pages.
@@ -273,10 +276,11 @@ class ChatLearner(WithoutSteps[FittedChat]):
         answer_format: Sentence after each input that asks for an answer format; empty: none.
         system: A system message before the prompt.
         shots: Number of training examples to show, chosen by the seed.
-        shots_as: `messages`: as earlier turns of the conversation; `prompt`: in the one prompt.
+        shots_as: `messages` shows the examples as earlier turns of the conversation, `prompt` in
+            the same prompt.
         join: Separator between an input and its answer.
-        extract: How the answer is extracted from a reply. `final`: the answer that it ends with;
-            `line`: its first line; `known`: the answer of the training split that it names first;
+        extract: How the answer is extracted from a reply. `final`: the answer at its end; `line`:
+            its first line; `known`: the first answer of the training split that it names;
             `last-line`, `boxed`, `tag:NAME`, `json:KEY`, `regex:PATTERN`, `whole`: see
             docs/reference/scorers.md.
         guided: Constrain the form of replies, if the server can: `schema` (a JSON object with
@@ -288,8 +292,8 @@ class ChatLearner(WithoutSteps[FittedChat]):
         attempts: Maximum attempts per question.
         timeout: Timeout of a request in seconds.
         pause: Seconds before a second attempt, doubled each time.
-        cache: File that caches replies by the content of the request; empty: one in the store of
-            the runs, or in memory outside experiments.
+        cache: File that caches replies by the content of the request. If empty, experiments use a
+            file in the store of the runs, and other calls cache in memory.
         request: Parameters to send unchanged, such as `{temperature: 0, seed: 1, reasoning_effort:
             low, stop: [";"]}`; null leaves one out. By default only the maximum answer length is
             sent, so the server's own temperature applies.
@@ -327,8 +331,8 @@ class ChatLearner(WithoutSteps[FittedChat]):
 
     @property
     def label(self) -> str:
-        """Name of the learner in tables, pages and files: the model's name, or its last part if it
-        is a path, as on some local servers.
+        """Name of the learner in tables, pages and files: the model's name, or the last part of the
+        name if it is a path, as on some local servers.
         """
         if self.model.startswith(("/", "./", "../", "~")):
             return PurePosixPath(self.model).name
@@ -355,7 +359,7 @@ class ChatLearner(WithoutSteps[FittedChat]):
             value = getattr(self, name)
             if value not in known:
                 raise LearnerError(f"{name} is '{value}'; {nearest(value, known)}")
-        # raises an error for bad prices before anything is asked
+        # raises an error for bad prices before any request
         read_prices(self.prices, self.model)
         for name in ("timeout", "pause"):
             if not 0 < getattr(self, name) < float("inf"):
@@ -376,7 +380,7 @@ class ChatLearner(WithoutSteps[FittedChat]):
         raise NotImplementedError
 
     def learn(self, train: Pairs, seed: int) -> FittedChat:
-        """Choose the examples to show. Nothing is asked yet."""
+        """Choose the examples to show. No request is sent yet."""
         if not self.model:
             raise LearnerError(
                 f"{self.name}: name a model, e.g. {{learner: {self.name}, model: my-model}}"

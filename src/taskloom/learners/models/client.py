@@ -1,6 +1,6 @@
 """Client for a model behind an OpenAI-compatible endpoint, by chat completions or the Responses
-API: concurrent, rate-limited, within a budget, and with a cache, so that no question is asked
-twice.
+API. Requests are concurrent, rate-limited and within a budget, and replies are cached, so that no
+question is asked twice.
 
 The number of concurrent requests adapts to the endpoint: it grows by one after as many successes in
 a row, and is halved when the endpoint answers 429 (too many requests). Replies are cached by the
@@ -9,7 +9,7 @@ content of the request, so a stopped run asks only the remaining questions.
 Empty, refused, filtered and cut-off replies are kept like any other and have no answer. Only a
 failing server ends a run. If the server cannot be reached, the run ends as soon as a question has
 used up its attempts. Otherwise it ends after `MOST_FAILED_IN_ROW` such questions, if the server
-then also fails at a question that it has answered before. Secrets are removed before anything is
+then also fails on a question that it has answered before. Secrets are removed before anything is
 stored or shown.
 """
 
@@ -43,7 +43,7 @@ from taskloom.core.http import (
 from taskloom.learners.interface import LearnerError
 
 LONGEST_WAIT = 60.0
-"""Maximum seconds of one wait. If an endpoint asks for a longer one, it is tried again earlier, up
+"""Maximum seconds of one wait. If an endpoint asks for a longer wait, it is tried again earlier, up
 to `attempts` times.
 """
 
@@ -53,14 +53,14 @@ Nothing is lost, because the cache has all answers so far.
 """
 
 NOTED_WAIT = 5.0
-"""Minimum seconds of a requested wait to announce it to the user."""
+"""Minimum seconds of a requested wait that is announced to the user."""
 
 MOST_FAILED_IN_ROW = 8
 """Maximum consecutive questions without a usable answer, after all their attempts. Then a question
-that was answered before is asked again. If it is answered, only the failed questions are at fault,
-and the run continues. If it fails, too, the server is failing, and the run ends. Without this
-check, a server that is down would be asked all questions six times each, which takes minutes for
-hundreds of questions.
+that was answered before is asked again. If the server answers it, only the failed questions are at
+fault, and the run continues. If not, the server is failing, and the run ends. Without this check, a
+server that is down would be asked all questions six times each, which takes minutes for hundreds of
+questions.
 """
 
 MOST_BYTES = 2**22
@@ -68,8 +68,8 @@ MOST_BYTES = 2**22
 
 
 FILTER_CODES = ("content_filter", "content_policy_violation", "invalid_prompt")
-"""Error codes of content filters that refuse a single question: Azure OpenAI, OpenAI's images and
-its reasoning models.
+"""Error codes of content filters that refuse a single question, as used by Azure OpenAI and by
+OpenAI's image and reasoning models.
 """
 
 TOO_LONG = "too long"
@@ -80,11 +80,13 @@ _TOO_LONG = re.compile(
     r"|(?:prompt|input|request).is.too.long|string_above_max_length",
     re.IGNORECASE,
 )
-"""Error messages of OpenAI, vLLM, llama.cpp, Anthropic and others for such a question."""
+"""Matches the error messages of OpenAI, vLLM, llama.cpp, Anthropic and others for such a
+question.
+"""
 
 
 SHORTER = "set a smaller longest_answer, or give the server a larger context"
-"""Remedy if no question fits."""
+"""Remedy if no question fits the context."""
 
 
 class EndpointError(LearnerError):
@@ -119,7 +121,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Spent:
-    """What was spent, counted before a request is sent and corrected after it."""
+    """Requests and tokens spent, counted before a request is sent and corrected after it."""
 
     requests: int = 0
     tokens: int = 0
@@ -134,8 +136,8 @@ class ModelReply:
         text: Text of the model, including thoughts; may be empty.
         thinking: Thoughts that the endpoint sent separately.
         finish: Why the model stopped, as reported by the endpoint (`stop`, `length`,
-            `content_filter`); `refusal` for a refusal that was sent in place of a text; `TOO_LONG`
-            for a question that was not accepted; may be empty.
+            `content_filter`). `refusal` means that a refusal was sent in place of a text, and
+            `TOO_LONG` that the question was not accepted. May be empty.
         tokens_in: Tokens of the question; None if not reported.
         tokens_out: Tokens of the reply, including thinking.
         tokens_thinking: Tokens of the thoughts alone.
@@ -157,7 +159,9 @@ class ModelReply:
 
     @classmethod
     def of_cache(cls, kept: bytes) -> ModelReply | None:
-        """Parse a cached reply; earlier versions cached the text alone. None if it is damaged."""
+        """Parse a cached reply. Earlier versions cached only the text. Return None if the reply is
+        damaged.
+        """
         try:
             if not kept.startswith(_KEPT):
                 return cls(repaired(kept.decode("utf-8", "surrogatepass")))
@@ -186,7 +190,7 @@ PROTOCOLS = {"chat": "chat/completions", "responses": "responses"}
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """Form of the requests: what is sent with every question.
+    """Form of the requests: everything that is sent with each question.
 
     Attributes:
         parameters: Parameters of the request; None omits one that would be sent by default.
@@ -216,7 +220,7 @@ class RequestForm:
 
 
 def messages_of(question: Question) -> list[dict[str, str]]:
-    """Messages that ask a question."""
+    """Return the messages that ask a question."""
     if isinstance(question, str):
         return [{"role": "user", "content": question}]
     return [dict(message) for message in question]
@@ -244,8 +248,8 @@ class Gate:
             self._free.notify()
 
     def went_well(self) -> None:
-        """Allow one more request after `limit` successes in a row with all slots in use. Idle slots
-        prove nothing.
+        """Allow one more request after `limit` successes in a row while all slots were in use. Idle
+        slots prove nothing.
         """
         with self._free:
             if self._active + 1 < self.limit:
@@ -275,11 +279,11 @@ class ModelClient:
         headers: Mapping[str, str] | None = None,
         secrets: Sequence[str] = (),
     ) -> None:
-        """Open the cache; nothing is sent yet.
+        """Open the cache. No request is sent yet.
 
         Args:
             url: Address, up to and including `/v1`.
-            model: The endpoint's name of the model.
+            model: Name of the model at the endpoint.
             key: API key, hidden wherever it would be shown or stored.
             limits: Budgets, timeouts and retries.
             cache: File of cached replies; None to cache in memory.
@@ -325,14 +329,14 @@ class ModelClient:
         note: Callable[[str], None] | None = None,
         sample: int = 0,
     ) -> list[ModelReply]:
-        """Return the replies to some questions, each asked at most once.
+        """Return the replies to the given questions, each asked at most once.
 
         Args:
             questions: Whole prompts, or conversations.
             most_tokens: Maximum tokens of an answer.
             progress: Called with the number of answered questions and the total.
             note: Called with a sentence, from any thread, when there is a wait.
-            sample: Index among several independent replies to the same question.
+            sample: Index of the reply among several independent replies to the same question.
         """
         self._stop.clear()
         self._note, self._is_noted, self._failed_in_row = note, False, 0
@@ -376,7 +380,9 @@ class ModelClient:
         return [answers[d] for d in digests]
 
     def _failure(self, worst: BaseException, answered: int, asked: int) -> str:
-        """Why asking ended, how many open questions were answered, and where the replies are."""
+        """State why asking ended, how many open questions were answered, and where the replies
+        are.
+        """
         why = where = ""
         if self._fault and isinstance(worst, BudgetSpent):
             # Without this, a budget that was spent on failures would hide them.
@@ -394,8 +400,8 @@ class ModelClient:
         if [message["role"] for message in messages] == ["user"]:
             asked = messages[0]["content"]
         parts: list[Any] = [self.url, self.model, asked, most_tokens]
-        # Parameters that all requests of earlier versions had are not part of the digest, so that
-        # their answers are found.
+        # Parameters that all requests of earlier versions had are left out of the digest, so that
+        # replies cached by those versions are found.
         if settings != {"max_tokens": most_tokens, "temperature": 0}:
             parts.append(sorted(settings.items()))
         if self.form.protocol != "chat":
@@ -452,7 +458,8 @@ class ModelClient:
         return reply
 
     def _others_fit(self, problem: str) -> bool:
-        """Count a question that does not fit. False if apparently none does.
+        """Count a question that does not fit the context. Return False if it seems that no question
+        fits.
 
         Args:
             problem: The server's message.
@@ -474,9 +481,9 @@ class ModelClient:
         """Raise an error if no other question can be expected to succeed.
 
         Args:
-            error: Why the last attempt at a question failed.
-            answered_before: Questions that had been answered before its first attempt.
-            most_tokens: The longest answer.
+            error: Error of the last attempt at a question.
+            answered_before: Number of questions answered before its first attempt.
+            most_tokens: Maximum tokens of an answer.
         """
         with self._lock:
             self._failed_in_row += 1
@@ -500,7 +507,7 @@ class ModelClient:
         return True
 
     def _remedy(self, error: Refused, question: Question, most_tokens: int) -> str:
-        """Remedy for a refusal: change the parameter that it names."""
+        """Return a remedy for a refusal: to change the parameter that it names."""
         if error.status not in (400, 422):
             return "check url, model and key"
         if _is_too_long(error):
@@ -538,7 +545,9 @@ class ModelClient:
             raise
 
     def _try(self, question: Question, most_tokens: int) -> ModelReply:
-        """Ask once within the budget, and return the reply. Raises `TryLater` or `Refused`."""
+        """Ask once within the budget, and return the reply. Raise `TryLater` or `Refused` on
+        failure.
+        """
         # Three bytes per token overestimates the tokens of ordinary text with any current
         # tokeniser.
         asked = "".join(message["content"] for message in messages_of(question))
@@ -564,7 +573,9 @@ class ModelClient:
         return self._without_secrets(replace(reply, seconds=time.monotonic() - began))
 
     def _check_wait(self, error: TryLater) -> None:
-        """Limit the wait that an endpoint asks for, and announce it. Stop if it is too long."""
+        """Limit the wait that an endpoint asks for, and announce it. Raise an error if the wait is
+        too long.
+        """
         requested = error.wait
         if requested > LONGEST_REQUESTED_WAIT:
             self._stop.set()
@@ -586,7 +597,7 @@ class ModelClient:
         )
 
     def _request(self, question: Question, most_tokens: int) -> tuple[ModelReply, int | None]:
-        """Send a request. Returns the reply and the tokens that it took, if reported."""
+        """Send a request. Return the reply and the tokens used, if reported."""
         request = self.form.body(self.model, question, most_tokens)
         address = f"{self.url.rstrip('/')}/{PROTOCOLS[self.form.protocol]}"
         return READERS[self.form.protocol](self._http.post(address, json.dumps(request).encode()))
@@ -612,7 +623,7 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
 
 
 class _NoText(TryLater):
-    """A reply without a text and without a reason. Another attempt may have one."""
+    """A reply without a text and without a reason. Another attempt may give a text."""
 
 
 def _is_too_long(error: Refused) -> bool:
@@ -626,11 +637,13 @@ def _names(text: str, word: str) -> bool:
 
 
 NOT_A_REPLY = (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError)
-"""Exceptions when parsing truncated JSON, another encoding or another structure."""
+"""Exceptions raised when a reply is truncated JSON, in another encoding or in another structure."""
 
 
 def _read_chat(reply: Reply) -> tuple[ModelReply, int | None]:
-    """Parse a reply of the chat completions protocol, with the tokens that it took if reported."""
+    """Parse a reply of the chat completions protocol. Return it with the tokens used, if
+    reported.
+    """
     try:
         content = json.loads(reply.body)
         choice = content["choices"][0]
@@ -652,7 +665,7 @@ def _read_chat(reply: Reply) -> tuple[ModelReply, int | None]:
 
 
 def _read_response(reply: Reply) -> tuple[ModelReply, int | None]:
-    """Parse a reply of the Responses protocol, with the tokens that it took."""
+    """Parse a reply of the Responses protocol. Return it with the tokens used, if reported."""
     try:
         content = json.loads(reply.body)
         said, thought, refusals = _response_texts(content["output"])
@@ -701,7 +714,7 @@ class _TokenCounts:
 
 
 def _counts(usage: Mapping[str, Any], asked: str, replied: str) -> _TokenCounts:
-    """Numbers of tokens of a reply, by the names that a protocol has for them."""
+    """Read the token counts of a reply, using the protocol's names for them."""
     details = usage.get(f"{replied}_tokens_details")
     thought = details.get("reasoning_tokens") if isinstance(details, dict) else None
     return _TokenCounts(
@@ -724,7 +737,7 @@ def _reply(text: str, thinking: str, reason: str, counts: _TokenCounts) -> Model
 
 
 def _parts(content: object) -> tuple[str, str]:
-    """Text and thoughts of a message's content, which may be a text, a list of typed parts, or
+    """Text and thoughts in a message's content, which may be a text, a list of typed parts, or
     nothing.
     """
     if isinstance(content, str):
@@ -747,7 +760,7 @@ def _kind(part: Any) -> Any:
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens; None if the value is not one."""
+    """Return a number of tokens, or None if the value is not a valid count."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
     return value if is_count and isinstance(value, int) else None
 
@@ -759,7 +772,7 @@ def repaired(text: str) -> str:
 
 def _headers(key: str) -> dict[str, str]:
     """Headers that identify the user: the key, and the organization and project that OpenAI's own
-    tools read too.
+    tools also read.
     """
     names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
     groups = {

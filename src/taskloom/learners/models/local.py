@@ -26,7 +26,7 @@ OF_SERVERS = ("requests", "tokens", "at_once", "attempts", "timeout", "pause", "
 
 
 class LocalAsker(ABC):
-    """Asks a model in this process, without waits, budgets or several samples.
+    """Base class for asking a model in this process, without waits, budgets or several samples.
 
     Args:
         learner: The settings.
@@ -140,14 +140,14 @@ def load_local(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class LocalChat(ChatLearner):
-    """An instruction-tuned model with its own chat template, in this process. Prompts, answers and
-    stored replies are like those of `endpoint`.
+    """An instruction-tuned model with its own chat template, which runs in this process. Prompts,
+    answers and stored replies are like those of `endpoint`.
 
     Settings of `ChatLearner` for requests and budgets are refused, because nothing is sent.
 
     Attributes:
         longest_answer: Maximum tokens of a reply.
-        engine: `transformers`; or `vllm`, if it is installed, to which `request` passes its
+        engine: `transformers` or, if it is installed, `vllm`. With `vllm`, `request` sets its
             SamplingParams.
         batch: Batch size, for transformers.
         device: `auto` uses a GPU if there is one, for transformers.
@@ -179,5 +179,5 @@ class LocalChat(ChatLearner):
             )
 
     def client(self, answers: Sequence[str] = ()) -> Asker:
-        """The model, which is loaded with the first question."""
+        """Return the model, which is loaded with the first question."""
         return VllmAsker(self) if self.engine == "vllm" else TransformersAsker(self)

@@ -71,7 +71,8 @@ def answer_schema(answers: Sequence[str]) -> dict[str, Any]:
 
 
 def guidance(guided: str, protocol: str, answers: Sequence[str]) -> dict[str, Any]:
-    """Parameters that constrain the form of replies, for OpenAI, vLLM, llama.cpp and Ollama.
+    """Return the parameters that constrain the form of replies, for OpenAI, vLLM, llama.cpp and
+    Ollama.
 
     Args:
         guided: `schema`, `choice` (a parameter of vLLM) or empty.
@@ -166,7 +167,7 @@ class Endpoint(ChatLearner):
         )
 
     def read_headers(self) -> tuple[Mapping[str, str], list[str]]:
-        """Headers with the values of their environment variables, and these values."""
+        """Headers with the values of their environment variables, and a list of these values."""
         headers = {}
         secrets: list[str] = []
 
@@ -205,7 +206,7 @@ class ProviderClient(ModelClient):
     """Asks one model through Inspect's model layer.
 
     Args:
-        model: Provider and name: `openai/gpt-5-mini`.
+        model: The provider and the name, such as `openai/gpt-5-mini`.
         limits: Budgets, timeouts and retries.
         cache: File of cached replies; None to cache in memory.
         settings: Settings of Inspect's `GenerateConfig`.
@@ -237,7 +238,7 @@ class ProviderClient(ModelClient):
         self._settings = {**how, **settings}
         self._opening = threading.Lock()
         if is_batch:
-            # Open the gate fully: the first batch is sent after a few seconds.
+            # Open the gate fully, because the first batch is sent only after a few seconds.
             self.gate.limit = limits.at_once
 
     @cached_property
@@ -350,13 +351,13 @@ class ProviderModel(ChatLearner):
     """A model of any provider that Inspect supports. It has the settings of `ChatLearner` and the
     following.
 
-    `model` is provider and name, such as `anthropic/claude-sonnet-4-5`; `request` has settings of
-    Inspect's `GenerateConfig`, such as `{temperature: 0, reasoning_effort: low}`.
+    `model` is the provider and the name, such as `anthropic/claude-sonnet-4-5`. `request` has
+    settings of Inspect's `GenerateConfig`, such as `{temperature: 0, reasoning_effort: low}`.
 
     Attributes:
         arguments: Further arguments for the provider, such as `{base_url: …}`.
         batch: Use the provider's batch mode, which is cheaper and may take hours. Up to 1,000
-            questions are asked at once, or `at_once` if that is more.
+            questions are asked at once, or `at_once` if it is larger.
     """
 
     arguments: dict[str, Any] | None = field(default=None, hash=False, metadata={"later": True})

@@ -28,14 +28,14 @@ class EncodedRows:
         return len(self.sources)
 
     def lengths(self) -> list[int]:
-        """Number of tokens of each source with its longest answer. Batches consist of rows of
+        """Number of tokens of each source with its longest answer, used to form batches of rows of
         similar length.
         """
         return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
 
 
 Cut = Literal["end", "start"]
-"""End of an input that is cut off if it is too long."""
+"""The end of a long input that is cut off."""
 
 Targets = Literal["redrawn", "fixed", "first", "listed"]
 """Which of several acceptable answers to train on."""
@@ -104,20 +104,20 @@ def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[in
             ids[:0] = base.begin  # a chat template may have written the token already
         if base.tokeniser.unk_token == UNKNOWN and base.tokeniser.unk_token_id in ids:
             raise InputError(
-                f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among"
-                f" the words of '{base.name}', which are those of the splits that it was made for;"
-                " fit with it in a split, or with tokens: bytes"
+                f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not "
+                f"among the words of '{base.name}', which come from the splits that it was built "
+                "for; fit it with a split that has the word, or set tokens: bytes"
             )
         if not ids:
             raise InputError(
-                f"the input {text!r} is empty for '{base.name}', which needs something to begin"
-                " from; set join"
+                f"the input {text!r} is empty for '{base.name}', which needs at least one token "
+                "to begin from; set join"
             )
     return sources
 
 
 def _unknown(base: Base, text: str) -> str:
-    """The first word of a text that the vocabulary does not have."""
+    """Return the first word of a text that is not in the vocabulary."""
     encoded = base.tokeniser(
         text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
     )
@@ -130,7 +130,8 @@ def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
     """Encode answers with their end token, each with a leading space that separates it from the
     input.
 
-    Each distinct answer is encoded once and all in one call, which is much faster than one by one.
+    Each distinct answer is encoded once, and all of them in one call, which is much faster than one
+    by one.
     """
     different = list(dict.fromkeys(texts))
     if not different:
@@ -154,7 +155,7 @@ def read_rows(
     cut: Cut = "end",
     cut_answers: bool = False,
 ) -> EncodedRows:
-    """Encode examples. One that is longer than the model can read raises an error.
+    """Encode examples. Raise an error for an example that is longer than the model can read.
 
     Args:
         base: The model.
@@ -162,9 +163,9 @@ def read_rows(
         join: Separator between an input and its answer.
         prompt: Number of prompt vectors before every input.
         answer: Maximum tokens of an answer.
-        longest: Maximum tokens of an input. Longer inputs are cut, with a warning. 0: nothing is
-            cut.
-        cut: End that is cut off.
+        longest: Maximum tokens of an input. Longer inputs are cut, with a warning. With 0, no input
+            is cut.
+        cut: Which end of a longer input is cut off.
         cut_answers: Cut answers that are too long, with a warning. Otherwise they are refused.
     """
     if longest:
@@ -193,11 +194,11 @@ def read_rows(
 def _tokens_needed(base: Base, rows: EncodedRows, answer: int) -> list[int]:
     """Tokens that the model must hold for each row, including up to `answer` generated ones."""
     sources = [len(source) for source in rows.sources]
-    if base.kind == "decoder":  # which reads the answer after the source
+    if base.kind == "decoder":  # a decoder reads the answer after the source
         pairs = zip(rows.lengths(), sources, strict=True)
         return [max(whole, source + answer) for whole, source in pairs]
     if getattr(base.model.config, "max_position_embeddings", None):
-        # BART's decoder has a limited number of positions as well; T5's are relative.
+        # BART's decoder has a limited number of positions, too. T5's positions are relative.
         longest_targets = [max(map(len, targets)) for targets in rows.targets]
         return [max(s, answer, t) for s, t in zip(sources, longest_targets, strict=True)]
     return sources  # an encoder reads the source alone
@@ -215,7 +216,9 @@ def _warn_of_cuts(base: Base, examples: Sequence[Example], join: str, longest: i
 
 
 def _cut_answers(base: Base, targets: dict[str, list[int]], most: int) -> dict[str, list[int]]:
-    """Cut encoded answers to `most` tokens. The end token stays, so that a model learns to stop."""
+    """Cut encoded answers to `most` tokens. The end token is kept, so that a model learns to
+    stop.
+    """
     end = base.tokeniser.eos_token_id
     cut: dict[str, list[int]] = {}
     for text, ids in targets.items():
@@ -244,10 +247,10 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
 
 
 def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
-    """Select the answers to train on: all (one is drawn at each step), one drawn once, or the
-    official one.
+    """Select the answers to train on: all of them (one is drawn at each step), one that is drawn
+    once, or the official one.
 
-    Rows whose answers are `listed` have a single answer already.
+    Rows whose answers are `listed` already have a single answer.
     """
     if how in ("redrawn", "listed"):
         return rows

@@ -83,7 +83,7 @@ class Extractive(Pretrained):
         return with_spans(items, self.name, self.without_span)
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
-        """Check that the tokeniser gives character offsets. Any such tokeniser will do, because
+        """Check that the tokeniser gives character offsets. Nothing else is checked, because
         answers are cut out of the text.
         """
         from taskloom.learners.pretrained.span_head import check_tokeniser

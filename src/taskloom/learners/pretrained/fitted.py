@@ -1,4 +1,4 @@
-"""A fitted language model: answers, log-probabilities, states, saving."""
+"""A fitted language model, with its answers, log-probabilities, states and saving."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ take about 10 GB.
 """
 
 FIRST_TOKENS = 8
-"""Number of tokens after which unfinished rows are regrouped into new batches on a GPU; and again
-after four times as many.
+"""Number of tokens after which unfinished rows are regrouped into new batches on a GPU. They are
+regrouped again after four times as many.
 
-A batch is generated until its last row is finished, and among hundreds of answers one is long. The
-tokens so far are read again with the input, which costs less than the steps that are saved.
+A batch is generated until its last row is finished, and a few of hundreds of answers are usually
+long. Regrouped rows read their tokens again with the input, which costs less than the steps that
+are saved.
 """
 
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
@@ -55,7 +56,7 @@ None if all rows have one task.
 
 
 KnownAnswers = dict[tuple[tuple[int, ...], ...], list[str]]
-"""Cache of answers: training evaluates a split, and the run then stores its answers without
+"""Cache of answers. Training evaluates a split, and the run then stores its answers without
 computing them again.
 
 The key is all inputs that were answered together, because answers in other batches may differ by
@@ -70,7 +71,7 @@ class StepAnswers:
         self._latest: dict[int, tuple[int, KnownAnswers]] = {}
 
     def of(self, task: int, step: int) -> KnownAnswers:
-        """Cached answers of a task's weights after a step. Those of another step are dropped."""
+        """Cached answers of a task's weights after a step. Answers of other steps are dropped."""
         if self._latest.get(task, (None,))[0] != step:
             self._latest[task] = (step, {})
         return self._latest[task][1]
@@ -86,8 +87,8 @@ class FittedLanguageModel:
         curve: Learning curve.
         batch: Batch size for answering.
         task: Index of the adapter to use if the model has several.
-        keeps_prefix: True to keep the shared prefix of inputs between calls, on a GPU with the
-            recorded decoding steps. For models that are not trained.
+        keeps_prefix: True to keep the shared prefix of inputs between calls and, on a GPU, the
+            recorded decoding steps. Only for models that are not trained further.
     """
 
     def __init__(
@@ -111,8 +112,8 @@ class FittedLanguageModel:
         self.known: KnownAnswers = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the cached prefix out of copies: it can be computed again, and recorded steps
-        cannot be copied.
+        """Leave the cached prefix out of copies, because it can be computed again and recorded
+        steps cannot be copied.
         """
         return {**self.__dict__, "_kept_prefix": None}
 
@@ -127,7 +128,7 @@ class FittedLanguageModel:
         return self.write(self.read(texts(inputs)))
 
     def read(self, inputs: Sequence[str]) -> list[list[int]]:
-        """Encode inputs with the learner's settings, cut if they are too long."""
+        """Encode inputs with the learner's settings, cutting those that are too long."""
         longest: int = getattr(self.learner, "longest_input", 0)
         cut: Cut = getattr(self.learner, "cut", "end")
         return read_sources(self.base, inputs, self.learner.join, longest, cut)
@@ -149,7 +150,7 @@ class FittedLanguageModel:
         return {"total": frozen + trained, "trained": trained}
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Answers to encoded inputs, extracted as the learner specifies, with whitespace
+        """Return the answers to encoded inputs, extracted as the learner specifies, with whitespace
         normalised.
         """
         recalled = self.recall(sources)
@@ -166,15 +167,15 @@ class FittedLanguageModel:
         self.known[tuple(map(tuple, sources))] = list(answers)
 
     def extracted(self, written: Sequence[str]) -> list[str]:
-        """Answers in generated texts, with whitespace normalised."""
+        """Extract the answers from generated texts, with whitespace normalised."""
         how: str = getattr(self.learner, "extract", "whole")
         cut = Extraction.read(how)
         return [" ".join(cut(text).split()) for text in written]
 
     @property
     def _answered_at_once(self) -> int:
-        """Number of answers generated together. One more token costs a GPU about the same for one
-        row as for hundreds.
+        """Number of answers generated together. On a GPU, a step costs about the same for one row
+        as for hundreds.
         """
         beams: int = getattr(self.learner, "beams", 1)
         if self.device.type != "cuda":
@@ -187,7 +188,7 @@ class FittedLanguageModel:
         adapters: RowAdapters | None = None,
         first_line: bool = False,
     ) -> list[str]:
-        """Generated text, including line breaks.
+        """Return the generated text, including line breaks.
 
         Args:
             sources: Inputs as ids.
@@ -220,14 +221,14 @@ class FittedLanguageModel:
             for indices in self._batches(lengths, self._answered_at_once):
                 rows = [todo[i] for i in indices]
                 in_halves(rows, partial(write_more, most=last - first))
-                # A row that generated fewer tokens than the stage allows has ended its answer.
+                # A row that generated fewer tokens than the stage allows has finished its answer.
                 done += sum(last == stages[-1] or len(written[row]) < last for row in rows)
                 report_answers(done, len(sources))
             todo = [row for row in todo if len(written[row]) == last]
         return self._decoded(written)
 
     def _begin_writing(self, sources: Sequence[Sequence[int]]) -> None:
-        """Check that the inputs fit. A decoder's answers need room after them."""
+        """Check that the inputs fit, with room for the answers in the case of a decoder."""
         room = self.learner.longest_answer if self.base.kind == "decoder" else 0
         self._begin([len(source) + room for source in sources], "longest_answer")
 
@@ -241,7 +242,7 @@ class FittedLanguageModel:
     def _generate_after(
         self, shared: SharedPrefix, begun: Sequence[list[int]], most: int, first_line: bool
     ) -> list[list[int]]:
-        """Continue rows that begin with a shared prefix by at most so many tokens."""
+        """Continue rows that begin with a shared prefix by at most `most` tokens."""
         if shared.decoder is not None:
             return self._write_after(shared, shared.decoder, begun, first_line)
         given = shared.aligned(begun, int(self.base.tokeniser.pad_token_id), self.device)
@@ -251,7 +252,7 @@ class FittedLanguageModel:
 
     @property
     def _stages(self) -> list[int]:
-        """Numbers of tokens up to which answers are generated together."""
+        """Maximum answer lengths of the stages in which answers are generated together."""
         longest: int = self.learner.longest_answer
         if (
             self.device.type != "cuda"
@@ -262,8 +263,8 @@ class FittedLanguageModel:
         return [*(n for n in (FIRST_TOKENS, 4 * FIRST_TOKENS) if n < longest), longest]
 
     def _shared_prefix(self, sources: Sequence[Sequence[int]]) -> SharedPrefix | None:
-        """The common beginning of all inputs, computed once. None if sharing it does not pay off,
-        or with beam search.
+        """The common prefix of all inputs, computed once. None with beam search, or if sharing it
+        does not pay off.
         """
         if getattr(self.learner, "beams", 1) != 1:
             return None
@@ -306,7 +307,8 @@ class FittedLanguageModel:
             lines = [False] * len(rows) if whole_line is None else whole_line(rows)
             return [line or row[-1] == end for line, row in zip(lines, rows, strict=True)]
 
-        # Cheaper than no_grad: views are not tracked, and a pass has hundreds.
+        # inference_mode is cheaper than no_grad, because views are not tracked and a pass has
+        # hundreds.
         with torch.inference_mode(), computing("fp32", self.device):
             written = decoder.write(rests, self.learner.longest_answer, finished)
         return [_until(row, end) for row in written]
@@ -315,7 +317,7 @@ class FittedLanguageModel:
         return None if self.prompt is None else self.prompt.unsqueeze(0), None
 
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Ids and mask of equal width.
+        """Return ids and mask, padded to equal width.
 
         A decoder is padded on the left, so that every row's answer begins at the same position. An
         encoder is padded on the right, where padding does not shift positions.
@@ -339,7 +341,7 @@ class FittedLanguageModel:
         first_line: bool = False,
         past: Any = None,
     ) -> list[list[int]]:
-        """Generate at most this many tokens after each row with the library. The end token is
+        """Generate at most `most` tokens after each row, using the library. The end token is
         removed.
         """
         given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
@@ -369,8 +371,8 @@ class FittedLanguageModel:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Summed log-probability of each candidate's tokens and end token; minus infinity for texts
-        that cannot be generated.
+        """Return the summed log-probability of each candidate's tokens and end token, or minus
+        infinity for texts that cannot be generated.
         """
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
@@ -395,7 +397,7 @@ class FittedLanguageModel:
         targets: Sequence[list[int]],
         adapters: RowAdapters | None = None,
     ) -> tuple[list[float], list[int]]:
-        """Summed cross entropy of each target and its number of tokens."""
+        """Return the summed cross entropy of each target and its number of tokens."""
         one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
         sums, counts = [0.0] * len(sources), [0] * len(sources)
@@ -434,15 +436,17 @@ class FittedLanguageModel:
         return contextlib.nullcontext() if tasks is None else self.base.choice.of(tasks, even=False)
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """Share of acceptable answers, and mean loss per token of the official answers."""
+        """Return the share of acceptable answers, and the mean loss per token of the official
+        answers.
+        """
         sums, counts = self.losses(rows.sources, [t[0] for t in rows.targets])
         answers = self.write(rows.sources)
         self.remember(rows.sources, answers)
         return graded(answers, sums, counts, rows)
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """State of the last input token: `readout` after the last layer, or `layer.K` (0 is the
-        embedding).
+        """Return the state of the last input token: `readout` after the last layer, or `layer.K` (0
+        is the embedding).
         """
         import numpy as np
 
@@ -532,8 +536,8 @@ def _until(ids: list[int], end: int) -> list[int]:
 def _padding_first(
     vectors: Tensor, whole: Tensor, mask: Tensor, prompt: int
 ) -> tuple[Tensor, Tensor]:
-    """Move each row's padding from between the prompt and the input to the front, where positions
-    ignore it.
+    """Move each row's padding from between prompt and input to the front, where position ids skip
+    it.
     """
     width = vectors.shape[1]
     padding = (mask == 0).sum(1, keepdim=True)
@@ -551,7 +555,7 @@ class TaskBatches:
     """The rows of several tasks that share a frozen model as one list, each with the adapter of its
     own task.
 
-    A pass over a small model costs a GPU about the same for one row as for hundreds.
+    On a GPU, a pass over a small model costs about the same for one row as for hundreds.
     """
 
     def __init__(self, models: Sequence[FittedLanguageModel], sizes: Sequence[int]) -> None:
@@ -562,8 +566,8 @@ class TaskBatches:
                 " separate models"
             )
         self.sizes = list(sizes)
-        # A prompt is found by its position in the stack, a LoRA adapter by the index that it was
-        # trained under.
+        # A prompt is found by its position in the stack, and a LoRA adapter by its index in
+        # training.
         prompts = [model.prompt for model in models if model.prompt is not None]
         self.prompts = torch.stack(prompts) if prompts else None
         numbers = list(range(len(models))) if prompts else [model.task for model in models]

@@ -1,8 +1,8 @@
 """Forward passes of a language model: losses per example, optionally with tuned prompts.
 
-In a causal model the states of a prompt do not depend on what follows it. So the prompt of each
-task is run once per step, and its keys and values are shared by all examples of the task. Examples
-of many tasks go through the frozen model in one batch.
+In a causal model, the states of a prompt do not depend on the tokens after it. So the prompt of
+each task is run once per step, and all examples of the task share its keys and values. Examples of
+many tasks go through the frozen model in one batch.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Batch:
     Attributes:
         ids: Input ids (for a decoder, followed by the target).
         mask: 1 at real tokens.
-        labels: [batch, K] the target tokens of each row, then `IGNORED`.
-        where: Decoder: [batch, K] the positions that predict them.
+        labels: [batch, K] the target tokens of each row, padded with `IGNORED`.
+        where: [batch, K] for a decoder, the positions that predict the labels.
     """
 
     ids: Tensor
@@ -52,7 +52,9 @@ class Batch:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to a device. For a GPU it is pinned first, so that the CPU does not wait."""
+    """Copy a tensor to a device. For a GPU it is pinned first, so that the CPU does not wait for
+    the copy.
+    """
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
@@ -65,7 +67,7 @@ def collate(
     multiple: int = 1,
 ) -> Batch:
     """Pad rows to equal width. With `multiple`, widths are rounded up so that few shapes occur;
-    long ones are rounded more coarsely.
+    large widths are rounded more coarsely.
     """
     decoder = base.kind == "decoder"
     if decoder:
@@ -96,8 +98,8 @@ def rounded_width(width: int, multiple: int) -> int:
 
 
 def rounded_length(length: int, least: int) -> int:
-    """Round up to a power of two, at least `least`: the lengths of targets vary more than their
-    cost.
+    """Round up to a power of two, at least `least`, because the lengths of targets vary more than
+    their cost.
 
     >>> [rounded_length(n, 8) for n in (3, 8, 9, 70)]
     [8, 8, 16, 128]
@@ -106,7 +108,7 @@ def rounded_length(length: int, least: int) -> int:
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Tensor, Tensor]:
-    """Rows as one padded matrix, and a mask that is 1 at real tokens."""
+    """Return rows as one padded matrix, and a mask that is 1 at real tokens."""
     lengths = np.array([len(row) for row in rows])
     real = np.arange(width)[None, :] < lengths[:, None]
     out = np.full((len(rows), width), filler, dtype=np.int64)
@@ -124,15 +126,15 @@ def losses(
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Summed cross entropy of each example, its number of target tokens, and whether each of them
-    is the likeliest.
+    """Return the summed cross entropy of each example, its number of target tokens, and whether
+    each of them is the likeliest token.
 
     Args:
         base: The model.
         batch: The examples.
         prompts: [tasks, n, d] prompt vectors before the inputs.
-        tasks: [batch] index of each example's prompt; not needed for one task.
-        fast: Options that make it faster, for models whose layers are implemented here.
+        tasks: [batch] index of each example's prompt. Not needed for a single task.
+        fast: Options for faster computation, for models whose layers are implemented here.
         smoothing: Share of a target token's probability that is spread over the vocabulary.
     """
     if prompts is not None and tasks is None:
@@ -149,8 +151,8 @@ def losses(
 
 
 def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Compute the summed cross entropy of each row, and whether each of its targets is the
-    likeliest.
+    """Compute the summed cross entropy of each row, and whether all of its targets are the
+    likeliest tokens.
     """
     flat = logits.float().flatten(0, 1)
     each = F.cross_entropy(
@@ -161,11 +163,11 @@ def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Ten
 
 
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Logits, only at the positions that predict a target, because the output map is the widest of
-    all.
+    """Compute logits only at the positions that predict a target, because the output map is the
+    widest of all.
 
-    Padding is on the right, so no token of a causal model attends to it, and only future positions
-    are masked.
+    Padding is on the right, so only future positions need a mask: no token of a causal model
+    attends to the padding.
     """
     model = base.model
     given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
@@ -175,7 +177,7 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
     before = 0 if prompts is None else prompts.shape[1]
     if model.config.model_type == "llama":
         # The mask is precomputed. Otherwise transformers would inspect values on the device to
-        # choose one, which makes it wait.
+        # choose one, and wait for them.
         given["attention_mask"] = _causal(batch.ids.shape[1], before, _dtype(base), batch.ids)
     else:
         # Masking the padding changes nothing, but without it transformers warns.
@@ -216,8 +218,8 @@ def _first(ids: Tensor) -> Tensor:
 
 
 def prompt_states(base: Base, prompts: Tensor, tasks: Tensor) -> Any:
-    """Keys and values of the prompts, computed once per task and expanded to each example of the
-    task.
+    """Return keys and values of the prompts, computed once per task and expanded to each example of
+    the task.
     """
     from transformers import DynamicCache
 
@@ -237,7 +239,9 @@ def _dtype(base: Base) -> torch.dtype:
 def with_prompts(
     base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Input vectors and mask with each example's prompt before its tokens (after left padding)."""
+    """Return input vectors and mask with each example's prompt before its tokens (after left
+    padding).
+    """
     vectors = base.model.get_input_embeddings()(ids)
     before = prompts[_first(ids) if tasks is None else tasks].to(vectors.dtype)
     mask_before = mask.new_ones(len(mask), prompts.shape[1])
@@ -257,8 +261,8 @@ def _encoder_decoder(
 
 
 def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Logits [batch, K, positions] of start and end, minus infinity outside the context. Further
-    labels are ignored.
+    """Compute logits [batch, K, positions] of start and end, minus infinity outside the context.
+    Further labels are ignored.
     """
     first, last = point(base, batch.ids, batch.mask)[:2]
     rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
@@ -268,8 +272,8 @@ def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
 def point(
     base: Base, ids: Tensor, mask: Tensor, states: bool = False
 ) -> tuple[Tensor, Tensor, Any]:
-    """Logits of start and end, minus infinity outside the context, and optionally the states of all
-    layers.
+    """Compute logits of start and end, minus infinity outside the context, and optionally the
+    states of all layers.
 
     An input is the question, separators, the context, and a separator. The context starts after the
     first separators.
@@ -283,7 +287,7 @@ def point(
     }
     has_types = getattr(base.model.config, "type_vocab_size", 0) > 1
     if "token_type_ids" in base.tokeniser.model_input_names and has_types:
-        # As in BERT's training: 0 up to and including the first separator, 1 after it.
+        # Segment ids as in BERT's training: 0 up to and including the first separator, 1 after it.
         first_separator = separator & (separator.cumsum(1) == 1)
         given["token_type_ids"] = (after & ~first_separator).long()
     output = base.model(**given)

@@ -82,18 +82,19 @@ NO_START = SupervisedStart()
 )
 @dataclass(frozen=True)
 class Grpo(Pretrained):
-    """GRPO by TRL: several answers are sampled for each input, and those that score above their
-    mean become likelier.
+    """GRPO by TRL. Several answers are sampled for each input, and training makes those that score
+    above their mean likelier.
 
-    It learns from the training split's inputs and the scores of its own answers, never from a given
-    answer, so it can be compared with `fine-tune` on the same splits. With `supervised: {steps:
-    300}` it is fine-tuned on the answers first. `model` may also be the folder `…/model` of a
-    fine-tuned model.
+    It learns from the inputs of the training split and the scores of its own answers, never from
+    the given answers, so it can be compared with `fine-tune` on the same splits. With
+    `supervised: {steps: 300}` it is first fine-tuned on the answers. `model` may also be the folder
+    `…/model` of a fine-tuned model.
 
     Attributes:
-        generations: Answers sampled for each input; `batch` counts answers and is a multiple of it.
+        generations: Answers sampled for each input. `batch` counts answers and must be a multiple
+            of it.
         temperature: Sampling temperature.
-        beta: Weight of the penalty on the distance from the initial model; 0: none.
+        beta: Weight of the penalty for the distance from the initial model; 0: none.
         reward: Name of the scorer whose score is the reward.
         extract: How an answer is extracted from generated text, in training and in evaluation.
         supervised: Supervised steps before reinforcement learning: `{steps: 300, batch: 64, rate:
@@ -189,8 +190,8 @@ class Grpo(Pretrained):
         return {name: self.fitted(base, None, curve, self.training.batch)}
 
     def _start(self, split: Pairs, options: FitOptions) -> Base:
-        """Return the initial model of reinforcement learning: unchanged, or fine-tuned on the
-        answers first.
+        """Return the initial model for reinforcement learning, either unchanged or first fine-tuned
+        on the answers.
         """
         if not self.supervised.steps:
             return self.base([], options.seed)
@@ -245,8 +246,8 @@ class Grpo(Pretrained):
             temperature=self.temperature,
             beta=self.beta,
             seed=seed % 2**32,
-            # No checkpoint in between: the trainer would write its state at the end, from which no
-            # run resumes.
+            # If no checkpoint falls within the run, saving is off, because the trainer would write
+            # its state at the end, from which no run resumes.
             save_strategy="steps" if keep and how.checkpoint_every <= how.steps else "no",
             save_steps=how.checkpoint_every,
             save_total_limit=1,
@@ -292,7 +293,7 @@ class Rewards:
 
 
 def _trl() -> Any:
-    """Import TRL, and check that it has everything that is used."""
+    """Import TRL, and check that it has every name that is used here."""
     try:
         import trl
     except ImportError:
@@ -307,8 +308,8 @@ def _trl() -> Any:
 
 
 def _printer() -> Any:
-    """Return the callback that prints every logged step on standard output, which is reserved for
-    the command.
+    """Return the callback class that prints every logged step on standard output, which is reserved
+    for the command.
     """
     from transformers import PrinterCallback
 
@@ -333,7 +334,7 @@ def _last_checkpoint(folder: Path) -> str | None:
 
 
 def _point(step: int, logs: Mapping[str, Any]) -> Point:
-    """Point of the curve for what the trainer logs: the mean reward, and the loss."""
+    """Convert the trainer's log entry to a point of the curve: the mean reward, and the loss."""
     return Point(step, "train", float(logs["reward"]), float(logs.get("loss", 0.0)))
 
 

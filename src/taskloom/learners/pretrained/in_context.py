@@ -1,7 +1,7 @@
 """In-context learning: a language model that is shown a description and k examples, or only the
 input.
 
-`Prompt` shows a task, and extracts the answer from a model's reply.
+`Prompt` presents a task, and extracts the answer from a model's reply.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Prompt:
     """A description, some examples, and the layout of inputs and answers.
 
     Attributes:
-        describe: The instruction, in a paragraph of its own at the beginning.
-        examples: (input, answer) pairs that are shown.
+        describe: The instruction, a separate paragraph at the beginning.
+        examples: The (input, answer) pairs to show.
         join: Separator between an input and its answer.
-        answers: The known answers. If not empty, the first one that a sentence names is extracted.
+        answers: The known answers. If not empty, the first one named by the reply is extracted.
         how: How an answer is extracted from a reply: `line`, `known` or one of
             `taskloom.core.extraction.KINDS`.
     """
@@ -83,7 +83,7 @@ class Prompt:
     def extract(self, reply: str) -> str:
         """Extract the answer from a reply.
 
-        `line` and `known` take its first non-empty line, without a repeated label, quotes or full
+        `line` and `known` use its first non-empty line, without a repeated label, quotes or full
         stop.
         """
         return self.cut(reply)[0]
@@ -102,8 +102,8 @@ class Prompt:
         line = lines[0]
         mark = self.join.strip()
         if mark and mark in line:
-            # A model that continues with the next example repeats the separator; one that repeats
-            # the question puts it first.
+            # A model that continues with the next example repeats the separator, and one that
+            # repeats the question puts the question before it.
             head, _, tail = line.partition(mark)
             line = head if head.strip() else tail
         line = re.sub(r"^(the\s+)?answer\s*(is\b|:)\s*", "", line.strip(), flags=re.IGNORECASE)
@@ -111,8 +111,8 @@ class Prompt:
         return line if not self.answers or line in self.answers else self._named(line)
 
     def _named(self, line: str) -> str:
-        """The known answer that a line names first, or the longest of those that begin there. If
-        there is none, the line itself.
+        """Return the known answer that a line names first, or the longest if several begin there.
+        If it names none, return the line itself.
         """
         places = []
         for answer in self.answers:
@@ -131,7 +131,7 @@ def save_prompt(folder: Path, learner: Any, prompt: Prompt) -> None:
 
 
 def read_prompt(folder: Path) -> tuple[Any, Prompt]:
-    """Read a learner that only prompts, with its prompt."""
+    """Read a learner that only prompts, and its prompt."""
     card, learner = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])
     how = "json:answer" if getattr(learner, "guided", "") == "schema" else learner.extract
@@ -144,7 +144,7 @@ def known_answers(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
-    """Choose by the seed the k examples for every prompt."""
+    """Choose k examples by the seed, the same for every prompt."""
     if not shots:
         return ()
     items: list[Example] = examples(train)
@@ -176,14 +176,14 @@ class FittedInContext:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Log-probability of each candidate as the continuation."""
+        """Return the log-probability of each candidate as the continuation."""
         logprobs: list[list[float]] = self.model.logprob(
             [self.prompt.before(text) for text in texts(inputs)], candidates
         )
         return logprobs
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """States of the last token of the whole prompt."""
+        """Return the states of the last token of the whole prompt."""
         states: NDArray[np.float32] = self.model.represent(
             [self.prompt.before(text) for text in texts(inputs)], where
         )
@@ -214,7 +214,8 @@ def load_in_context(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class InContext(WithoutSteps[FittedInContext]):
-    """Zero-shot (`shots: 0`), k-shot and described prompts for any language model.
+    """Zero-shot (`shots: 0`) or k-shot prompts for any language model, with or without an
+    instruction.
 
     Attributes:
         model: `smollm2` (licence: Apache-2.0), `gemma3-270m` (Gemma Terms of Use), a local folder,
@@ -224,12 +225,11 @@ class InContext(WithoutSteps[FittedInContext]):
         join: Separator between an input and its answer.
         longest_answer: Maximum tokens of a reply.
         extract: How the answer is extracted from a reply. `line`: its first line; `known`: the
-            answer of the training split that it names first; `last-line`, `final`, `boxed`,
+            first answer of the training split that it names; `last-line`, `final`, `boxed`,
             `tag:NAME`, `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
         batch: Batch size for answering.
         device: `auto` uses a GPU if there is one.
-        pretrained: False uses the same architecture with random weights, which are the same in
-            every run.
+        pretrained: False replaces the weights with random ones, which are the same in every run.
     """
 
     model: str = "smollm2"

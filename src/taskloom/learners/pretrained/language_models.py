@@ -56,7 +56,8 @@ TRAINED = "trained.safetensors"
 
 
 def listed(example: Example) -> Example:
-    """Return a training example whose answers are joined to one text, written like a Python list.
+    """Return a training example with all its answers joined into one text, written like a Python
+    list.
 
     >>> listed(Example("Who?", ["Ann", "Bob"])).targets
     ("['Ann', 'Bob']",)
@@ -73,12 +74,14 @@ def listed(example: Example) -> Example:
 
 
 def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
-    """Apply the few-shot protocol: shuffle by the seed, take the first `shots`; 0 takes all."""
+    """Apply the few-shot protocol: shuffle by the seed and take the first `shots` examples. 0 takes
+    all.
+    """
     if not shots:
         return list(items)
     if shots > len(items):
         raise LearnerError(
-            f"{shots} shots were asked for and the training split has {len(items)} examples"
+            f"{shots} shots were requested and the training split has {len(items)} examples"
         )
     order = Key("few", seed).permutation(len(items))
     return [items[int(order(i))] for i in range(shots)]
@@ -86,7 +89,7 @@ def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """Arguments of `fit` besides the data.
+    """Arguments of `fit` in addition to the data.
 
     Attributes:
         seed: Random seed.
@@ -222,7 +225,7 @@ class Language:
 
         def score(numbers: Sequence[int], some: Sequence[EncodedRows]) -> list[tuple[float, float]]:
             models = [fitted(number, adapter.done) for number in numbers]
-            # Beams multiply the rows of a batch, and adapters are chosen by row.
+            # Adapters are chosen by row, and beams multiply the rows of a batch.
             if len(models) == 1 or self.beams > 1:
                 return [model.score(rows) for model, rows in zip(models, some, strict=True)]
             return score_together(models, some)
@@ -235,7 +238,7 @@ class Language:
         return adapted
 
     def _all_texts(self, data: Sequence[Example]) -> list[str]:
-        """Inputs, each with its separator, and all targets."""
+        """Return the inputs, each with its separator, and all targets."""
         texts: list[str] = []
         for example in data:
             texts.append(example.input + self.join)
@@ -243,8 +246,8 @@ class Language:
         return texts
 
     def _learned_from(self, train: Mapping[str, Pairs], seed: int) -> dict[str, list[Example]]:
-        """Examples that each task is trained on: some of them, with all targets joined to one if
-        they are `listed`.
+        """Return the examples that each task is trained on: the few-shot selection, with all
+        targets joined into one if they are `listed`.
         """
         data = {
             name: few(self.usable(examples(split)), self.shots, seed)
@@ -255,7 +258,7 @@ class Language:
         return data
 
     def _weights_begun_with(self, base: Base) -> dict[str, str]:
-        """Fingerprint of the initial model, which distinguishes it from others."""
+        """Return the fingerprint of the initial model."""
         from taskloom.learners.pretrained.models import fingerprint
 
         weights = {"the weights of the model": fingerprint(base)}
@@ -265,7 +268,9 @@ class Language:
         return weights
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
-        """Load the model to adapt, or the saved one to start from, with its prompt if any."""
+        """Load the model to adapt, or the saved model to start from, with its prompt if it has
+        one.
+        """
         if not self.start_from:
             return self.base(texts, seed), None
         folder = path_of(self.start_from)
@@ -328,7 +333,7 @@ class Language:
 
 
 def _all_examples(*parts: Mapping[str, Sequence[Example]]) -> list[Example]:
-    """The examples of all tasks of all splits, in order."""
+    """Return the examples of all tasks of all splits, in order."""
     every: list[Example] = []
     for part in parts:
         for split in part.values():
@@ -337,7 +342,7 @@ def _all_examples(*parts: Mapping[str, Sequence[Example]]) -> list[Example]:
 
 
 def _begin_with(prompts: Tensor, begun: Tensor, folder: str) -> None:
-    """Let every task's prompt start from the saved one."""
+    """Start every task's prompt from the saved one."""
     import torch
 
     if prompts.shape[1:] != begun.shape:
@@ -428,8 +433,8 @@ class Frozen(Pretrained):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> dict[str, FittedLanguageModel]:
-        """Train on many tasks in one run, each example with its own task's adapter. Each task gives
-        the same result as alone, within rounding.
+        """Train on many tasks in one run, each example with its task's adapter. Up to rounding,
+        each task gives the same result as if trained alone.
 
         Args:
             train: Training data by task.
@@ -459,8 +464,8 @@ class Frozen(Pretrained):
     def answer_tasks(
         self, fitted: Mapping[str, FittedLanguageModel], inputs: Mapping[str, Sequence[str]]
     ) -> dict[str, list[str]]:
-        """Answers of each task's model to its inputs, computed in batches over all tasks if
-        possible.
+        """Return the answers of each task's model to its inputs, computed in batches over all tasks
+        if possible.
 
         Args:
             fitted: Result of `fit_tasks`.
@@ -476,7 +481,9 @@ class Frozen(Pretrained):
     def save_beside(
         self, fitted: FittedLanguageModel, folder: Path, trained: Mapping[str, Tensor]
     ) -> None:
-        """Write the card and the trained tensors. The card has the model's name and fingerprint."""
+        """Write the card and the trained tensors. The card names the model and has its
+        fingerprint.
+        """
         from taskloom.learners.pretrained.models import fingerprint
 
         model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
@@ -484,7 +491,7 @@ class Frozen(Pretrained):
             write_tensors(temporary / TRAINED, trained)
 
     def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
-        """Load the model, which must be the one used in training, and the trained tensors."""
+        """Load the model, which must be the one used in training, and load the trained tensors."""
         from taskloom.learners.pretrained.models import fingerprint
 
         noted = read_card(folder).get("model", {})
@@ -505,13 +512,13 @@ class Frozen(Pretrained):
 )
 @dataclass(frozen=True)
 class PromptTune(Frozen):
-    """Prompt tuning (TaskBench500: n = 100, all of them trained; the reference trains 72 of its 100
-    by mistake).
+    """Prompt tuning. In TaskBench500 n = 100, and all vectors are trained here; the reference
+    trains only 72 of its 100 by mistake.
 
     Attributes:
         n: Number of vectors before the input.
-        first_rows: Number of first rows of the vocabulary from which the n initial vectors are
-            drawn without repetition.
+        first_rows: The n initial vectors are drawn from this many first rows of the vocabulary,
+            without repetition.
     """
 
     training: Training = field(
@@ -525,7 +532,7 @@ class PromptTune(Frozen):
     name: ClassVar[str] = "prompt-tune"
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Return the prompts [tasks, n, d]; every task starts as it would alone."""
+        """Return the prompts [tasks, n, d]. Each task starts as it would if trained alone."""
         import torch
 
         base.model.requires_grad_(False)
@@ -565,14 +572,14 @@ class PromptTune(Frozen):
 )
 @dataclass(frozen=True)
 class FromScratch(Language):
-    """A small Llama or T5 with random weights, with a tokeniser made from the data (`words`) or of
+    """A small Llama or T5 with random weights. Its tokens are the words of the data (`words`) or
     bytes.
 
     Attributes:
         kind: The architecture.
         tokens: `words` has one token per word of the data; `bytes` can write anything.
         state: Size of the states.
-        layers: Number of decoder layers; an encoder has as many.
+        layers: Number of decoder layers. An encoder has the same number.
         heads: Attention heads.
         feed_forward: Inner size of the feed-forward maps.
         dropout: Dropout rate in training.
@@ -595,7 +602,7 @@ class FromScratch(Language):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of its architecture."""
+        """Name of the learner's architecture."""
         return self.kind
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
@@ -617,7 +624,7 @@ class FromScratch(Language):
 )
 @dataclass(frozen=True)
 class Lora(Frozen):
-    """LoRA by peft: updates of rank `rank` on all linear maps but the output map.
+    """LoRA by peft: updates of rank `rank` on all linear maps except the output map.
 
     Attributes:
         rank: Rank of the updates.
@@ -695,12 +702,12 @@ class Lora(Frozen):
         parameters = dict(base.model.named_parameters())
         if not set(saved) <= set(parameters):
             raise LearnerError(
-                f"{folder} was not made with the model '{self.model}' that is here; fit and save"
-                " again"
+                f"{folder} was not made with the model '{self.model}' that is installed here; fit "
+                "and save again"
             )
         if any(parameters[name].shape != value.shape for name, value in saved.items()):
             raise LearnerError(
-                f"{folder} was not made with rank {self.rank}; set rank to the one that it has"
+                f"{folder} was not made with rank {self.rank}; set rank to the value used there"
             )
         with torch.no_grad():
             for name, value in saved.items():

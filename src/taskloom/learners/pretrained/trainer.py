@@ -1,10 +1,10 @@
 """Training loop for language models, shared by fine-tuning, LoRA and prompt tuning, for one task or
 many at once.
 
-The trained weights are a dictionary of named tensors. Prompts of many tasks are one tensor [tasks,
-n, d], and LoRA matrices of many tasks have an axis of tasks as well. Since the model is frozen, the
-gradients of different tasks are independent: for each task, a step over the batches of all tasks
-equals the step that it would take alone.
+The trained weights are a dictionary of named tensors. The prompts of many tasks are one tensor
+[tasks, n, d], and the LoRA matrices of many tasks have a task axis as well. Since the model is
+frozen, the gradients of different tasks are independent: for each task, a step over the batches of
+all tasks equals the step that it would take alone.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import GROWTH_STEPS, computing, pick_precision, using_threads
 
 Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, float]]]
-"""Maps the indices of some tasks and their rows of a split to each task's score and loss."""
+"""Maps the indices of tasks and their rows of a split to each task's score and loss."""
 
 LOOK_EVERY = 25
-"""Steps between reads of the loss from a GPU. Each read makes it idle until the next step is sent.
+"""Steps between reads of the loss from a GPU. After each read, the GPU is idle until the next step
+is sent.
 """
 
 WIDTHS = 8
@@ -69,8 +70,8 @@ class TaskRecord:
     since: int = 0
 
     def stopped(self, patience: int) -> bool:
-        """True if the last `patience` points brought no better score. With 0 training never stops
-        early.
+        """True if none of the last `patience` points improved the score. With 0, training never
+        stops early.
         """
         return bool(patience) and self.since >= patience
 
@@ -89,20 +90,18 @@ class Adapter:
         prompts: Tensor | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        # Tasks of different sizes take the same number of steps; epochs are those of the largest
-        # task.
+        # Tasks of different sizes take the same number of steps. Epochs refer to the largest task.
         how = how.for_rows(max(len(rows) for rows in tasks.values()))
         self.base, self.how, self.seed, self.prompts = base, how, seed, prompts
         self.trained = dict(trained)
         self.tasks = dict(tasks)
-        # True if trained tensors have an axis of tasks. A model that is trained as a whole has one
-        # task.
+        # True if trained tensors have a task axis. A model that is trained as a whole has one task.
         self.stacked = prompts is not None or len(self.tasks) > 1
         self.device = next(iter(self.trained.values())).device
         self.precision = pick_precision(how.precision, self.device)
         _check_how(base, how, len(self.tasks))
         self.optimiser = _optimiser(list(self.trained.values()), how, self.device)
-        # If the whole model is trained, nothing else depends on the seed.
+        # If the whole model is trained, only this order depends on the seed.
         self.orders = {
             name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed + seed)
             for name, rows in tasks.items()
@@ -115,8 +114,8 @@ class Adapter:
         self.done = 0
         self.parts = 1
         self.loss = 0.0
-        # Losses and hits of the training batches since the last point. A hit means that all target
-        # tokens are the likeliest, given those before.
+        # Losses and hits of the training batches since the last point. A hit means that every
+        # target token is the likeliest, given those before it.
         self.sums = torch.zeros(len(self.tasks), device=self.device)
         self.hits = torch.zeros(len(self.tasks), device=self.device)
         self.last = torch.zeros(len(self.tasks), device=self.device)
@@ -124,7 +123,7 @@ class Adapter:
         self.measured = 0
         self.folder: Path | None = None
         # Scale of an fp16 loss, whose gradients would otherwise vanish, and the number of steps
-        # since it was last too large.
+        # since the last overflow.
         self.scale, self.calm = (65536.0 if self.precision == "fp16" else 1.0), 0
         described = {
             "settings": checkpoint.lasting(how),
@@ -209,7 +208,9 @@ class Adapter:
         return all(record.stopped(self.how.patience) for record in self.records.values())
 
     def _batch(self, step: int) -> tuple[Batch, Tensor]:
-        """Batches of all tasks for a step as one batch, and the task index of each row."""
+        """Join the batches of all tasks for a step into one batch, and return it with the task
+        index of each row.
+        """
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         which: list[int] = []
@@ -248,7 +249,7 @@ class Adapter:
             self._look()
 
     def _look(self) -> None:
-        """Read the loss from the device, and wait for it. Raise an error if it is not a number."""
+        """Wait for the device and read the loss. Raise an error if it is not a number."""
         self.loss = float(self.last.mean())
         bad = int(self.bad)
         if bad >= 0:
@@ -295,7 +296,7 @@ class Adapter:
                 "take bf16, LoRA or a prompt instead of full fine-tuning, or a smaller model"
             )
         self.parts *= 2
-        self.fast = None  # captured steps hold memory of their own
+        self.fast = None  # captured steps use memory of their own
         torch.cuda.empty_cache()
         warnings.warn(
             f"out of memory on {self.device}: continuing with batches in {self.parts} parts",
@@ -303,7 +304,7 @@ class Adapter:
         )
 
     def _backward(self, batch: Batch, which: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute gradients, in as many parts as memory requires."""
+        """Compute gradients, split into the number of parts that memory requires."""
         counts = self.counts(batch, which)
         sums, hits = torch.zeros_like(counts), torch.zeros_like(counts)
         for rows in torch.arange(len(which), device=self.device).chunk(self.parts):
@@ -328,8 +329,8 @@ class Adapter:
         fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
         precision: str | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Add the gradients of the sum over tasks of the mean loss per target token. Returns losses
-        and hits by task.
+        """Add the gradients of the mean loss per target token, summed over tasks. Return losses and
+        hits by task.
         """
         adapters: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if self.stacked:
@@ -347,9 +348,7 @@ class Adapter:
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
     def even(self, rows: int) -> bool:
-        """True if the rows are a whole batch, and a batch has the same number of rows of every
-        task.
-        """
+        """True if the rows are a whole batch with the same number of rows for every task."""
         sizes = [order.batch for order in self.orders.values()]
         return rows == sum(sizes) and len(set(sizes)) == 1
 
@@ -392,7 +391,7 @@ class Adapter:
         self.measured = self.done
 
     def _keep(self, number: int) -> None:
-        """Keep the current weights as the best ones; for a stack, those of one task."""
+        """Keep the current weights as the best ones. For a stack, keep those of one task."""
         if self.best is None:
             self.best = {name: tensor.detach().clone() for name, tensor in self.trained.items()}
         for name, tensor in self.trained.items():
@@ -457,7 +456,7 @@ class Adapter:
 
 
 def _check_how(base: Base, how: Training, tasks: int) -> None:
-    """Raise an error for settings that this model cannot be trained with."""
+    """Raise an error for settings that do not work with this model."""
     if how.label_smoothing and base.kind == "pointer":
         raise LearnerError(
             "label_smoothing spreads a target over a vocabulary, and this learner points at spans;"
@@ -471,7 +470,9 @@ def _check_how(base: Base, how: Training, tasks: int) -> None:
 
 
 def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> torch.optim.Optimizer:
-    """Build torch's own optimiser. On a GPU it is fused, with a rate that captured steps read."""
+    """Build one of torch's own optimisers. On a GPU it is fused and reads its rate from a tensor,
+    for captured steps.
+    """
     if how.optimiser == "sgd":
         raise LearnerError(
             "optimiser is sgd, which is only for networks from scratch; use adamw or adam"
@@ -479,8 +480,8 @@ def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> to
     if how.optimiser == "adafactor":
         from transformers.optimization import Adafactor
 
-        # T5's own training: a given rate times the size of each weight, no momentum, updates
-        # clipped at a size of 1.
+        # As T5 was trained: a given rate times the size of each weight, no momentum, updates
+        # clipped at 1.
         return Adafactor(  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
             tensors,
             lr=how.rate,

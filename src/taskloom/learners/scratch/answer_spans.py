@@ -1,9 +1,9 @@
-"""Answers that are part of the input: finding them, and converting pointers to a start and an end
-into an answer.
+"""Answers that are spans of the input: finding them, and converting scores for start and end into
+an answer.
 
 An input is a context followed by a question, which is its last sentence. Learners know nothing
-about suites. Besides the text they use only the trait `support_lines`, the numbers of the sentences
-that prove the answer, if an example has it.
+about suites. In addition to the text, they use only the trait `support_lines` (the numbers of the
+sentences that prove the answer), if an example has it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Split an input into context and question: the text after the mark, else the last sentence."""
+    """Split an input into context and question. The question is the text after the mark or, without
+    a mark, the last sentence.
+    """
     context, mark, question = text.rpartition(QUESTION_MARK)
     if mark and context.strip() and question.strip():
         return context, question.strip()
@@ -97,8 +99,8 @@ def ask(examples: Sequence[Example]) -> list[SpanExample]:
 
 
 def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list[Example]:
-    """Training examples whose answer is part of their context. Others raise an error that counts
-    them, or are skipped with a warning.
+    """Return the training examples whose answer is part of their context. If there are others,
+    raise an error that counts them, or skip them with a warning.
     """
     kept: list[Example] = []
     lost: list[Example] = []
@@ -136,15 +138,15 @@ class Pointed:
     end: NDArray[np.float64]
 
     def best(self, longest: int) -> str:
-        """Find the likeliest span of at most `longest` tokens, without a table of all pairs, which
-        would cost more than the model.
+        """Find the likeliest span of at most `longest` tokens. No table of all pairs is built,
+        because it would cost more than the model.
         """
         import numpy as np
 
         n = len(self.offsets)
         start, end = self.start[:n], self.end[:n]
         if longest >= n:
-            # The best start up to each end, then the best end.
+            # Find the best start up to each end, then the best end.
             last = int((np.maximum.accumulate(start) + end).argmax())
             first = int(start[: last + 1].argmax())
         else:
@@ -157,12 +159,13 @@ class Pointed:
         return self.context[self.offsets[first][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:
-        """The log-probability that the answer is this text, summed over its occurrences; minus
-        infinity if there are none.
+        """Log-probability that the answer is this text, summed over its occurrences, or minus
+        infinity if it does not occur.
         """
         import numpy as np
 
-        # The first token that begins at each character, and the last one that ends at it.
+        # Index of the first token that begins at each character, and of the last one that ends
+        # there.
         starts: dict[int, int] = {}
         ends: dict[int, int] = {}
         for i, (a, b) in enumerate(self.offsets):
@@ -171,7 +174,7 @@ class Pointed:
                 ends[b] = i
         logprobs = []
         for a, b in occurrences(self.context, candidate):
-            if a in starts and b in ends:  # else the text begins or ends inside a token
+            if a in starts and b in ends:  # otherwise the text begins or ends inside a token
                 logprobs.append(float(self.start[starts[a]] + self.end[ends[b]]))
         return float(np.logaddexp.reduce(logprobs)) if logprobs else -math.inf
 
@@ -180,7 +183,7 @@ class Weighing(Protocol):
     """Output for one input that gives the probability of a text as its answer."""
 
     def weigh(self, candidate: str) -> float:
-        """The log-probability that the answer is this text."""
+        """Log-probability that the answer is this text."""
 
 
 def weigh_all(
@@ -188,8 +191,8 @@ def weigh_all(
     inputs: Sequence[str],
     candidates: Sequence[Sequence[str]],
 ) -> list[list[float]]:
-    """Log-probability of each candidate, wherever it occurs in its input; minus infinity if it does
-    not occur.
+    """Return the log-probability of each candidate, summed over its occurrences in its input, or
+    minus infinity if it does not occur.
 
     Args:
         point: The model.
@@ -209,7 +212,7 @@ class SpanTable:
     Attributes:
         context: Text of the context.
         offsets: First and last character (exclusive) of each of its tokens.
-        table: The log-probability of each span, by the number of words after the first and by its
+        table: Log-probability of each span, indexed by its number of words minus 1 and by its
             start.
     """
 
@@ -228,7 +231,7 @@ class SpanTable:
         return self.context[self.offsets[int(first)][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:
-        """Log-probability that the answer is this text, wherever it occurs."""
+        """Log-probability that the answer is this text, summed over its occurrences."""
         import numpy as np
 
         starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}

@@ -108,7 +108,7 @@ class Prepared(Generic[F]):
 
 @dataclass(frozen=True)
 class Stacked(Generic[F]):
-    """Base class of networks from scratch: training of one seed or many."""
+    """Base class of networks trained from scratch, with one seed or many."""
 
     training: Training = field(default_factory=Training)
 
@@ -146,8 +146,8 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[F]:
-        """Train several seeds (a number, or a list) as one stacked program. Each seed gives the
-        same result as alone, within rounding.
+        """Train several seeds (a number, or a list) as one stacked program. Up to rounding, each
+        seed gives the same result as if trained alone.
         """
         need_torch()
         from taskloom.learners.training.loop import train as run
@@ -172,8 +172,8 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[list[F]]:
-        """Train several seeds on each of several datasets (training split, evaluated splits), all
-        as one stacked program.
+        """Train several seeds on each of several datasets as one stacked program. A dataset is a
+        training split and its evaluated splits.
 
         The datasets need the same numbers of distinct words and answers, so that their networks
         have the same sizes; see `train_each`.
@@ -186,9 +186,9 @@ class Stacked(Generic[F]):
         sizes_differ = any(one.net != ready[0].net for one in ready)
         if sizes_differ or any(one.begin is not None for one in ready):
             raise LearnerError(
-                "datasets of one stack need networks of the same size, drawn anew: as many"
-                " different words and answers in each, and no start_from; fit the others by"
-                " themselves"
+                "datasets of one stack need networks of the same size, with drawn weights: give "
+                "each the same number of distinct words and answers, and no start_from; fit the "
+                "others by themselves"
             )
         sources = [LearningData(one.train, one.held_out) for one in ready]
         members = [(source, seed) for source in range(len(ready)) for seed in all_seeds]
@@ -203,7 +203,7 @@ class Scratch(Stacked["Classifier"]):
 
     Attributes:
         start_from: Folder of a saved model of the same kind and size. Training starts with its
-        words, answers and weights.
+            words, answers and weights.
     """
 
     start_from: str = later_setting("")
@@ -213,8 +213,8 @@ class Scratch(Stacked["Classifier"]):
         raise NotImplementedError
 
     def reader(self, texts: Iterable[str]) -> Any:
-        """Build the reader that converts inputs to arrays, from all texts that will be read; here
-        by their words.
+        """Build the reader that converts inputs to arrays, from all texts that it will read. By
+        default it splits texts into words.
         """
         return WordVocabulary.of(texts)
 
@@ -223,7 +223,7 @@ class Scratch(Stacked["Classifier"]):
         return WordVocabulary(tuple(card["words"]))
 
     def describe_reader(self, reader: Any) -> dict[str, Any]:
-        """Data from which `reader_of` restores the reader."""
+        """Return the data from which `reader_of` restores the reader."""
         return {"words": reader.words}
 
     def network_for(self, reader: Any, classes: int) -> Net:
@@ -237,8 +237,8 @@ class Scratch(Stacked["Classifier"]):
         return frame(encode(inputs, reader, labels), net, reader)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
-        """Build a reader of all inputs and a class for each training answer, or take both from the
-        model to start from.
+        """Build a reader for all inputs and a class for each training answer, or take both from the
+        saved model to start from.
         """
         items = columns(train)
         tests = {name: columns(split, name) for name, split in evaluate.items()}
@@ -272,7 +272,7 @@ class Scratch(Stacked["Classifier"]):
     def _continued(
         self, answers: Sequence[str]
     ) -> tuple[Any, tuple[str, ...], Net, dict[str, Tensor]]:
-        """Read words, answers and weights of the saved model into the network that these settings
+        """Read words, answers and weights of the saved model, for the network that these settings
         describe.
         """
         folder = path_of(self.start_from)
@@ -332,7 +332,9 @@ class Classifier:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Log-probability of each candidate; minus infinity for answers not in training."""
+        """Return the log-probability of each candidate, or minus infinity for answers that are not
+        in training.
+        """
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
@@ -345,8 +347,8 @@ class Classifier:
         return logprobs
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """States by position: `readout` (the classifier's input), and in layered nets `layer.K` and
-        `argument` (the last word).
+        """Return the states at a named position: `readout` (the classifier's input), and in layered
+        nets `layer.K` and `argument` (the last word).
         """
         from taskloom.core.errors import nearest
 
@@ -374,10 +376,12 @@ class Classifier:
         return {"total": total, "trained": total}
 
     def with_layers(self, layers: int) -> Classifier:
-        """Copy of the model that applies its shared layer `layers` times at inference."""
+        """Return a copy of the model that applies its shared layer `layers` times when
+        answering.
+        """
         if not hasattr(self.learner, "layers_answering"):
             raise LearnerError(
-                f"{self.learner.name} has no layer that could be applied more or less often"
+                f"{self.learner.name} has no shared layer that could be applied more or less often"
             )
         learner: Any = replace(self.learner, layers_answering=layers)  # type: ignore[call-arg]
         net = learner.network_for(self.reader, len(self.classes))
@@ -398,7 +402,9 @@ class Classifier:
 def in_batches(
     net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Training, batch: int, take: Take
 ) -> Tensor:
-    """Compute a result for each row in batches of similar length, in the original order."""
+    """Compute a result for each row, in batches of similar length, and return the results in the
+    original order.
+    """
     import torch
 
     from taskloom.learners.training.out_of_memory import in_halves
@@ -429,11 +435,11 @@ def in_batches(
 @register_learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class BiLSTMLearner(Scratch):
-    """The bi-LSTM of CTL++, with the settings for A and R: AdamW and a rate of 1.5e-4. For S the
-    reference uses Adam, a rate of 1e-3 and batches of 128.
+    """The bi-LSTM of CTL++. The defaults are its settings for A and R: AdamW and a rate of 1.5e-4.
+    For S, the reference uses Adam, a rate of 1e-3 and batches of 128.
 
     Attributes:
-        state: Size of the embedding, and of both directions together.
+        state: Size of the embedding, and of both directions of the LSTM together.
         dropout: Dropout rate of the embedding.
     """
 
@@ -512,7 +518,7 @@ class NDRLearner(Scratch):
         feed_forward: Inner size of the feed-forward map; 1024 in the paper's text.
         dropout: Dropout rate of attention's output.
         attention_dropout: Dropout rate of keys, as in the reference.
-        gate_dropout: Share of positions whose copy gate is closed in a step.
+        gate_dropout: Share of positions whose copy gate is closed in each training step.
         begin: Initial weights: `zero-biases`, or `reference`, as in the public code (biases of
             queries, keys, values and inner maps uniform over +-1/sqrt(fan in), and the bounds for
             keys and values applied to halves of the heads).

@@ -1,9 +1,9 @@
 """Memory networks for stories, trained from scratch: EntNet and STM, the specialised models of
 Dyna-bAbI.
 
-An input is sentences and then a question; there is one output per answer of the training split.
-Words are lower-cased and punctuation is removed. The paper trains for 200 epochs in batches of 32
-and takes the best of 10 seeds (`fit_many` with `patience`).
+An input is a story of several sentences followed by a question. There is one output per answer of
+the training split. Words are lower-cased and punctuation is removed. The paper trains for 200
+epochs in batches of 32 and takes the best of 10 seeds (`fit_many` with `patience`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Storied(Scratch):
     """Base class of memory networks.
 
     Attributes:
-        most_sentences: Maximum sentences to read, from the end of a story; the reference programs
-            use 130 or 150.
+        most_sentences: Maximum sentences to read, counted from the end of a story. The reference
+            programs use 130 or 150.
     """
 
     most_sentences: int = 150
 
     def reader(self, texts: Iterable[str]) -> Stories:
-        """Build a reader by sentences."""
+        """Build a reader that splits stories into sentences."""
         return Stories.of(texts, self.most_sentences)
 
     def reader_of(self, card: Mapping[str, Any]) -> Stories:
@@ -46,7 +46,7 @@ class Storied(Scratch):
         )
 
     def describe_reader(self, reader: Stories) -> dict[str, Any]:
-        """The reader's words, and the width of a sentence."""
+        """Return the reader's words, and the maximum words of a sentence."""
         return {"words": reader.words.words, "sentence": reader.sentence}
 
     def read(
@@ -66,8 +66,8 @@ class EntNetLearner(Storied):
     """EntNet of Henaff et al. (2017), with Adam, a rate of 0.01 that is halved every 25 epochs, and
     20 slots of size 100. Dyna-bAbI uses `optimiser: sgd`.
 
-    The reference clips the gradient of a batch's summed loss at 40. For the mean loss used here,
-    that is 40 / 32.
+    The reference clips the gradient of a batch's summed loss at 40. Here the loss is a mean, for
+    which this is 40 / 32.
 
     Attributes:
         state: Size of a slot.
@@ -104,13 +104,13 @@ class EntNetLearner(Storied):
 )
 @dataclass(frozen=True)
 class STMLearner(Storied):
-    """STM of Le et al. (2020), with Adam, a rate of 6e-4 and a beta2 of 0.99. The authors' batches
-    have 128 examples, Dyna-bAbI's 32.
+    """STM of Le et al. (2020), with Adam, a rate of 6e-4 and a beta2 of 0.99. The authors use
+    batches of 128 examples, Dyna-bAbI of 32.
 
     Attributes:
         embedding: Size of word vectors.
         state: Size d of the memories' d x d matrices.
-        hidden: Inner size of the maps that are applied to the result of reading.
+        hidden: Inner size of the maps applied to the items read from memory.
         slots: Number of relations that can be stored.
     """
 

@@ -1,8 +1,8 @@
 """`@tl.learner`: learners that users write, as a torch module, as a function that builds one, or as
 a dataclass with `fit`.
 
-As with tasks, the parameters of a module after the first two are settings, in addition to those of
-the training loop.
+As with tasks, the parameters of a module after the first two are settings, in addition to those for
+training.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LOOP = frozenset({"training", "start_from"})
 """Settings of every classifier that are not parameters of the module."""
 
 EAGER: Mapping[str, Any] = {"compile": False, "graphs": False}
-"""Defaults for user modules, which may branch on data. Compilers and captured graphs do not support
-that. Both can be switched on.
+"""Defaults for user modules. Both options are off because compilers and captured graphs do not
+support modules that branch on data; a module can switch them on.
 """
 
 
@@ -46,7 +46,7 @@ class ModuleLearner(Scratch):
     file: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Skip the checks of sizes: the module's constructor knows which ones it accepts."""
+        """Skip the checks of sizes, because the module's constructor checks them."""
 
     def network(self, vocabulary: int, classes: int) -> Net:
         """Wrap the module. Its vocabulary has one more token, for the end of the input."""
@@ -67,7 +67,7 @@ class ModuleLearner(Scratch):
         )
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
-        """Prepare as other classifiers do, and try the module on two examples."""
+        """Prepare as other classifiers do, and test the module on two examples."""
         from taskloom.learners.scratch.nets.module_adapter import ModuleNet
 
         ready = super().prepare(train, evaluate)
@@ -116,7 +116,9 @@ def module_settings(
 
 
 def _hints(build: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> dict[str, Any]:
-    """Resolve the types of parameters only. The return type may be known to type checkers only."""
+    """Resolve the types of parameters only, because the return type may be known only to type
+    checkers.
+    """
 
     def stub() -> None: ...
 
@@ -165,11 +167,12 @@ def learner(
 ) -> Callable[[L], L]:
     """Register a torch module, or a dataclass with `fit`, as a learner.
 
-    A module class (or a function that returns a module) is called as `build(vocabulary, answers,
-    **settings)`: its first two parameters are the numbers of different tokens and of different
-    answers, further ones need defaults and are settings. Its `forward(tokens, lengths)` gets token
-    ids [batch, time] and lengths [batch] and returns logits [batch, answers]. All settings of
-    training (`steps`, `batch`, `rate`, …), checkpoints, curves and saving come with it.
+    A module class (or a function that returns a module) is called as
+    `build(vocabulary, answers, **settings)`. Its first two parameters are the numbers of distinct
+    tokens and of distinct answers. Further parameters are settings and need defaults. Its
+    `forward(tokens, lengths)` gets token ids [batch, time] and lengths [batch] and returns logits
+    [batch, answers]. All settings for training (`steps`, `batch`, `rate`, …), checkpoints, curves
+    and saving come with it.
 
     A frozen dataclass with `fit` can learn in any other way; see `taskloom.learners.Learner`.
 
@@ -177,9 +180,9 @@ def learner(
         name: Name in experiments and commands, e.g. `mine/gru`.
         describe: One line for `taskloom list learners`.
         load: For a dataclass with `fit`: function that loads the fitted learner from a folder.
-        version: Increase it when the same settings and seed would learn something else. The code of
-            the file is part of a run's digest in any case.
-        **defaults: New defaults of settings, including those of training: `steps=2000, rate=1e-3`.
+        version: Increase it if a change makes the same settings and seed give another result. A
+            run's digest also covers the code of the file.
+        **defaults: New defaults of settings, including those for training: `steps=2000, rate=1e-3`.
     """
     if is_python(name) or "::" in name:
         raise LearnerError(f"a learner's name is a word or a path such as 'mine/gru', not '{name}'")

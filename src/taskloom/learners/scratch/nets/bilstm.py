@@ -148,8 +148,8 @@ def step(
         h: [2 S, B, units].
         c: [2 S, B, units].
         forward: [1, B] or [S, B], True for examples that have the position that the forward
-        direction reads.
-        backward: Likewise.
+            direction reads.
+        backward: The same for the backward direction.
     """
     i, f, g, o = z.chunk(4, -1)
     new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()

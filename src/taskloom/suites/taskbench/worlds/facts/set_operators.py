@@ -89,7 +89,7 @@ def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
         a: The first relation.
         b: The second relation.
         domain: `either` as in the paper's Table 2. `common` keeps the inputs that have both, as the
-        published reference does.
+            published reference does.
     """
     a_at, b_at = _widened(a, b)
     inputs = a_at.keys() | b_at.keys() if domain == "either" else a_at.keys() & b_at.keys()
@@ -127,7 +127,7 @@ def land(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
         p: The first predicate.
         q: The second predicate.
         domain: `common` for entities whose truth is known for both (the paper joins both patterns).
-        `either` adds those for which one predicate is known to be false.
+            `either` adds those for which one predicate is known to be false.
     """
     return _logic(p, q, all, False, domain, land)
 
