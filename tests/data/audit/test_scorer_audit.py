@@ -118,4 +118,4 @@ def test_sets_take_articles_and_items_of_several_words(
 
 def test_the_table_says_what_refused_means(capsys: pytest.CaptureFixture[str]) -> None:
     print_scorers(audit_scorers(n=5), as_json=False)
-    assert "refused: right answers that got less than the full score" in capsys.readouterr().out
+    assert "refused: correct answers" in capsys.readouterr().out
