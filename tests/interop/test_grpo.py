@@ -11,7 +11,7 @@ import pytest
 
 from taskloom.learners import LearnerError, load
 from taskloom.learners.config import read
-from taskloom.learners.interface import Progress
+from taskloom.learners.interface import Point, Progress, measured
 from tests.interop.models import tiny_model
 
 DATA = [(f"say {word}", "a") for word in ("one", "two", "three", "four")]
@@ -74,7 +74,10 @@ def test_a_supervised_start_is_what_fine_tuning_gives(model: Path, tmp_path: Pat
     )
     start = {"steps": 20, "batch": 4, "rate": 0.01}
     learner = quick(model, steps=1, rate=1e-12, supervised=start)
-    fitted = learner.fit(DATA, seed=2, folder=tmp_path)
+    reported: list[Point] = []
+    with measured(lambda member, points: reported.extend(points)):
+        fitted = learner.fit(DATA, seed=2, folder=tmp_path)
+    assert reported == [point for point in fitted.curve if point.split == "train"]
     pairs = zip(tuned.base.model.parameters(), fitted.base.model.parameters(), strict=True)
     assert all(a.allclose(b, atol=1e-6) for a, b in pairs)
     assert fitted.answer(["say one"]) == ["a"]
