@@ -137,7 +137,7 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
         Shot("viewer-compare-phone", compare, width=390, height=900, dark=True),
         Shot(
             "viewer-heat",
-            f"{store}/heat?learner=bag-of-words&split=iid&x=minimal&y=question",
+            f"{store}/heat?learner=bag-of-words",
             height=680,
         ),
         Shot(
