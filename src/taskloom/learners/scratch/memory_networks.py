@@ -110,7 +110,7 @@ class STMLearner(Storied):
     Attributes:
         embedding: Size of word vectors.
         state: Size d of the memories' d x d matrices.
-        hidden: Inner size of the maps applied to the items read from memory.
+        hidden: Inner size of the maps applied to encoded sentences and questions.
         slots: Number of relations that can be stored.
     """
 

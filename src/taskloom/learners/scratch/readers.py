@@ -3,8 +3,9 @@ DocumentReader, QANet, Mnemonic Reader and FusionNet, the models without pretrai
 compares on SQuAD and on stories.
 
 Each network is a plain module (`nets/bidaf.py`, `nets/readers.py`) that states its formulae. Two
-things differ from the papers: Adam with one rate replaces Adamax, and the last five have BiDAF's
-sizes. Word vectors are learned, or initialised from a file in GloVe's format (`vectors`).
+things differ from the papers: Adam with a single rate replaces Adamax, and all networks except
+BiDAF use BiDAF's sizes. Word vectors are learned, or initialised from a file in GloVe's format
+(`vectors`).
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Passages:
 
     @classmethod
     def of(cls, items: Sequence[SpanExample]) -> Passages:
-        """Build the reader for all items that will be read."""
+        """Build the encoding from all items that will be read."""
         questions = [cut(item.question)[0] for item in items]
         every = set(chain.from_iterable(questions))
         for context in {item.context for item in items}:  # many questions share a context
@@ -82,14 +83,14 @@ class Passages:
         return cls(WordVocabulary(tuple(sorted(every))), max(map(len, questions)))
 
     def spellings(self) -> tuple[tuple[int, ...], ...]:
-        """Return letters as numbers, from 1."""
+        """Return the letters of each word as numbers, counted from 1."""
         alphabet = sorted(set(chain.from_iterable(self.words.words)))
         number = {letter: i for i, letter in enumerate(alphabet, 1)}  # 0 is padding
         return tuple(tuple(number[letter] for letter in word) for word in self.words.words)
 
     def encode(self, items: Sequence[SpanExample]) -> tuple[Encoded, list[list[tuple[int, int]]]]:
-        """Encode items as arrays, with spans as labels (-1 if there is none) and the position of
-        each token of each context.
+        """Encode items as arrays, with spans as labels (-1 without a span). Also return the
+        position of each token of each context.
         """
         import numpy as np
 
@@ -142,10 +143,10 @@ def load_bidaf(folder: Path) -> Fitted:
 @dataclass(frozen=True)
 class BiDAFLearner(Stacked["Pointer"]):
     """BiDAF of Seo et al. (2017), with batches of 60, states of size 100, 100 filters of 5 letters,
-    dropout 0.2 and 12 epochs (here of bAbI's 9,000 examples).
+    dropout 0.2 and 12 epochs (here, epochs of bAbI's 9,000 examples).
 
-    Two things differ from the paper: word vectors are learned with the rest (the paper uses GloVe),
-    and Adam with 1e-3 replaces AdaDelta.
+    Two things differ from the paper: word vectors are learned with the other weights (the paper
+    uses GloVe), and Adam with 1e-3 replaces AdaDelta.
 
     Attributes:
         words: Size of word vectors.
@@ -185,7 +186,7 @@ class BiDAFLearner(Stacked["Pointer"]):
         )
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
-        """Build a reader of all passages; answers are spans."""
+        """Build a reader for all passages. Answers are spans."""
         return prepare_pointer(self, train, evaluate)
 
 
@@ -211,7 +212,7 @@ class PointingLearner(Protocol):
 def prepare_pointer(
     learner: PointingLearner, train: Pairs, evaluate: Mapping[str, Pairs]
 ) -> Prepared[Pointer]:
-    """Build a reader of all passages and a network, whose answers are spans."""
+    """Build a reader for all passages, and a network whose answers are spans."""
     items = ask(with_spans(examples(train), learner.name, learner.without_span))
     tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
     reader = Passages.of([*items, *chain.from_iterable(tests.values())])
@@ -253,7 +254,7 @@ class Pointer:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """The log-probability of each candidate; see `weigh_all`."""
+        """Return the log-probability of each candidate; see `weigh_all`."""
         return weigh_all(self._point, inputs, candidates)
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
@@ -289,7 +290,7 @@ class Pointer:
         by_table = bool(getattr(self.net, "spans", False))
 
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
-            if by_table:  # one distribution over all spans, not one for each end
+            if by_table:  # one distribution over all spans instead of one for each end
                 logprobs = logits.double().flatten(1).log_softmax(-1).view_as(logits)
             else:
                 logprobs = logits.double().log_softmax(-1)
@@ -322,11 +323,11 @@ def load_reader(folder: Path) -> Fitted:
 
 @dataclass(frozen=True)
 class Reader(Stacked[Pointer]):
-    """Base class of the other five readers.
+    """Base class of all readers except BiDAF.
 
     Attributes:
         words: Size of word vectors.
-        state: Size of each direction of the LSTMs; of QANet's blocks.
+        state: Size of each direction of the LSTMs, or of QANet's blocks.
         dropout: Dropout rate before every LSTM and in every block.
         vectors: Text file of initial word vectors, with a word and `words` numbers on each line.
         without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
@@ -371,7 +372,7 @@ class Reader(Stacked[Pointer]):
         return SpanNet(self.name, lambda: self.module(lexicon), described, reader.asked, self.spans)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
-        """Build a reader of all passages; answers are spans."""
+        """Build a reader for all passages. Answers are spans."""
         return prepare_pointer(self, train, evaluate)
 
     @property
@@ -460,7 +461,7 @@ class DocumentReaderLearner(Reader):
     """DocumentReader of Chen et al. (2017).
 
     Attributes:
-        features: Use exact match, match ignoring case, and term frequency.
+        features: True to use exact match, match ignoring case, and term frequency.
     """
 
     features: bool = True
@@ -512,7 +513,7 @@ class MnemonicReaderLearner(Reader):
     """Mnemonic Reader of Hu et al. (2017), without the reinforced stage.
 
     Attributes:
-        features: Use exact match, match ignoring case, and term frequency.
+        features: True to use exact match, match ignoring case, and term frequency.
         hops: Number of hops of alignment and of the pointer.
     """
 
@@ -538,7 +539,7 @@ class FusionNetLearner(Reader):
     """FusionNet of Huang et al. (2018).
 
     Attributes:
-        features: Use exact match, match ignoring case, and term frequency.
+        features: True to use exact match, match ignoring case, and term frequency.
     """
 
     features: bool = True

@@ -1,8 +1,8 @@
-"""Encodes text as arrays without downloads: a vocabulary of space-separated words, stories split
-into sentences, and a list of classes.
+"""Encoding of text as arrays, without downloads: a vocabulary of space-separated words, stories
+split into sentences, and a list of classes.
 
-Words and classes are sorted as strings, as in CTL++: digits, capital letters, small letters. EOS is
-the id after the last word, and SOS the one after that.
+Words and classes are sorted as strings, as in CTL++: digits, capital letters, small letters. The id
+of EOS is the one after the last word's, and the id of SOS is the next.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WordVocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> WordVocabulary:
-        """Collect the words of some texts, sorted as strings."""
+        """Collect the words of the given texts, sorted as strings."""
         return cls(tuple(sorted({word for text in texts for word in text.split()})))
 
     @cached_property
@@ -49,11 +49,11 @@ class WordVocabulary:
         return len(self.words) + 1
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's words."""
+        """Return the ids of a text's words."""
         return self.look_up(text.split(), text)
 
     def look_up(self, words: Sequence[str], text: str) -> list[int]:
-        """Ids of the words of a text. An unknown word raises an error."""
+        """Return the ids of a text's words. An unknown word raises an error."""
         try:
             return [self.ids[word] for word in words]
         except KeyError as error:
@@ -95,7 +95,7 @@ class Stories:
 
     @classmethod
     def of(cls, texts: Iterable[str], most: int) -> Stories:
-        """Collect the words of some texts, and find the length of their longest sentence."""
+        """Collect the words of the given texts, and find the length of their longest sentence."""
         words: set[str] = set()
         longest = 1
         for text in texts:
@@ -124,9 +124,9 @@ class Stories:
         for padded, words in zip(row, kept, strict=True):
             if len(words) > self.sentence:
                 raise InputError(
-                    f"a sentence has {len(words)} words and this learner was fitted with at most"
-                    f" {self.sentence}: {' '.join(words)[:60]!r}; cut it in two, or fit with it in"
-                    " a split"
+                    f"a sentence has {len(words)} words and this learner was fitted with at most "
+                    f"{self.sentence}: {' '.join(words)[:60]!r}; cut it in two, or fit the "
+                    "learner with a split that has such sentences"
                 )
             padded[: len(words)] = self.words.look_up(words, text)
             padded[: len(words)] += 1  # 0 is padding
@@ -171,7 +171,7 @@ def encode(
     rows = [words.encode(text) for text in inputs]
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
-    # One masked assignment for all rows.
+    # Assign all rows at once, using a mask.
     real = np.arange(tokens.shape[1])[None, :] < lengths[:, None]
     every_token = chain.from_iterable(rows)
     tokens[real] = np.fromiter(every_token, dtype=np.int64, count=int(lengths.sum()))
@@ -187,7 +187,9 @@ def _labels(labels: Sequence[int] | None, rows: int) -> NDArray[np.int64]:
 
 
 def classes_of(targets: Iterable[str], most: int) -> tuple[str, ...]:
-    """Distinct answers, sorted as strings. Raises an error if a classifier cannot have so many."""
+    """Return the distinct answers, sorted as strings. Raise an error if there are more than a
+    classifier can have.
+    """
     classes = tuple(sorted(set(targets)))
     if len(classes) > most:
         raise LearnerError(

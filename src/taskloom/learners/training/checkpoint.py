@@ -1,10 +1,10 @@
 """Checkpoints: one safetensors file, written completely or not at all, with the identity of its
 run.
 
-A run whose loss was not a number leaves a note next to its checkpoint. The settings that can fix
-this may then be changed, and the run resumes from the checkpoint.
+A run that stops because its loss is not a number leaves a note next to its checkpoint. The settings
+that can fix this may then be changed, and the run resumes from the checkpoint.
 
-Besides its regular checkpoints, a run is saved on Ctrl-C and after some minutes without a
+In addition to its regular checkpoints, a run is saved on Ctrl-C and after some minutes without a
 checkpoint. Its folder is locked during training.
 """
 
@@ -38,7 +38,7 @@ WITHOUT_EFFECT = frozenset(
 """Settings that may change when a run is resumed, because they change no result beyond rounding."""
 
 REMEDIES = frozenset({"rate", "warmup", "halve_every", "decay", "clip", "precision"})
-"""Settings that a run may change when it is resumed after a loss that was not a number."""
+"""Settings that a run may change when it resumes after a loss that is not a number."""
 
 
 def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) 
 
 
 def prepare(folder: Path) -> None:
-    """Create the folder, and check before the first step that it can be written to."""
+    """Create the folder, and check before the first step that it is writable."""
     probe = folder / f".probe.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -83,15 +83,17 @@ def clear(folder: Path) -> None:
 
 
 def sound(weights: Iterable[Tensor]) -> bool:
-    """True if all weights are finite. A step may break them although its loss, computed before the
-    update, is finite.
+    """True if all weights are finite. A step may make them infinite or NaN although its loss,
+    computed before the update, is finite.
     """
     return all(bool(w.isfinite().all()) for w in weights)
 
 
 @contextlib.contextmanager
 def restoring(folder: Path) -> Iterator[None]:
-    """Raise an error if a checkpoint lacks something: it is damaged or from another version."""
+    """Raise an error if a checkpoint lacks an entry, because it is damaged or from another
+    version.
+    """
     try:
         yield
     except (KeyError, TypeError, RuntimeError) as error:
@@ -108,7 +110,9 @@ def _damaged(path: Path, error: Exception) -> LearnerError:
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read tensors and metadata of the checkpoint in a folder; None if there is none."""
+    """Read tensors and metadata of the checkpoint in a folder. Return None if it has no
+    checkpoint.
+    """
     from safetensors import SafetensorError, safe_open
 
     path = folder / NAME
@@ -123,22 +127,20 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
 
 def lasting(how: Training) -> dict[str, Any]:
-    """Settings that define a run, as JSON values."""
+    """Settings that define a run and cannot change when it resumes, as JSON values."""
     return {
         name: value for name, value in digest_settings(how).items() if name not in WITHOUT_EFFECT
     }
 
 
 def note_fault(folder: Path | None, step: int) -> str:
-    """Record that the run stopped with a loss that is not a number. Returns the remedy for the
-    error message.
+    """Record that the run stopped with a loss that is not a number. Return the remedy for the error
+    message.
     """
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
-    with contextlib.suppress(
-        OSError
-    ):  # on a full disk, the error to report is still the one about the loss
+    with contextlib.suppress(OSError):  # on a full disk, still report the error about the loss
         (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
@@ -161,8 +163,8 @@ def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 
 def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Names of the entries that differ, settings one by one. Entries that an older version did not
-    record cannot differ.
+    """Return the names of the entries that differ, listing settings one by one. Entries that an
+    older version did not record count as equal.
     """
     names = []
     for key in (k for k in now if k in saved and saved[k] != now[k]):
@@ -184,21 +186,21 @@ def _without_remedies(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MOST_LOST = 120.0
-"""Maximum seconds of work that a kill may cost. If steps are slow, regular checkpoints are too far
-apart for this.
+"""Maximum seconds of work that are lost if the run is killed. If steps are slow, regular
+checkpoints are too far apart for this.
 """
 
 COST = 0.05
-"""Maximum share of a run's time spent on such checkpoints."""
+"""Maximum share of a run's time spent on these additional checkpoints."""
 
 PATIENCE = 5.0
 """Seconds to wait for another process to release the folder, because the worker of a killed
-experiment needs a moment to end.
+experiment takes a moment to end.
 """
 
 
 class Watch:
-    """Decides when a training loop saves."""
+    """Decides when a training loop saves its state."""
 
     def __init__(self, pressed: Callable[[], bool] = lambda: False) -> None:
         self._pressed = pressed
@@ -241,7 +243,9 @@ def watching(folder: Path | None) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Lock a folder if the file system can. Otherwise a second run in it is not detected."""
+    """Lock a folder if the file system supports it. Otherwise a second run in the folder is not
+    detected.
+    """
     with contextlib.ExitStack() as stack:
         try:
             alone = stack.enter_context(locked(folder, PATIENCE))
@@ -275,5 +279,5 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         yield lambda: seen
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if seen:  # pressed in the very last step: the run is finished, but the caller should stop
+    if seen:  # pressed in the very last step, so the run is finished, but the caller should stop
         raise KeyboardInterrupt

@@ -1,13 +1,13 @@
-"""The training loop: from a network, data and seeds to weights and learning curves, resumable at
-any step.
+"""The training loop, which turns a network, data and seeds into weights and learning curves and can
+resume at any step.
 
-Everything random is a function of the seed and the step (initial weights, dropout) or of the order
-seed and the epoch (batches), so a resumed run gives the same result as an uninterrupted one, and a
-seed gives the same result in a stack as alone.
+Every random choice is a function of the seed and the step (initial weights, dropout) or of the
+order seed and the epoch (batches). So a resumed run gives the same result as an uninterrupted one,
+and a seed gives the same result in a stack as alone.
 
-Batches are built as in the reference: shuffle, drop the remainder, sort by length (stably), cut,
-shuffle the batches. So all rows of a batch have the same length, except at the border between two
-lengths.
+Batches are built as in the reference: shuffle, drop the remainder, sort by length (stably), cut
+into batches, shuffle the batches. So all rows of a batch have the same length, except at the border
+between two lengths.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from taskloom.learners.training.settings import Training
 
 LOOK_EVERY = 100
-"""Steps between reads of the device for progress, errors and time. A read waits for the device."""
+"""Steps between reads of progress, errors and time from the device. A read waits for the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ def train(
     seconds: float | None = None,
     begin: Mapping[str, Tensor] | None = None,
 ) -> list[TrainingOutcome]:
-    """Train a network once per seed, all seeds at once.
+    """Train a network once per seed, with all seeds in one program.
 
     Args:
         net: The network.
         data: Framed training data; labels must be classes.
-        seeds: Different seeds of initial weights and dropout.
+        seeds: Distinct seeds for initial weights and dropout.
         how: The settings.
         evaluate: Framed data for the learning curve; `dev` decides when to stop if `patience` is
             set.
@@ -107,7 +107,7 @@ def train(
         progress: Called about every hundred steps.
         seconds: Time limit of this call, after which the run is saved and `Paused` raised. Needs a
             folder.
-        begin: Initial weights of every seed, instead of drawn ones.
+        begin: Initial weights for every seed. None draws them.
     """
     if len(set(seeds)) != len(seeds) or not seeds:
         raise LearnerError(f"seeds must be different and at least one, not {list(seeds)}")
@@ -133,13 +133,14 @@ def train_each(
     progress: Report | None = None,
     seconds: float | None = None,
 ) -> list[TrainingOutcome]:
-    """Train a network once per member of a stack, all at once, with separate data for each member.
+    """Train a network once per member of a stack, with all members in one program and separate data
+    for each.
 
-    If the datasets have equally many inputs of each length, the batches of a step are equally wide
-    (except at borders between two lengths), and each member gets the same result as alone.
-    Otherwise every batch is padded to the longest input of all datasets. A member whose own longest
-    input has that length then gets the same result as alone with `shortest` set to that length.
-    Dropout masks belong to the padded batch, so wider batches have different masks.
+    If the datasets have the same number of inputs of each length, the batches of a step have the
+    same width (except at borders between two lengths), and each member gets the same result as
+    alone. Otherwise every batch is padded to the longest input of all datasets. A member whose
+    longest input has that length then gets the same result as alone with `shortest` set to that
+    length. Dropout masks belong to the padded batch, so wider batches have different masks.
 
     Args:
         net: A network that takes separate inputs for each seed (`own_inputs`).
@@ -166,7 +167,7 @@ def train_each(
 
 
 def _equally_long(sources: Sequence[LearningData]) -> bool:
-    """True if all datasets have equally many inputs of each length."""
+    """True if all datasets have the same number of inputs of each length."""
     counts = [np.bincount(source.train.lengths).tolist() for source in sources]
     return all(one == counts[0] for one in counts)
 
@@ -323,12 +324,12 @@ class _Run:
                     self.best[s].copy_(state.weights[s].detach())
 
     def _scores(self) -> list[dict[str, tuple[float, float]]]:
-        """Return score and mean loss of each member on each split of its dataset."""
+        """Return the score and mean loss of each member on each split of its dataset."""
         scores: list[dict[str, tuple[float, float]]] = [{} for _ in self.members]
         for i, splits in enumerate(self.splits):
             members = [s for s, (source, _) in enumerate(self.members) if source == i]
             weights = None
-            if len(self.splits) > 1:  # picking weights copies them
+            if len(self.splits) > 1:  # selecting weights copies them
                 weights = {n: w.detach()[members] for n, w in self.stepper.weights.items()}
             for name, split in splits.items():
                 rights, losses = self.stepper.measure(split, weights)
@@ -386,7 +387,7 @@ class _Run:
 def _identity(
     net: Net, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
 ) -> dict[str, Any]:
-    """Identity of a run as JSON values. Runs with equal identities are the same run."""
+    """Identity of a run as JSON values. Two runs with equal identities are the same run."""
     data = [_digest(source.train) for source in sources]
     evaluate = [
         {name: _digest(split) for name, split in source.evaluate.items()} for source in sources
@@ -434,8 +435,8 @@ class Order:
         self.batch = batch
         self.shortest = min(shortest, int(lengths.max()))
         self.per_epoch = len(lengths) // batch
-        # 16-bit numbers are sorted by counting, which is ten times as fast. A GPU waits for the
-        # order of an epoch.
+        # Counting sort of 16-bit numbers is ten times as fast, and a GPU waits until an epoch is
+        # sorted.
         self._short = lengths.astype(np.uint16) if lengths.max() < 1 << 16 else lengths
         self._key = Key("batches", seed)
         self._epoch = -1
@@ -458,13 +459,15 @@ class Order:
         return self._rows, self._widths
 
     def position(self, step: int) -> tuple[int, int]:
-        """Epoch of a step, and the index of its batch in the epoch."""
+        """Return the epoch of a step, and the index of its batch in the epoch."""
         return divmod(step, self.per_epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class LearningData:
-    """Training data of some members of a stack, framed, and the splits of their learning curves."""
+    """Framed training data of one or more members of a stack, and the splits for their learning
+    curves.
+    """
 
     train: Encoded
     evaluate: Mapping[str, Encoded]
@@ -484,7 +487,7 @@ def joined(datasets: Sequence[Encoded]) -> Encoded:
 
 
 class StackBatches:
-    """Rows of each step: the same for all members, or each member's own."""
+    """Rows of each step, either shared by all members or separate for each member."""
 
     def __init__(
         self, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
@@ -502,13 +505,13 @@ class StackBatches:
         self._widths = [np.zeros(0, dtype=np.int64)] * len(sources)
 
     def at(self, step: int, device: torch.device) -> tuple[Tensor, int]:
-        """Rows [batch] or [members, batch] of a step, as indices into all datasets concatenated,
-        and their width.
+        """Return the rows [batch] or [members, batch] of a step, as indices into the concatenated
+        datasets, and their width.
         """
         positions = [order.position(step) for order in self.orders]
         new = [i for i, (epoch, _) in enumerate(positions) if epoch != self._epochs[i]]
-        # All epochs are sorted before anything is copied: a copy waits for the device, which can
-        # work on the steps before it while we sort.
+        # Sort all epochs before copying anything. A copy waits for the device, which can work on
+        # earlier steps during the sort.
         sorted_epochs = [self.orders[i].epoch(positions[i][0]) for i in new]
         for i, (epoch_rows, widths) in zip(new, sorted_epochs, strict=True):
             self._rows[i] = torch.from_numpy(epoch_rows + self.firsts[i]).to(device)

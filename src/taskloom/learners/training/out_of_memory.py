@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 WORDS = ("can't allocate memory", "CUDA error: out of memory")
-"""Messages of out-of-memory errors for which torch has no type: on a CPU, and on a GPU that other
+"""Messages of out-of-memory errors without a type in torch, raised on a CPU and on a GPU that other
 processes have filled.
 """
 
@@ -30,7 +30,7 @@ def is_short(error: RuntimeError) -> bool:
 
 @contextlib.contextmanager
 def room_for(what: str) -> Iterator[None]:
-    """Raise a one-sentence error if something that cannot be halved does not fit."""
+    """Raise a one-sentence error if memory runs out in a computation that cannot be halved."""
     try:
         yield
     except RuntimeError as error:
@@ -40,8 +40,8 @@ def room_for(what: str) -> Iterator[None]:
 
 
 def check_room(what: str, numbers: int) -> None:
-    """Refuse this many fp32 numbers if the machine has less memory. The system may promise more and
-    then kill the process that uses it.
+    """Raise an error if the machine has too little memory for this many fp32 numbers. The system
+    may grant more memory than it has and then kill the process that uses it.
     """
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -27,36 +27,37 @@ class Training:
         rate: Learning rate after the warm-up, constant unless `halve_every` or `decay` is set.
         warmup: Number of warm-up steps; in step i < warmup the rate is rate * (i + 1) / warmup.
         halve_every: Steps between halvings of the rate; 0: never.
-        optimiser: `adamw` (decoupled weight decay), `adam`, `sgd` (plain; networks from scratch) or
-            `adafactor` (the rate times each weight's size, as T5 was trained; language models).
+        optimiser: `adamw` (decoupled weight decay), `adam`, `sgd` (plain, only for networks from
+            scratch) or `adafactor` (the rate times each weight's size, as T5 was trained; only for
+            language models).
         beta2: Adam's decay rate for the squares of gradients.
         weight_decay: Weight decay of all weights.
         clip: Maximum global norm of a seed's gradient; 0: no limit.
         evaluate_every: Steps between points of the learning curve; 0: only at the end.
         evaluate_at: Further steps at which to add a point.
-        patience: Stop after this many points without a better `dev` score and keep the best
-            weights; 0: never, keep the last.
+        patience: Stop after this many points without a better `dev` score, and keep the best
+            weights. With 0, never stop early and keep the last weights.
         order_seed: Seed of the order of batches. All seeds of a network from scratch share it, as
-            in the reference. Language models add the run's seed to it, because nothing else may
-            depend on the seed if a whole model is trained.
-        checkpoint_every: Steps between checkpoints, when a folder is given.
+            in the reference. Language models add the run's seed to it, because the order is the
+            only use of the seed if a whole model is trained.
+        checkpoint_every: Steps between checkpoints, if a folder is given.
         device: `auto` uses a GPU if there is one.
         precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32;
             fp16 scales the loss.
-        threads: CPU threads. One by default, so that results are bit-identical on any number of
+        threads: CPU threads. The default is one, so that results are bit-identical on any number of
             cores and other processes do not slow training down.
-        shortest: Minimum tokens to which batches are padded, so that rare short lengths need no
-            separate program.
+        shortest: Minimum width of batches in tokens. Padding to it avoids separate programs for
+            rare short lengths.
         compile: True to compile layers on a GPU.
         kernels: Whether NDR and the Transformer compute their layers on a GPU with Taskloom's own
-            Triton kernels: `always`, `never`, or `auto`, which uses them if they were measured to
-            be faster (NDR in tf32 and bf16, the Transformer in bf16). Needs `compile`.
+            Triton kernels: `always`, `never`, or `auto`, which uses the kernels where they were
+            measured to be faster (NDR in tf32 and bf16, the Transformer in bf16). Needs `compile`.
         graphs: True to capture steps as CUDA graphs, one per length.
         epochs: Passes over the training split, instead of `steps`; 0: use `steps`.
         evaluate_epochs: Epochs between points of the learning curve, instead of `evaluate_every`;
-            0: use that.
-        decay: After the warm-up the rate stays (`constant`), or falls to 0 at the last step
-            (`linear`, `cosine`).
+            0: use `evaluate_every`.
+        decay: Schedule of the rate after the warm-up: it stays the same (`constant`), or falls to 0
+            at the last step (`linear`, `cosine`).
         epsilon: Adam's epsilon, added to the denominator.
         label_smoothing: Share of a target's probability that is spread evenly over all classes or
             tokens in training.
@@ -127,11 +128,11 @@ class Training:
             )
         if self.decay != "constant" and self.halve_every:
             raise LearnerError(
-                f"decay is {self.decay} and halve_every is {self.halve_every}; set one of the two"
+                f"decay is {self.decay} and halve_every is {self.halve_every}; set only one of them"
             )
 
     def for_rows(self, rows: int) -> Training:
-        """Settings for a training split of this size, with epochs converted to steps.
+        """Return the settings for a training split of this size, with epochs converted to steps.
 
         An epoch leaves out the rows that do not fill a batch. A split smaller than a batch is one
         batch.
@@ -147,7 +148,7 @@ class Training:
         return replace(self, steps=steps, evaluate_every=every, epochs=0.0, evaluate_epochs=0.0)
 
     def rate_at(self, step: int) -> float:
-        """Learning rate of a step, counted from 0."""
+        """Learning rate at a step, counted from 0."""
         rate = self.rate
         if self.warmup:
             rate *= min(1.0, (step + 1) / self.warmup)
@@ -161,7 +162,7 @@ class Training:
         return rate
 
     def share_past(self, step: int) -> float:
-        """Share of the steps after the warm-up that have passed before a step, from 0 to 1."""
+        """Share of the steps after the warm-up that come before this step, from 0 to 1."""
         return min(1.0, max(0, step - self.warmup) / max(1, self.steps - self.warmup))
 
     def points(self) -> set[int]:

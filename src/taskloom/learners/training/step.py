@@ -1,9 +1,9 @@
-"""One training step of a stack of seeds: gradients (eager, in parts if memory is short, or as a
-captured CUDA graph) and their update by AdamW, Adam or SGD, where each seed has its own norm,
-clipping and loss scale.
+"""One training step of a stack of seeds: gradients, and their update by AdamW, Adam or SGD.
+Gradients are computed eagerly, in parts if memory is short, or as a captured CUDA graph. Each seed
+has its own norm, clipping and loss scale.
 
-All weights of all seeds are in one matrix [seeds, numbers], so an update is a dozen operations on
-three matrices.
+All weights of all seeds are in one matrix [seeds, numbers], so an update takes only a dozen
+operations on three matrices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROWTH_STEPS = 2_000
 
 
 class Flat:
-    """Named weights as views into one matrix [seeds, numbers]."""
+    """Named weights, stored as views into one matrix [seeds, numbers]."""
 
     def __init__(
         self, shapes: Mapping[str, tuple[int, ...]], seeds: int, device: torch.device
@@ -49,7 +49,7 @@ class Flat:
         self.matrix = torch.zeros(seeds, end, device=device)
 
     def views(self, matrix: Tensor | None = None) -> dict[str, Tensor]:
-        """Weights by name, as leaves that share the matrix's memory."""
+        """Return weights by name, as leaves that share the matrix's memory."""
         source = (self.matrix if matrix is None else matrix).detach()
         return {n: source[:, a:b].view(-1, *shape) for n, (a, b, shape) in self.places.items()}
 
@@ -87,7 +87,7 @@ class TrainingState:
         return dict(vars(self))
 
     def restore(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore a checkpoint in place, because captured graphs hold the addresses."""
+        """Restore a checkpoint in place, because captured graphs refer to the memory addresses."""
         for name, tensor in self.tensors().items():
             tensor.copy_(saved[name])
 
@@ -110,8 +110,8 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
         norm = norm / state.scale
         state.calm.copy_((state.calm + 1) * fine)
         grown = (state.calm >= GROWTH_STEPS).to(gradient.dtype)
-        # Twice the scale after many steps without an overflow, half of it after an overflow. In
-        # arithmetic rather than branches, because each seed decides for itself on the device.
+        # Double the scale after many steps without an overflow, halve it after an overflow. This is
+        # arithmetic instead of branches, because each seed decides for itself on the device.
         state.scale.mul_((1 + grown) * (0.5 + 0.5 * fine))
         state.calm.mul_(1 - grown)
     else:
@@ -119,7 +119,8 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
         fine = torch.ones_like(fine)
     if how.clip:
         gradient = gradient * (how.clip / (norm + 1e-6)).clamp(max=1.0)
-    # `Training.rate_at` on the device, because a captured graph must read the step from memory.
+    # Compute `Training.rate_at` on the device, because a captured graph must read the step from
+    # memory.
     if how.warmup:
         rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0)
     else:
@@ -130,7 +131,7 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
         past = ((state.step - how.warmup) / max(1, how.steps - how.warmup)).clamp(0.0, 1.0)
         linear = how.decay == "linear"
         rate = rate * (1 - past if linear else 0.5 * (1 + torch.cos(math.pi * past)))
-    rate = rate * fine  # a step whose gradient overflowed changes nothing
+    rate = rate * fine  # a step whose gradient overflowed has no effect
     if how.weight_decay and how.optimiser != "adamw":
         gradient = gradient + how.weight_decay * state.weights
     state.updates.add_(fine)
@@ -150,24 +151,26 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
 R = TypeVar("R")
 
 ROUNDING = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.04, "fp16": 0.04}
-"""Maximum relative difference between a compiled and a plain gradient that rounding explains.
+"""Maximum relative difference between a compiled and a plain gradient that counts as rounding.
 
 Measured in bf16: NDR's gradients differ by 0.01 from those in fp32. SmolLM2's, compiled with
 rounding, differ by at most 0.02 from plain ones (fine-tuning, LoRA and prompts, on a CPU).
 """
 
 FEWEST_NUMBERS = 16
-"""Maximum size of weights that are not compared, because their gradients are sums that nearly
-cancel and are mostly rounding.
+"""Weights with at most this many numbers are not compared, because their gradients are sums that
+nearly cancel and are mostly rounding.
 """
 
 PLAIN_ROWS = 64
-"""Rows computed at once for the comparison, because plain layers take more memory than compiled
-ones.
+"""Number of rows computed at once for the comparison, because plain layers take more memory than
+compiled ones.
 """
 
 WARM_UPS = 3
-"""Eager runs before a capture, in which kernels are compiled and libraries choose algorithms."""
+"""Number of eager runs before a capture, in which kernels are compiled and libraries choose
+algorithms.
+"""
 
 
 def pick_device(name: str) -> torch.device:
@@ -200,13 +203,13 @@ def pick_precision(name: str, device: torch.device) -> str:
 def computing(precision: str, device: torch.device) -> Iterator[None]:
     """Use that precision for matrix products inside the block."""
     before = torch.get_float32_matmul_precision()
-    # On a CPU the setting would mean emulation, which is slower; there tf32 is fp32.
+    # On a CPU the setting would mean slow emulation, so there tf32 is fp32.
     loose = precision != "fp32" and device.type == "cuda"
     torch.set_float32_matmul_precision("high" if loose else "highest")
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     try:
-        # Without its cache autocast converts weights anew at every use, which is what a captured
-        # graph has to do as well.
+        # Without its cache, autocast converts weights again at every use, as a captured graph must,
+        # too.
         with torch.autocast(
             device.type, dtype=kind or torch.bfloat16, enabled=kind is not None, cache_enabled=False
         ):
@@ -219,8 +222,8 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
 def using_threads(number: int) -> Iterator[None]:
     """Use `number` CPU threads inside the block; 0 keeps torch's own choice.
 
-    Threads wait for each other at every product, and there are many small products. If another
-    process needs a core, they slow down extremely.
+    Threads wait for each other at every product, and there are many small products. They become
+    extremely slow if another process needs a core.
     """
     before = torch.get_num_threads()
     if number:
@@ -233,18 +236,18 @@ def using_threads(number: int) -> Iterator[None]:
 
 @functools.cache
 def compiled(function: Callable[..., Any], rounded: bool = False) -> Callable[..., Any]:
-    """Return the function compiled for each shape; layers are compiled once and used at every
+    """Return the function compiled for each shape. Layers are compiled once and used at every
     depth.
 
     Args:
         function: A layer, or the update of weights.
-        rounded: Round intermediate values as plain torch does. Measured with torch 2.11 on an H200:
-            without it the backward pass of NDR, stacked and in bf16, gives different gradients at
-            every call, 10 to 20 % off for the weights of attention, and a stack that should learn
-            stays at chance. With it gradients repeat to the bit.
+        rounded: Round intermediate values as plain torch does. Measured with torch 2.11 on an H200,
+            in bf16: without it, the backward pass of stacked NDR gives different gradients at every
+            call, 10 to 20 % off for the weights of attention, and a stack that should learn stays
+            at chance. With it, gradients are bit-identical between calls.
     """
     for limit in ("recompile_limit", "cache_size_limit"):
-        if hasattr(torch._dynamo.config, limit):  # the name differs between versions
+        if hasattr(torch._dynamo.config, limit):  # the name depends on the version of torch
             setattr(torch._dynamo.config, limit, 64)
     options: Any = {"emulate_precision_casts": True} if rounded and _rounding_is_known() else None
     fast: Callable[..., Any] = torch.compile(function, dynamic=False, options=options)
@@ -260,8 +263,8 @@ def _rounding_is_known() -> bool:
 def record(
     step: Callable[[], R], pool: Any, warm_ups: int = WARM_UPS
 ) -> tuple[torch.cuda.CUDAGraph, R]:
-    """Record a step as a CUDA graph. Returns it with the tensors that hold its results. The warm-up
-    takes real steps.
+    """Record a step as a CUDA graph, and return it with the tensors that contain its results. The
+    warm-up takes real steps.
     """
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
@@ -277,8 +280,8 @@ def record(
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Disable garbage collection inside the block: freeing an earlier run's graph while a step is
-    recorded would spoil the recording.
+    """Disable garbage collection inside the block, because freeing an earlier run's graph while a
+    step is recorded would spoil the recording.
     """
     before = gc.isenabled()
     gc.disable()
@@ -294,14 +297,13 @@ def largest_difference(
     plain: Mapping[str, Tensor],
     exact: Mapping[str, Tensor] | None = None,
 ) -> tuple[float, str]:
-    """Return the largest relative difference of any weight's gradient for any seed, and the
-    weight's name.
+    """Return the largest relative difference between the two gradients of any weight for any seed,
+    and the weight's name.
 
-    The difference is measured from the plain gradients or, if given, from the `exact` ones. In the
-    latter case it only counts if it is more than twice the difference of the plain gradients,
-    because some gradients are sums that nearly cancel, and rounding alone changes them by a tenth.
-    Weights with few numbers, and those whose gradient is less than a thousandth of the total, are
-    skipped.
+    The reference is the plain gradient or, if given, the `exact` one. In the latter case a
+    difference only counts if it is more than twice that of the plain gradient, because some
+    gradients are sums that nearly cancel, and rounding alone changes them by a tenth. Weights with
+    few numbers, and those whose gradient is less than a thousandth of the total, are skipped.
     """
     reference = plain if exact is None else exact
     total = torch.stack([one.flatten(1).norm(dim=1) for one in reference.values()]).norm(dim=0)
@@ -327,7 +329,9 @@ def compiled_right(
     what: str = "compiled layers",
     then: str = "without compiling",
 ) -> bool:
-    """True if compiled layers give the gradients of plain ones, up to rounding. Warns if not."""
+    """True if compiled layers give the same gradients as plain ones, up to rounding. Otherwise
+    issue a warning.
+    """
     worst, name = largest_difference(gradients, plain, exact)
     if worst <= ROUNDING[precision]:
         return True
@@ -358,11 +362,13 @@ class Resident:
         self.lengths_here = data.lengths
 
     def width(self, rows: Sequence[int]) -> int:
-        """Tokens of the longest of some rows."""
+        """Number of tokens in the longest of the given rows."""
         return int(self.lengths_here[rows].max())
 
     def batch(self, rows: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens cut to a width, lengths and labels of rows [batch] or [seeds, batch]."""
+        """Return the tokens, cut to a width, and the lengths and labels of rows [batch] or [seeds,
+        batch].
+        """
         return self.tokens[rows][..., :width], self.lengths[rows], self.labels[rows]
 
 
@@ -419,7 +425,7 @@ class Stepper:
             matrix.copy_(now)
 
     def advance(self, rows: Tensor, width: int) -> None:
-        """Perform one update on these rows."""
+        """Perform one update with these rows."""
         with computing(self.precision, self.device):
             while True:
                 try:
@@ -484,10 +490,11 @@ class Stepper:
         """Compare the compiled gradient with the plain one at the first batch of each shape, and
         stop compiling if they differ.
 
-        Both are computed with the weights that seeds start with, so that a resumed run decides like
-        an uninterrupted one. Later in training, rounding alone changes gradients by more than this
-        check allows (NDR's plain ones in bf16 by 3 to 12 % for three seeds after 77,000 steps, and
-        by 1 % at the start), and kernels and compiled layers round in different places.
+        Both gradients are computed with the initial weights of the seeds, so that a resumed run
+        decides like an uninterrupted one. Later in training, rounding alone changes gradients by
+        more than this check allows (NDR's plain ones in bf16 by 3 to 12 % for three seeds after
+        77,000 steps, and by 1 % at the start), and kernels and compiled layers round in different
+        places.
         """
         batch = rows.shape[-1]
         if self.wrap is None or self.parts > 1 or (batch, width) in self._checked:
@@ -519,7 +526,9 @@ class Stepper:
             self.wrap = None
 
     def _gradient_by_kernels(self, rows: Tensor, width: int) -> Tensor | None:
-        """Compute the gradient. None if this device cannot build or launch the kernels."""
+        """Compute the gradient with kernels. Return None if this device cannot build or launch
+        them.
+        """
         try:
             return self._part(rows, width, 0, rows.shape[-1])[2]
         except Exception as error:  # Triton's exceptions have no common class
@@ -553,7 +562,7 @@ class Stepper:
         graph.replay()
 
     def _capture(self, width: int) -> torch.cuda.CUDAGraph:
-        """Turn a step into a graph."""
+        """Capture a step as a CUDA graph."""
         assert self._rows is not None
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
@@ -564,8 +573,8 @@ class Stepper:
     def measure(
         self, data: Resident, weights: dict[str, Tensor] | None = None
     ) -> tuple[list[float], list[float]]:
-        """Score and mean loss of every seed, or of the given weights, on some data, in evaluation
-        mode.
+        """Return the score and mean loss of every seed on some data, in evaluation mode, with its
+        current or the given weights.
         """
         weights = weights or self.weights
         seeds = len(next(iter(weights.values())))

@@ -9,8 +9,8 @@ answer in a context.
     G_t = [h_t; u~_t; h_t * u~_t; h_t * h~]        M = LSTM(LSTM(G))        M' = LSTM(M)
     start = softmax(w1 . [G; M])        end = softmax(w2 . [G; M'])
 
-The words are a finite vocabulary, so the CNN over letters runs once per word of it, not once per
-word of the text.
+The words are a finite vocabulary, so the CNN over letters runs once per word of the vocabulary, not
+once per word of the text.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from taskloom.learners.scratch.nets.ops import (
 _LSTMS = ("contextual", "modelling.1", "modelling.2", "ending")
 _HIGHWAYS = ("highway.1", "highway.2")
 _SITES = 8
-"""Uses of dropout: letters, the two uses of x, all LSTM inputs but the first, and the two output
-maps.
+"""Number of dropout masks: letters, the two uses of x, all LSTM inputs but the first, and the two
+output maps.
 """
 
 
@@ -50,13 +50,13 @@ class BiDAF:
 
     Attributes:
         spellings: The letters of each word as numbers from 1. If empty, there is no CNN.
-        asked: Number of question positions.
-        words: Size of word vectors.
-        state: Size d of each direction of the LSTMs.
+        asked: Number of positions for the question.
+        words: Size of the word vectors.
+        state: Size d of the LSTM states in each direction.
         filters: Number of filters of the CNN over letters.
         width: Number of letters that a filter covers.
         letters: Size of a letter's vector.
-        dropout: Dropout rate of letters, and before every LSTM and both output maps.
+        dropout: Dropout rate for letters, and before every LSTM and both output maps.
     """
 
     vocabulary: int
@@ -83,8 +83,8 @@ class BiDAF:
         )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each weight. Vocabulary and letters have one more row for padding, whose vector
-        is zero.
+        """Shape of each weight. The vocabulary and the letters have one more row for padding, whose
+        vector is zero.
         """
         size, d = self._input, self.state
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, self.words)}
@@ -111,7 +111,7 @@ class BiDAF:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw weights as torch starts such layers."""
+        """Draw weights as torch initialises such layers."""
         shapes = self.shapes()
         weights = {"embedding.weight": torch.randn(shapes["embedding.weight"], generator=random)}
         if self.spellings:
@@ -139,8 +139,8 @@ class BiDAF:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, 2, positions of the context]. Tokens are `asked` positions
-        of the question, then the context.
+        """Compute logits [seeds, batch, 2, positions of the context]. Tokens are the question in
+        `asked` positions, then the context.
         """
         w = weights
 
@@ -169,7 +169,7 @@ class BiDAF:
         return logits
 
     def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute loss and hit by spans."""
+        """Compute loss and hit of each span."""
         return judge_spans(logits, tokens[:, self.asked :], labels)
 
     def _vectors(self, w: Weights, tokens: Tensor, dropout: DropoutKeys | None) -> Tensor:
@@ -191,7 +191,7 @@ class BiDAF:
         """
         table = _table(self.spellings, self.width, device)
         x = embed(w["letters.weight"], table) * (table != 0).unsqueeze(-1)
-        # Letters belong to the vocabulary, not to an example: their mask does not depend on the
+        # Letters belong to the vocabulary, not to an example, so their mask does not depend on the
         # part of the batch.
         x = drop(x, self.dropout, dropout.keys[0] if dropout else None)
         windows = (
@@ -202,8 +202,8 @@ class BiDAF:
 
 @functools.lru_cache(maxsize=8)
 def _table(spellings: tuple[tuple[int, ...], ...], width: int, device: torch.device) -> Tensor:
-    """The letters of every word [V + 1, longest]. They are copied to the device once, because a
-    captured step must not copy anything to it.
+    """Return the letters of every word [V + 1, longest]. They are copied to the device once,
+    because a captured step must not copy anything to it.
     """
     table = torch.zeros(len(spellings) + 1, max(width, max(map(len, spellings))), dtype=torch.long)
     for row, word in enumerate(spellings, 1):

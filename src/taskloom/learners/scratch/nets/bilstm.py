@@ -5,7 +5,7 @@ both directions.
     c' = sigma(f) c + sigma(i) tanh(g)        h' = sigma(o) tanh(c')
     logits = V [h_forward at the last token; h_backward at the first token] + a
 
-`lstm` is such a layer that returns its state at every position, as BiDAF needs.
+`lstm` is the same kind of layer, but returns its state at every position, as BiDAF needs.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class BiLSTM:
 def _read(
     w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first: int, dropout: float
 ) -> Tensor:
-    """Compute the final states [S, B, d]. Both directions run side by side as one stack of 2 S
-    seeds.
+    """Compute the final states [S, B, d]. Both directions are computed together, as one stack of 2
+    S seeds.
 
-    The backward direction reads the positions from the end; at positions beyond an example's length
-    the state stays as it is (zero at first). Packing does the same.
+    The backward direction reads the positions from the end. At positions beyond an example's
+    length, the state does not change (it is zero at first), as with packed sequences.
     """
     x = drop(embed(w["embedding.weight"], tokens), dropout, key, first)
     seeds, batch, length, _ = x.shape
@@ -107,7 +107,8 @@ def _read(
         [w[f"lstm.bias_ih_l0{way}"] + w[f"lstm.bias_hh_l0{way}"] for way in _DIRECTIONS], 1
     )
     back = torch.cat([w[f"lstm.weight_hh_l0{way}"] for way in _DIRECTIONS])
-    # unbind, not indexing: the gradient of each index would be a whole tensor of zeros.
+    # Use unbind instead of indexing, because the gradient of each index would be a whole tensor of
+    # zeros.
     gates = [g.chunk(2, -1) for g in linear(x, into, bias).unbind(2)]
     real = within(lengths, length).unbind(-1)
     h = c = x.new_zeros(2 * seeds, batch, back.shape[-1])
@@ -119,8 +120,8 @@ def _read(
 
 
 def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of both directions side by side. There is one bias, because two that are always added
-    are equivalent to one.
+    """Return the shapes of both directions, stacked. There is one bias, because two biases that are
+    always added are equivalent to one.
     """
     return {
         f"{name}.into": (8 * units, into),
@@ -140,7 +141,7 @@ def start_lstm(random: torch.Generator, name: str, into: int, units: int) -> dic
 def step(
     z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Take one step of both directions, side by side as 2 S seeds. The state of an example that has
+    """Take one step of both directions, stacked as 2 S seeds. The state of an example that has
     ended does not change.
 
     Args:
@@ -165,15 +166,16 @@ def step(
 
 
 def lstm(w: Weights, name: str, x: Tensor, lengths: Tensor) -> Tensor:
-    """States [S, B, T, 2 * units] of x [S, B, T, into]. Beyond an example's length the state does
-    not change.
+    """Return the states [S, B, T, 2 * units] of x [S, B, T, into]. Beyond an example's length the
+    state does not change.
     """
     seeds, batch, length, _ = x.shape
     units = w[f"{name}.back"].shape[-1]
     back = (
         w[f"{name}.back"].transpose(0, 1).flatten(0, 1)
     )  # [2 S]: first all forward, then all backward
-    # unbind, not indexing: the gradient of each index would be a whole tensor of zeros.
+    # Use unbind instead of indexing, because the gradient of each index would be a whole tensor of
+    # zeros.
     gates = [g.chunk(2, -1) for g in linear(x, w[f"{name}.into"], w[f"{name}.bias"]).unbind(2)]
     real = within(lengths, length).unbind(-1)
     h = c = x.new_zeros(2 * seeds, batch, units)

@@ -1,7 +1,7 @@
 """Memory networks that read a story sentence by sentence: EntNet and STM.
 
-EntNet, the recurrent entity network (Henaff et al. 2017): slots with keys that each sentence may
-rewrite.
+EntNet, the recurrent entity network (Henaff et al. 2017), has slots with keys that each sentence
+may rewrite.
 
     s_t = sum_i f_i * E x_i        q likewise with its own f
     g_j = sigma(s_t . h_j + s_t . w_j)        c_j = phi(U h_j + V w_j + W s_t)
@@ -11,8 +11,8 @@ rewrite.
 phi is a PReLU with one slope per channel. Padding within a sentence counts as zero, and sentences
 beyond the end of a story change nothing, so results do not depend on padding.
 
-STM, the two-memory model with self-attentive associative memory (Le et al. 2020), as it answers
-bAbI's questions.
+STM, the two-memory model with self-attentive associative memory (Le et al. 2020), in the form that
+answers bAbI's questions.
 
     x_t = sum_i p_i * E w_i        q likewise
     X_t = f1(x_t) (x) f1(x_t)        [I, F] = sigma(A f1(x_t) + B tanh(Mi) + [b_i, b_f])
@@ -73,7 +73,7 @@ class STM:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each weight. The vocabulary has a further row for padding, which is zero."""
+        """Shape of each weight. The vocabulary has an additional row for padding, which is zero."""
         d, n, h = self.state, self.slots, self.hidden
         shapes: dict[str, tuple[int, ...]] = {
             "embedding.weight": (self.vocabulary + 1, self.embedding),
@@ -194,8 +194,8 @@ def _read_sentence(
     gates: Tensor,
     here: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Update by one sentence: items [S, B, d, d], relations [S, B, n, d, d], f1 and f2 [S, B, d],
-    chosen [S, B, n], here [B].
+    """Update items [S, B, d, d] and relations [S, B, n, d, d] by one sentence, given f1 and f2 [S,
+    B, d], chosen [S, B, n] and here [B].
     """
     seeds = len(f1)
     both = gates.unsqueeze(2) + linear(items.tanh(), w["gate.memory.weight"], w["gate.memory.bias"])
@@ -211,7 +211,7 @@ def _read_sentence(
 
 
 def _associate(w: Weights, m: Tensor) -> Tensor:
-    """Apply SAM: [S, B, d, d] to [S, B, n, d, d]. All rows of Q, K and V are normalised
+    """Apply SAM, which maps [S, B, d, d] to [S, B, n, d, d]. All rows of Q, K and V are normalised
     together.
     """
     qkv = linear(m, w["sam.weight"], w["sam.bias"])
@@ -236,7 +236,7 @@ class EntNet:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each weight. The vocabulary has a further row for padding, which is zero."""
+        """Shape of each weight. The vocabulary has an additional row for padding, which is zero."""
         d = self.state
         return {
             "embedding.weight": (self.vocabulary + 1, d),
@@ -252,7 +252,7 @@ class EntNet:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw from N(0, 0.1). Masks and slopes start at 1, which makes them a bag of words and the
+        """Draw from N(0, 0.1). Masks and slopes start at 1, so they start as a bag of words and the
         identity (paper, appendix).
         """
         ones = {"sentence.mask", "question.mask", "slopes"}
@@ -324,8 +324,8 @@ def _rewrite(
     u: Tensor,
     slopes: Tensor,
 ) -> Tensor:
-    """Update by one sentence: h [S, B, slots, d], keys and known [S, 1, slots, d], s and offered
-    [S, B, 1, d], here [B].
+    """Update h [S, B, slots, d] by one sentence, given keys and known [S, 1, slots, d], s and
+    offered [S, B, 1, d] and here [B].
     """
     gate = (s * (h + keys)).sum(-1, keepdim=True).sigmoid()
     candidate = _prelu(linear(h, u) + known + offered, slopes.view(len(slopes), 1, 1, -1))

@@ -1,13 +1,13 @@
 """Adapts an ordinary torch module to the training loop, for any number of seeds.
 
 The module is built once and called with the weights of a seed (`torch.func.functional_call`). A
-stack of seeds is one call under `vmap` if the module's operations allow it. This is decided by a
-trial on two examples, which compares outputs and gradients with those of each seed alone. Other
-modules (recurrent layers, packed sequences) compute their seeds one after another.
+stack of seeds is one call under `vmap` if the module's operations allow it. To decide this, a test
+on two examples compares outputs and gradients with those of each seed alone. Other modules
+(recurrent layers, packed sequences) compute their seeds one after another.
 
 Dropout (`torch.nn.Dropout`, `F.dropout`) uses the masks of `nets.ops`, which are a function of
 seed, step and index, so a seed learns the same in a stack, alone, and after resuming from a
-checkpoint. Other random numbers that `forward` draws in training are seeded by the same key.
+checkpoint. Other random numbers that `forward` draws in training are seeded with the same key.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ModuleNet:
         return {name: tuple(parameters[name].shape) for name in self.trained}
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Initial weights, as the module's constructor draws them with a seed."""
+        """Draw initial weights as the module's constructor does, with a seed."""
         parameters = dict(self._built(random.initial_seed()).named_parameters())
         return {name: parameters[name].detach() for name in self.trained}
 
@@ -100,8 +100,8 @@ class ModuleNet:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes]; `trace` gets the output of every submodule that
-        is one vector per example.
+        """Compute logits [seeds, batch, classes]. `trace` gets the output of every submodule that
+        returns one vector per example.
         """
         seeds = len(next(iter(weights.values())))
         self.module.to(tokens.device).train(dropout is not None)
@@ -130,7 +130,8 @@ class ModuleNet:
         self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys | None = None
     ) -> Tensor:
         """Compute the seeds one after another."""
-        # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+        # Use unbind instead of indexing, because the gradient of an index is a whole tensor of
+        # zeros each time.
         rows = zip(*(w.unbind() for w in weights.values()), strict=True)
         out = []
         for s, row in enumerate(rows):
@@ -266,7 +267,7 @@ class ModuleNet:
         finally:
             for handle in handles:
                 handle.remove()
-        # A submodule that is called more than once has no single state.
+        # A submodule that is called more than once has several states, so it is left out.
         trace.update(
             {n: torch.stack(each) for n, each in states.items() if len(each) == len(logits)}
         )
@@ -320,8 +321,8 @@ def plain_attention() -> Iterator[None]:
 
 
 def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
-    """True if stacked seeds have the logits and gradients that they have one by one, on a
-    few examples.
+    """True if, on a few examples, stacked seeds have the same logits and gradients as each seed
+    alone.
     """
     seeds = torch.arange(len(next(iter(weights.values()))), dtype=torch.int32, device=tokens.device)
     dropout = DropoutKeys(
@@ -358,7 +359,7 @@ class SpanNet(ModuleNet):
     """A module whose logits point at spans.
 
     Attributes:
-        asked: Number of positions of a question, before the context.
+        asked: Number of positions for the question, before the context.
         spans: True if the logits score whole spans, False if they score starts and ends.
     """
 
@@ -376,14 +377,16 @@ class SpanNet(ModuleNet):
         self.asked, self.spans = asked, spans
 
     def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute loss and hit by spans."""
+        """Compute loss and hit of each span."""
         by = judge_span_table if self.spans else judge_spans
         return by(logits, tokens[:, self.asked :], labels)
 
     def _traced(
         self, weights: Weights, tokens: Tensor, lengths: Tensor, trace: dict[str, Tensor]
     ) -> Tensor:
-        """Add `readout`: the expected state at the start of the answer."""
+        """Compute logits, and add `readout` to the trace: the expected state at the start of the
+        answer.
+        """
         seen: list[Tensor] = []
 
         def collect(module: nn.Module, args: Any, out: Tensor) -> None:

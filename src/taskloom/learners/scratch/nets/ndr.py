@@ -1,15 +1,15 @@
-"""NDR, the neural data router of CTL++: geometric attention and a copy gate, one layer applied
-again and again, read at SOS.
+"""NDR, the neural data router of CTL++: one layer with geometric attention and a copy gate, applied
+repeatedly and read at SOS.
 
     a  = LN( h + Drop(GeoAtt(h)) )
     u  = LN( W2 GELU(W1 a + b1) + b2 + a )
     g  = sigmoid( G2 GELU(G1 a + c1) + c2 )
     h' = (1 - g) h + g u
 
-In training, the gate of a whole column is closed with probability 0.1.
+In training, the gate of a whole column is closed with a probability of 0.1.
 
-Geometric attention visits the columns outwards from i, the right one first at equal distance, and
-stops at a match:
+Geometric attention visits the columns outwards from i and stops at a match. At equal distance, it
+visits the right column first:
 
     p_ij = sigmoid( s q_i . k_j + t D_i(j) + b )
     A_ij = p_ij * product of (1 - p_ik) over the columns k that are visited before j
@@ -88,7 +88,7 @@ class NDR:
 
     @property
     def sites(self) -> int:
-        """One set of dropout masks for every application of the layer."""
+        """Number of dropout masks, a separate set for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -119,9 +119,9 @@ class NDR:
         """Draw Xavier maps, an N(0, 1) embedding, and gates that start nearly closed (bias -3).
 
         The reference intends separate bounds for keys and values. Because its map is laid out head
-        by head, it applies them to the two halves of the heads instead. Here keys get the bound for
-        keys, values get the one for values, and maps start without biases. With `begin: reference`
-        both are as in the reference.
+        by head, it applies them to the two halves of the heads instead. Here, keys get the bound
+        for keys, values get the one for values, and maps start without biases. With
+        `begin: reference`, bounds and biases are as in the reference.
         """
         weights = self._start(random)
         if self.begin == "reference":
@@ -130,7 +130,7 @@ class NDR:
 
     def _as_reference(self, random: torch.Generator) -> dict[str, Tensor]:
         """Draw the weights that the public code initialises differently: torch's default biases,
-        and the bounds of the two halves of the heads.
+        and separate bounds for the two halves of the heads.
         """
         d, size = self.state, self.state // self.heads
         shapes = self.shapes()
@@ -201,7 +201,7 @@ class NDR:
         for i in range(layers):
             keys = dropout.keys[_SITES * i : _SITES * (i + 1)] if dropout else None
             first = dropout.first_row if dropout else 0
-            # Only SOS is read in the end, so the last layer computes only that column.
+            # Only SOS is used by the classifier, so the last layer computes only that column.
             columns = 1 if i == layers - 1 and trace is None else length
             h = run(
                 weights, h, columns, real, before, keys, first, self.heads, rates, wrap is not None
@@ -231,7 +231,7 @@ class NDR:
 
 def _joined(w: Weights) -> dict[str, Tensor]:
     """Join the two inner maps once per pass, because one product that reads its input once is
-    faster than two. Joining queries and keys gains nothing.
+    faster than two products. Joining queries and keys gains nothing.
     """
     return {
         f"inner.{kind}": torch.cat([w[f"{name}.{kind}"] for name in ("data1", "gate1")], 1)
@@ -240,8 +240,8 @@ def _joined(w: Weights) -> dict[str, Tensor]:
 
 
 def asked_before(length: int, like: Tensor) -> Tensor:
-    """before[i, j, k], which is 1 if column i visits column k before column j: k is nearer, or
-    equally near and to the right.
+    """Return before[i, j, k], which is 1 if column i visits column k before column j, that is if k
+    is nearer, or equally near and to the right.
     """
     at = torch.arange(length, device=like.device)
     offset = at[None, :] - at[:, None]
@@ -255,7 +255,7 @@ def geometric_attention(logits: Tensor, allowed: Tensor, before: Tensor) -> Tens
     """Compute A [..., T, T] from logits. Columns that are not `allowed` (itself, padding) are never
     visited.
 
-    It works in log space so that a product of many small numbers keeps its gradient.
+    The computation is in log space, so that a product of many small numbers keeps its gradient.
     """
     miss = F.logsigmoid(-logits).masked_fill(~allowed, 0.0)
     missed = (miss.unsqueeze(-2) * before).sum(-1)
@@ -288,7 +288,7 @@ def _layer(
     gate = linear(opening, w["gate2.weight"], w["gate2.bias"]).sigmoid()
     if keys is not None and gate_dropout:
         # Gates of whole columns are closed without rescaling, because a closed gate is an ordinary
-        # state: it copies.
+        # state in which the column is copied.
         open_columns = keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1)
         gate = gate * open_columns.to(gate.dtype)
     return h + gate * (new - h)

@@ -1,9 +1,9 @@
-"""The few operations that stacked networks need: maps, norms, look-ups, losses and dropout with one
-set of weights per seed.
+"""Operations for stacked networks: maps, norms, look-ups, losses and dropout with one set of
+weights per seed.
 
-Tensors are laid out [seeds, batch, positions, channels]. On the CPU each seed is computed by
+Tensors are laid out [seeds, batch, positions, channels]. On the CPU, each seed is computed by
 itself, which is as fast as a batched product and gives the same bits as training the seed alone. On
-an accelerator all seeds are one batched product.
+an accelerator, all seeds are one batched product.
 
 Dropout is a pure function of seed, step, site and index. A site is one use of dropout in a network.
 Because a mask is a hash and not a random draw, nothing has to be saved to resume a run, a captured
@@ -24,8 +24,8 @@ from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
 
-# The multipliers of C. Wellons' low-bias 32-bit integer hash. The key's second half enters between
-# its rounds, so that two keys do not give two orders of one sequence.
+# The multipliers of C. Wellons' low-bias 32-bit integer hash. The second half of the key is added
+# between its rounds, so that two keys do not give the same sequence in two orders.
 _FIRST = 0x7FEB352D
 _SECOND = 0x846CA68B - (1 << 32)
 _GOLDEN = 0x9E3779B9 - (1 << 32)
@@ -57,8 +57,8 @@ class DropoutKeys:
 
 
 def keep(shape: torch.Size, p: float, key: Tensor, first_row: int = 0) -> Tensor:
-    """Mask of the shape [seeds, rows, ...] that is True with probability 1 - p. The key is [seeds,
-    2].
+    """Return a mask of the shape [seeds, rows, ...] that is True with probability 1 - p. The key is
+    [seeds, 2].
     """
     inner = shape[1:].numel()
     row = inner // shape[1]
@@ -73,21 +73,21 @@ def keep(shape: torch.Size, p: float, key: Tensor, first_row: int = 0) -> Tensor
 
 
 def drop(x: Tensor, p: float, key: Tensor | None, first_row: int = 0) -> Tensor:
-    """Apply dropout to x [seeds, rows, ...]; the identity without a key."""
+    """Apply dropout to x [seeds, rows, ...]. Without a key, return x unchanged."""
     if key is None or p == 0:
         return x
     return x * (keep(x.shape, p, key, first_row) * (1 / (1 - p))).to(x.dtype)
 
 
 def call_key(key: Tensor, call: int) -> Tensor:
-    """Key of the n-th call of a pass, from the key [..., 2] of the pass."""
+    """Derive the key of the n-th dropout call in a pass from the key [..., 2] of the pass."""
     step = (call * _GOLDEN + (1 << 31)) % (1 << 32) - (1 << 31)  # fits into 32 bits
     return _mix(key + step)
 
 
 Weights = Mapping[str, Tensor]
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Turns a layer's function into a faster one (`torch.compile` on a GPU)."""
+"""Replaces a layer's function by a faster one (`torch.compile` on a GPU)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ def count(net: Net) -> int:
 
 
 def describe(net: Net) -> str:
-    """Identity of a network: its `repr`, without settings that were added later and have their
-    default value.
+    """Return the identity of a network: its `repr`, leaving out settings that were added later and
+    have their default value.
     """
     if not is_dataclass(net):
         return repr(net)
@@ -162,7 +162,7 @@ def describe(net: Net) -> str:
 
 
 def one_by_one(x: Tensor) -> bool:
-    """True if seeds are computed one after the other: on the CPU."""
+    """True if seeds are computed one after the other, as on the CPU."""
     return x.device.type == "cpu"
 
 
@@ -176,7 +176,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute x [S, ..., in] times weight [S, out, in], transposed, plus bias [S, out]."""
     inner = x.reshape(x.shape[0], -1, x.shape[-1])
     if one_by_one(x):
-        # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+        # Use unbind instead of indexing, because the gradient of an index is a whole tensor of
+        # zeros each time.
         biases = [None] * len(inner) if bias is None else bias.unbind()
         pieces = [
             F.linear(*one) for one in zip(inner.unbind(), weight.unbind(), biases, strict=True)
@@ -192,10 +193,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class Affine(torch.autograd.Function):
-    """x [S, n, in] times weight [S, out, in], transposed, plus bias [S, out].
+    """Compute x [S, n, in] times weight [S, out, in], transposed, plus bias [S, out].
 
-    It avoids baddbmm, which first copies the bias over the whole output, whereas a compiler adds it
-    on the way (8 % of NDR's time). The gradient of the bias is a product with ones instead of the
+    This avoids baddbmm, which first copies the bias to the whole output, whereas a compiler fuses
+    the addition (8 % of NDR's time). The gradient of the bias is a product with ones instead of the
     compiler's own sum over the rows (7 % of NDR's time).
     """
 
@@ -207,7 +208,7 @@ class Affine(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the gradients of all three."""
+        """Compute the gradients of input, weight and bias."""
         x, weight = ctx.saved_tensors
         ones = change.new_ones(len(change), _ROWS_OF_ONES, change.shape[1])
         return (
@@ -218,15 +219,15 @@ class Affine(torch.autograd.Function):
 
 
 def embed(weight: Tensor, tokens: Tensor) -> Tensor:
-    """Rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for tokens [S, B, T] of
-    each seed.
+    """Return rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for separate
+    tokens [S, B, T] of each seed.
     """
     shared = tokens.dim() == 2
     if one_by_one(weight):
         if shared:
             return weight[:, tokens]
         return torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
-    # A product with one-hot rows, because its gradient is again a product. The gradient of a
+    # Compute a product with one-hot rows, because its gradient is also a product. The gradient of a
     # look-up would be an unordered scatter of thousands of rows onto forty, which is slow and
     # differs from run to run.
     with torch.autocast(weight.device.type, enabled=False):
@@ -243,7 +244,7 @@ def layer_norm(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """Turn [S, B, T, heads * size] into [S, B, heads, T, size]."""
+    """Reshape [S, B, T, heads * size] to [S, B, heads, T, size]."""
     return x.view(*x.shape[:-1], heads, -1).transpose(-2, -3)
 
 
@@ -253,15 +254,15 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def within(lengths: Tensor, length: int) -> Tensor:
-    """Mask of the real positions: [1, B, T] for lengths [B] that all seeds share, [S, B, T] for
-    lengths [S, B].
+    """Return a mask of the real positions: [1, B, T] for lengths [B] that all seeds share, [S, B,
+    T] for lengths [S, B].
     """
     real = torch.arange(length, device=lengths.device) < lengths.unsqueeze(-1)
     return real.unsqueeze(0) if lengths.dim() == 1 else real
 
 
 def read_at(states: Tensor, positions: Tensor) -> Tensor:
-    """Column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per example."""
+    """Return column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per example."""
     index = positions.view(-1, states.shape[1], 1, 1).expand(
         states.shape[0], -1, 1, states.shape[-1]
     )
@@ -269,21 +270,23 @@ def read_at(states: Tensor, positions: Tensor) -> Tensor:
 
 
 _ROWS_OF_ONES = 8
-"""Number of rows of ones. One would suffice, but matrix units need eight."""
+"""Number of rows of ones. One would suffice, but tensor cores need eight."""
 
 PACK = 8
-"""Examples whose attention matrices are computed as one product. 1 turns packing off, for
+"""Number of examples whose attention matrices are computed as one product. 1 turns packing off, for
 measurements.
 """
 
 
 def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
-    """Compute a [S, B, heads, T, d] times b [S, B, heads, U, d] transposed: [S, B, heads, T, U].
+    """Compute a [S, B, heads, T, d] times b [S, B, heads, U, d], transposed. The result is [S, B,
+    heads, T, U].
 
-    A batched product of tens of thousands of matrices with nine rows spends its time on starting
-    tiles that are mostly empty. Packed, eight examples form one matrix of 72 rows, and only the
-    diagonal blocks of the product are kept. This takes eight times the arithmetic, which is free
-    here, and an eighth of the tiles. A compiler fuses the selection with the next operation.
+    A batched product of tens of thousands of matrices with nine rows spends most of its time on
+    launching tiles that are mostly empty. Packed, eight examples form one matrix of 72 rows, and
+    only the diagonal blocks of the product are kept. This takes eight times the arithmetic, which
+    costs nothing here, and an eighth of the tiles. A compiler fuses the selection with the next
+    operation.
     """
     pack = _pack(a) if packed else 1
     if pack == 1:
@@ -314,7 +317,7 @@ def _pack(x: Tensor) -> int:
 
 
 def _packed(x: Tensor, pack: int) -> Tensor:
-    """Turn [S, B, heads, T, d] into [S * B / pack * heads, pack * T, d]."""
+    """Reshape [S, B, heads, T, d] to [S * B / pack * heads, pack * T, d]."""
     seeds, batch, heads, rows, size = x.shape
     return (
         x.view(seeds, batch // pack, pack, heads, rows, size)
@@ -328,22 +331,22 @@ def _own(pack: int, like: Tensor) -> Tensor:
 
 
 def uniform(random: torch.Generator, shape: tuple[int, ...], bound: float) -> Tensor:
-    """Draw uniformly from -bound..bound."""
+    """Draw uniformly between -bound and bound."""
     return (torch.rand(shape, generator=random) * 2 - 1) * bound
 
 
 def xavier(
     random: torch.Generator, out: int, into: int, gain: float = 1.0, fan_out: int | None = None
 ) -> Tensor:
-    """Draw Xavier-uniform weights for a map [out, into]. Give `fan_out` if the map consists of
-    several.
+    """Draw Xavier-uniform weights for a map [out, into]. Give `fan_out` if the map joins several
+    maps.
     """
     fan = into + (out if fan_out is None else fan_out)
     return uniform(random, (out, into), float(gain * (6 / fan) ** 0.5))
 
 
 def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor, Tensor]:
-    """Draw weight and bias of a linear layer as torch initialises them: uniform in +-1/sqrt(fan
+    """Draw the weight and bias of a linear layer as torch initialises them, uniform in +-1/sqrt(fan
     in).
     """
     bound = float(into**-0.5)
@@ -367,8 +370,8 @@ def bags(
         telling: [S, sentence, d] weights of a sentence's positions.
     """
     cut = tokens.view(len(tokens), -1, sentence)
-    # Embedded before it is cut into sentences, because tokens of three dimensions would be taken
-    # for separate inputs of each seed.
+    # Look up vectors before the tokens are cut into sentences, because tokens of three dimensions
+    # would be treated as separate inputs of each seed.
     vectors = embed(table, tokens).reshape(len(table), *cut.shape, -1)
     vectors = vectors * (cut != 0).unsqueeze(-1)  # padding counts as zero
     question = torch.einsum("sbwd,swd->sbd", vectors[:, :, 0], asking)
@@ -385,8 +388,8 @@ class Judging(Protocol):
     """A network whose outputs are not classes."""
 
     def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute loss and hit [seeds, batch] of each example. A label of -1 has no loss and is not
-        a hit.
+        """Compute loss and hit [seeds, batch] of each example. With a label of -1, there is no loss
+        and no hit.
         """
 
 
@@ -418,7 +421,7 @@ SPAN = 1 << 16
 
 
 def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the summed cross entropy of start and end. A hit points at the same words as the
+    """Compute the summed cross entropy of start and end. A hit is a span with the same words as the
     label, wherever they occur.
 
     Args:
@@ -436,9 +439,9 @@ def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor
 
 
 def judge_span_table(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the cross entropy over all spans. A hit points at the same words as the label.
+    """Compute the cross entropy over all spans. A hit is a span with the same words as the label.
 
-    Spans that are wider than the table have no loss and are not hits.
+    Labels that are wider than the table have no loss and no hit.
 
     Args:
         logits: [seeds, batch, widths, positions], by the number of words after the first.
@@ -452,8 +455,7 @@ def judge_span_table(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[T
     scored = (labels >= 0) & (width < widths)
     logprobs = logits.flatten(2).log_softmax(-1)
     index = (width.clamp(max=widths - 1) * positions + first).expand(len(logits), -1)
-    # The label of an example without loss may be no valid span, and minus infinity times 0 is not a
-    # number.
+    # If an example has no loss, its label may be no valid span, and minus infinity times 0 is NaN.
     losses = -logprobs.gather(-1, index.unsqueeze(-1)).squeeze(-1)
     losses = torch.where(scored, losses, torch.zeros_like(losses))
     best = logprobs.detach().argmax(-1)
@@ -464,10 +466,10 @@ def judge_span_table(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[T
 def same_words(
     context: Tensor, given: tuple[Tensor, Tensor], wanted: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """True where the words of a span [seeds, batch] are those of another [batch]."""
+    """True where a span [seeds, batch] has the same words as another span [batch]."""
     start, end = given
     first, last = wanted
-    # Compare the words that follow the two starts, as many as the gold span has.
+    # Compare the words after the two starts, as many as the gold span has.
     at = torch.arange(context.shape[1], device=context.device)
     most = context.shape[1] - 1
     right = context.gather(1, (first[:, None] + at).clamp(max=most))
@@ -479,9 +481,9 @@ def same_words(
 
 
 def best_spans(logprobs: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the likeliest start <= end of log-probabilities [..., 2, positions]."""
+    """Find the likeliest pair start <= end in log-probabilities [..., 2, positions]."""
     start, end = logprobs.unbind(-2)
-    # For each end the best start up to it; -inf + -inf at padding stays -inf.
+    # Find the best start up to each end. At padding, -inf + -inf stays -inf.
     until, where = start.cummax(-1)
     last = (until + end).argmax(-1, keepdim=True)
     return where.gather(-1, last).squeeze(-1), last.squeeze(-1)

@@ -1,9 +1,10 @@
-"""Five readers of passages, RaSoR, DocumentReader, QANet, Mnemonic Reader and FusionNet, after the
+"""Five readers of passages (RaSoR, DocumentReader, QANet, Mnemonic Reader and FusionNet), and the
 parts that they share.
 
 A reader is an ordinary module. `forward(tokens, lengths)` takes the question in the first `asked`
-positions (0 is padding), then the context, and returns logits of the answer. Nothing may depend on
-how far a batch is padded, so that the answer to an input does not depend on the rest of its batch.
+positions (0 is padding), then the context, and returns logits of the answer. Outputs must not
+depend on how far a batch is padded, so that the answer to an input does not depend on the rest of
+its batch.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Lexicon:
 
     Attributes:
         folded: For each word, from id 1 on, the id of the same word in lower case.
-        asked: Number of question positions.
-        vectors: Initial vectors [words + 1, size]. None draws them.
+        asked: Number of positions for the question.
+        vectors: Initial vectors [words + 1, size]. None draws them at random.
     """
 
     folded: tuple[int, ...]
@@ -57,7 +58,7 @@ class WordVectors(nn.Module):
         self.table = nn.Embedding(len(lexicon.folded) + 1, size, padding_idx=0)
         if lexicon.vectors is not None:
             with torch.no_grad():
-                # Words that are not in the file keep their random vector.
+                # Words that are not in the file keep their random vectors.
                 known = lexicon.vectors.abs().sum(-1, keepdim=True) > 0
                 self.table.weight.copy_(torch.where(known, lexicon.vectors, self.table.weight))
 
@@ -68,8 +69,8 @@ class WordVectors(nn.Module):
 
 
 class Matches(nn.Module):
-    """Three features of each context word: it is in the question, it is in the question if case is
-    ignored, and its frequency in the context.
+    """Three features of each context word: whether it is in the question, whether it is in the
+    question if case is ignored, and its frequency in the context.
     """
 
     size = 3
@@ -93,7 +94,7 @@ class Matches(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """Bidirectional LSTM layers; `all_layers` returns the outputs of each, side by side."""
+    """Bidirectional LSTM layers. With `all_layers`, the outputs of all layers are concatenated."""
 
     def __init__(
         self, into: int, state: int, dropout: float, layers: int = 1, all_layers: bool = False
@@ -108,7 +109,8 @@ class BiLSTM(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
         """Read the real positions of x [B, T, into]."""
-        # Packed, so that the backward direction begins at the last word and not in the padding.
+        # Pack the sequences, so that the backward direction begins at the last word and not in the
+        # padding.
         lengths = real.sum(1).clamp(min=1).cpu()
         outputs: list[Tensor] = []
         for layer in self.layers:
@@ -120,7 +122,7 @@ class BiLSTM(nn.Module):
 
 
 class Summary(nn.Module):
-    """One vector for a sequence: sum_j softmax(w . x_j)_j x_j."""
+    """Summarise a sequence as one vector: sum_j softmax(w . x_j)_j x_j."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -153,12 +155,12 @@ def softmax(scores: Tensor, real: Tensor) -> Tensor:
 
 
 def masked(scores: Tensor, real: Tensor) -> Tensor:
-    """Scores that are minus infinity at padding."""
+    """Set scores at padding to minus infinity."""
     return scores.masked_fill(~real, -math.inf)
 
 
 def expected(logits: Tensor, states: Tensor) -> Tensor:
-    """The expected state [B, d] under the softmax of logits [B, T]."""
+    """Return the expected state [B, d] under the softmax of logits [B, T]."""
     return torch.einsum("bt,btd->bd", logits.softmax(-1), states)
 
 
@@ -172,7 +174,7 @@ class RaSoR(nn.Module):
         p = BiLSTM(BiLSTM([u; a; q]))
         score(s, e) = w . relu(A p_s + B p_e + b)                 softmax over all spans
 
-    The scores are a table [width, start]: width k is the span of k + 1 words.
+    The scores are a table [width, start], where width k stands for the span of k + 1 words.
     """
 
     def __init__(
@@ -185,7 +187,7 @@ class RaSoR(nn.Module):
         self.read_question = BiLSTM(words, state, dropout)
         self.summary = Summary(2 * state)
         self.read_context = BiLSTM(2 * words + 2 * state, state, dropout, layers=2)
-        # Only gives a name to the features that are read, for analyses.
+        # The identity only gives a name to the features that analyses read.
         self.states = nn.Identity()
         self.first = nn.Linear(2 * state, state)
         self.last = nn.Linear(2 * state, state, bias=False)
@@ -203,7 +205,7 @@ class RaSoR(nn.Module):
         first, last = self.first(p), self.last(p)
         scores: list[Tensor] = []
         for more in range(self.longest):
-            # The end of the span with `more` additional words. There is none beyond the context.
+            # The end of the span with `more` additional words. Beyond the context, there is no end.
             end = F.pad(last[:, more:], (0, 0, 0, min(more, last.shape[1])))
             inside = F.pad(passage.in_context[:, more:], (0, min(more, last.shape[1])))
             hidden = (first + end).relu()
@@ -237,7 +239,7 @@ class DocumentReader(nn.Module):
         self.read_context = BiLSTM(width, state, dropout, layers=3, all_layers=True)
         self.read_question = BiLSTM(words, state, dropout, layers=3, all_layers=True)
         self.summary = Summary(self.read_question.size)
-        # Only gives a name to the features that are read, for analyses.
+        # The identity only gives a name to the features that analyses read.
         self.states = nn.Identity()
         self.start = nn.Linear(self.read_question.size, self.read_context.size)
         self.end = nn.Linear(self.read_question.size, self.read_context.size)
@@ -338,7 +340,7 @@ class QANet(nn.Module):
         self.model = nn.ModuleList(
             Block(state, heads, dropout, width=5, convolutions=2) for _ in range(blocks)
         )
-        # Only gives a name to the features that are read, for analyses.
+        # The identity only gives a name to the features that analyses read.
         self.states = nn.Identity()
         self.start, self.end = nn.Linear(2 * state, 1), nn.Linear(2 * state, 1)
 
@@ -395,11 +397,11 @@ class Hop(nn.Module):
         a = self.align(c, q, in_question)
         c = self.with_question(c, torch.cat([a, c * a, c - a], -1))
         others = ~torch.eye(c.shape[1], dtype=torch.bool, device=c.device)
-        # The word of a one-word context may attend to itself, because there is no other.
+        # In a one-word context, the word may attend to itself, because there is no other word.
         alone = in_context.sum(1)[:, None, None] < 2
         seen = in_context.unsqueeze(1) & (others | alone)
-        # Rows beyond the text attend to nothing and must not become NaN, which would spoil
-        # gradients.
+        # Let rows beyond the text attend to every column. A softmax over no column would be NaN and
+        # spoil gradients.
         seen = seen | ~in_context.unsqueeze(2)
         s = softmax(c @ c.transpose(1, 2), seen) @ c
         c = self.with_self(c, torch.cat([s, c * s, c - s], -1))
@@ -421,9 +423,9 @@ class MnemonicReader(nn.Module):
                     z' = sfu(z, u)
                     end_i = the same with z',  u' = sum_i softmax(end)_i c_i,  z = sfu(z', u')
 
-    The loss is that of start and end. The second stage of the reinforced version (a reward by F1,
-    from a self-critical sample) is omitted, as are letters, part of speech and entity type.
-    `features: false` omits the matches as well.
+    The loss is that of start and end. The second stage of the reinforced version (with F1 as the
+    reward and a self-critical sample) is omitted, as are letters, part of speech and entity type.
+    `features: false` also omits the match features.
     """
 
     def __init__(
@@ -438,9 +440,10 @@ class MnemonicReader(nn.Module):
         self.read_context = BiLSTM(width, state, dropout)
         self.read_question = BiLSTM(words, state, dropout)
         self.hops = nn.ModuleList(Hop(size, state, dropout) for _ in range(hops))
-        # Only gives a name to the features that are read, for analyses.
+        # The identity only gives a name to the features that analyses read.
         self.states = nn.Identity()
-        # For each hop of the pointer: the scores of start and end, and an update after each.
+        # For each hop of the pointer: the scores of start and end, and an update after each of
+        # them.
         self.hidden = nn.ModuleList(nn.Linear(3 * size, state) for _ in range(2 * hops))
         self.score = nn.ModuleList(nn.Linear(state, 1) for _ in range(2 * hops))
         self.remember = nn.ModuleList(Fusion(size, size) for _ in range(2 * hops - 1))
@@ -468,7 +471,7 @@ class MnemonicReader(nn.Module):
 
 
 def _ends(q: Tensor, real: Tensor) -> Tensor:
-    """The forward state of the last word and the backward state of the first, [B, d]."""
+    """Return the forward state of the last word and the backward state of the first, [B, d]."""
     half = q.shape[-1] // 2
     last = (real.sum(1).clamp(min=1) - 1).view(-1, 1, 1).expand(-1, 1, half)
     forward = q[..., :half].gather(1, last).squeeze(1)
@@ -476,7 +479,9 @@ def _ends(q: Tensor, real: Tensor) -> Tensor:
 
 
 class FullyAware(nn.Module):
-    """Attention by histories: values of one sequence for each position of another."""
+    """Fully-aware attention, which scores positions by their histories and returns values of one
+    sequence for each position of another.
+    """
 
     def __init__(self, history: int, hidden: int) -> None:
         super().__init__()
@@ -490,7 +495,7 @@ class FullyAware(nn.Module):
 
 
 class FusionNet(nn.Module):
-    """FusionNet (Huang et al. 2018): attention that scores by the whole history of a word.
+    """FusionNet (Huang et al. 2018), whose attention scores words by their whole history.
 
         attend(x, y; v)_i = sum_j softmax_j(relu(U x_i) . D relu(U y_j)) v_j     U, D for each use
         w_i = [E p_i; matches; attend(E p, E q; E q)_i]
@@ -504,7 +509,8 @@ class FusionNet(nn.Module):
         start = u . W_s s,  s = sum_j softmax_j(w . u_q_j) u_q_j
         end   = u . W_e s',  s' = GRU(sum_i softmax(start)_i u_i, s)
 
-    `features: false` omits the matches. CoVe vectors, part of speech and entity type are omitted.
+    `features: false` omits the match features. CoVe vectors, part of speech and entity type are
+    omitted.
     """
 
     def __init__(
@@ -527,7 +533,7 @@ class FusionNet(nn.Module):
         self.fuse = BiLSTM(5 * size, state, dropout)
         self.boost = FullyAware(history + 4 * size, state)
         self.read = BiLSTM(2 * size, state, dropout)
-        # Only gives a name to the features that are read, for analyses.
+        # The identity only gives a name to the features that analyses read.
         self.states = nn.Identity()
         self.summary = Summary(size)
         self.start, self.end = nn.Linear(size, size), nn.Linear(size, size)

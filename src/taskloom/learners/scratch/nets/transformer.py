@@ -1,12 +1,11 @@
-"""The Transformer of CTL++: one post-norm layer applied again and again, with relative positions,
+"""The Transformer of CTL++: one post-norm layer with relative positions, applied repeatedly and
 read at SOS.
 
     logit_ij = c [ (q_i + u) . k_j + (q_i + v) . (P r_{j-i}) ]
     x1 = LN( x + Drop(MHA(x)) )        y = LN( x1 + Drop( W2 Drop(ReLU(W1 x1 + b1)) + b2 ) )
 
-r_m is the sinusoid of the signed distance m.
-Attention dropout falls on the keys (content and positional), not on the weights, as in the
-reference.
+r_m is the sinusoid of the signed distance m. Attention dropout is applied to the keys (content and
+positional), not to the weights, as in the reference.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ feed-forward output.
 
 @dataclass(frozen=True, slots=True)
 class Transformer:
-    """See the module. The defaults are the reference's; the paper's text has a feed-forward layer
-    of 4 times the state.
+    """See the module. The defaults are the reference's. In the paper's text, the feed-forward size
+    is 4 times the state.
     """
 
     vocabulary: int
@@ -68,7 +67,7 @@ class Transformer:
 
     @property
     def sites(self) -> int:
-        """One set of dropout masks for every application of the layer."""
+        """Number of dropout masks, a separate set for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -99,8 +98,8 @@ class Transformer:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw Xavier weights for the maps, Kaiming for the embedding, torch's default for the two
-        output maps.
+        """Draw Xavier weights for the maps, Kaiming weights for the embedding, and torch's default
+        for the two output maps.
         """
         d, f = self.state, self.feed_forward
         weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
@@ -152,7 +151,7 @@ class Transformer:
             keys = dropout.keys[_SITES * i : _SITES * (i + 1)] if dropout else None
             first = dropout.first_row if dropout else 0
             rates = (self.dropout, self.attention_dropout)
-            # Only SOS is read in the end, so the last layer computes only that column.
+            # Only SOS is used by the classifier, so the last layer computes only that column.
             columns = 1 if i == layers - 1 and trace is None else length
             x = run(
                 weights, x, columns, real, waves, keys, first, self.heads, rates, wrap is not None
@@ -187,7 +186,7 @@ class Transformer:
 
 
 def sinusoids(length: int, size: int, like: Tensor) -> Tensor:
-    """Compute r_m for m = -(length-1) .. length-1: even channels sin, odd channels cos, base
+    """Compute r_m for m from -(length-1) to length-1: even channels sin, odd channels cos, base
     10000.
     """
     m = torch.arange(1 - length, length, device=like.device, dtype=like.dtype)
@@ -240,7 +239,8 @@ def _attention(
     k, v = split_heads(linear(x, w["attention.kv.weight"]), heads).chunk(2, -1)
     k = drop(k, dropout, keys[0] if keys is not None else None, first)
     far = linear(waves.expand(seeds, -1, -1), w["attention.position.weight"])
-    # Positional keys belong to the batch, not to an example: their mask does not depend on `first`.
+    # Positional keys belong to the batch, not to an example, so their mask does not depend on
+    # `first`.
     far = drop(far, dropout, keys[1] if keys is not None else None).view(
         seeds, 2 * length - 1, heads, -1
     )
@@ -249,8 +249,8 @@ def _attention(
     position = torch.einsum(
         "sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far
     )
-    # position[..., i, m] is for the distance m - (length - 1). Column j of row i needs the distance
-    # j - i.
+    # position[..., i, m] is for the distance m - (length - 1). Row i needs the distance j - i in
+    # column j.
     at = torch.arange(length, device=x.device)
     index = (at[None, :] - at[:columns, None] + length - 1).expand_as(content)
     logits = (content + position.gather(-1, index)) * w["attention.scale"].view(seeds, 1, 1, 1, 1)
