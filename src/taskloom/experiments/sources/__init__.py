@@ -1,4 +1,4 @@
-"""Sources of runs: a store, a score file, predictions made elsewhere, or logs of other tools."""
+"""Sources of runs: a store, a score file, predictions of other programs, or logs of other tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskloom.experiments.table import Runs
 
 
 def runs(path: str | Path = "runs") -> Runs:
-    """Runs in a store, or those that a file contains or names.
+    """Return the runs in a store, or those that a file contains or names.
 
     Args:
         path: The store's folder; a file of scores by seed (JSON, CSV, TSV, Parquet), or the folder
@@ -21,7 +21,7 @@ def runs(path: str | Path = "runs") -> Runs:
     folder = path_of(path)
     if (folder / STORE).is_file():
         return Runs(Store(folder))
-    # The readers of files are imported only if they are needed.
+    # Import the readers of files only if they are needed.
     from taskloom.experiments.sources.score_files import open_runs
 
     return open_runs(path)

@@ -2,7 +2,7 @@
 `samples_*.jsonl`.
 
 Every log of a task and a model is a run. The epochs of an Inspect log are separate runs, with the
-seeds 0, 1, … The score of an item is the one in the log. Items are matched by their ids, so two
+seeds 0, 1, … The score of an item is taken from the log. Items are matched by their ids, so two
 models that answered the same task can be compared in pairs. The metadata of a sample become its
 traits.
 
@@ -35,7 +35,7 @@ from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, REPLY_CO
 from taskloom.experiments.record import LoadedRuns
 
 SPLIT = "test"
-"""Name of the only split: logs do not name one."""
+"""Name of the only split, because logs do not name one."""
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's grades as numbers, as its own metrics count them: correct, partial, incorrect, none."""
@@ -51,7 +51,7 @@ LARGEST_EXACT = 2**53
 """Largest whole number that a column of floating-point numbers holds exactly."""
 
 MISSHAPEN = (AttributeError, TypeError, ValueError, KeyError, IndexError, RecursionError)
-"""Errors raised when JSON has an unexpected shape."""
+"""Errors raised if JSON has an unexpected structure."""
 
 TARGET_KEYS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter")
 """Keys in a row of lm-evaluation-harness that are not metrics."""
@@ -62,12 +62,12 @@ class LoggedItem:
     """One sample of a log.
 
     Attributes:
-        id: Its id.
+        id: Id of the sample.
         input: The prompt.
         targets: The right answers.
         prediction: The answer that the log's scorer found, or the whole reply.
-        score: The log's score.
-        traits: Its metadata.
+        score: Score in the log.
+        traits: Metadata of the sample.
         reply: The whole reply; empty unless it was requested.
     """
 
@@ -102,7 +102,7 @@ class LoggedRun:
 
 
 def find_logs(path: Path) -> list[Path]:
-    """The log itself, or all logs below a folder. Empty if the path is neither."""
+    """Return the log itself, or all logs below a folder. Empty if the path is neither."""
     if is_log(path):
         return [path]
     return [*sorted(path.rglob("*.eval")), *sorted(path.rglob("samples_*.jsonl"))]
@@ -119,8 +119,8 @@ class LoggedRuns(LoadedRuns):
     Args:
         path: The log, or the folder with the logs.
         files: The logs.
-        skip_bad: True to skip logs that cannot be read, which `readable` lists. If none can be
-            read, an error is raised.
+        skip_bad: True to skip unreadable logs, which `readable` lists. If no log can be read, an
+            error is raised.
     """
 
     def __init__(self, path: str | Path, files: Sequence[Path], skip_bad: bool = False) -> None:
@@ -176,22 +176,24 @@ class LoggedRuns(LoadedRuns):
         self._files[run] = file
 
     def config(self, run: str) -> str:
-        """Known settings of a run, written like the recipe and learner of an experiment."""
+        """Return the known settings of a run, written like the recipe and learner of an
+        experiment.
+        """
         scores = self._scores[run]
         config = {"recipes": [scores["recipe"]], "learners": [scores["learner"]]}
         return yaml.safe_dump({**config, "seeds": [scores["seed"]]}, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of a run's predictions. Logs have no curves."""
+        """Return columns of a run's predictions. Logs have no curves."""
         return self._tables[run].select(list(columns)) if file == PREDICTIONS else None
 
     def keeps_predictions(self, run: str) -> bool:
-        """Always true: a log has every answer."""
+        """Always True, because a log has every answer."""
         return True
 
     def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
-        """Whole replies to some items, with the messages. In an Inspect log, only the files of
-        these samples are read.
+        """Return the whole replies to the given items, with the messages. From an Inspect log, only
+        the files of these samples are read.
         """
         logged, file = self._logged[run], self._files[run]
         wanted = set(indices)
@@ -207,24 +209,24 @@ class LoggedRuns(LoadedRuns):
             elif sample := archive.sample(item.id, logged.epoch):
                 reply = _inspect_reply(sample)
             else:
-                continue  # the log has only its summaries
+                continue  # the log has only summaries
             rows.append({"split": split, "index": places[item.id], **reply})
         columns = [column([row.get(name) for row in rows], kind) for name, kind in REPLY_KINDS]
         return pa.table(columns, schema=REPLY_COLUMNS)
 
     def readable(self) -> tuple[list[str], dict[str, str]]:
-        """Digests of the runs, and the reasons why other logs cannot be read."""
+        """Return the digests of the runs, and the reasons why other logs cannot be read."""
         return self.names(), self._bad
 
     def finished_at(self, run: str) -> float:
-        """Time at which the log of a run was written, in seconds since the epoch."""
+        """Time at which the log of a run was written, in seconds since the Unix epoch."""
         try:
             return self._files[run].stat().st_mtime
         except OSError:
             return 0.0
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Always empty, because the log's origin is unknown."""
+        """Always empty, because the environment of a logged run is unknown."""
         return {}
 
 
@@ -255,7 +257,7 @@ def read_log(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
 
     Args:
         path: The file.
-        replies: Read whole replies as well, which takes much longer for Inspect's logs.
+        replies: True to also read whole replies, which takes much longer for Inspect's logs.
     """
     try:
         yield from read_inspect(path, replies) if path.suffix == LOG else read_harness(path)
@@ -269,11 +271,11 @@ def read_log(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
 
 
 def read_inspect(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
-    """Read an Inspect log: a run for each epoch.
+    """Read an Inspect log, which gives a run for each epoch.
 
     Args:
         path: The `.eval` file. Logs of interrupted evaluations are read up to the interruption.
-        replies: Read whole replies as well.
+        replies: True to also read whole replies.
     """
     archive = EvalArchive(path)
     header = archive.json("header.json") or archive.json("_journal/start.json")
@@ -307,9 +309,9 @@ def read_inspect(path: Path, replies: bool = False) -> Iterator[LoggedRun]:
 def _scorer_of(
     header: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], path: Path
 ) -> tuple[str, str]:
-    """Scorer whose values are used, and the key if its values are mappings.
+    """Return the scorer whose values are used, and the key if its values are mappings.
 
-    This is the scorer that Inspect shows first, or else the first one in the samples.
+    This is the scorer that Inspect shows first, or otherwise the first one in the samples.
     """
     scored = next((sample["scores"] for sample in samples if sample.get("scores")), None)
     if scored is None:
@@ -367,7 +369,7 @@ def _inspect_item(
 
 
 def _inspect_reply(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Messages sent to a model for a sample and its output, as columns of whole replies."""
+    """Return a sample's messages and output as columns of whole replies."""
     output = _mapping(sample.get("output"))
     choices = output.get("choices")
     choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
@@ -399,8 +401,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _said(content: object) -> str:
-    """Text of a message, which may have several parts. Parts that are not text are shown as their
-    type."""
+    """Return the text of a message, which may have several parts. For parts that are not text,
+    their type is shown.
+    """
     if not isinstance(content, list):
         return _text(content or "")
     parts = [_mapping(part) for part in content]
@@ -409,20 +412,20 @@ def _said(content: object) -> str:
 
 
 def _thought(content: object) -> str:
-    """Reasoning text in the parts of a message."""
+    """Return the reasoning text in the parts of a message."""
     parts = [_mapping(part) for part in content] if isinstance(content, list) else []
     return "\n".join(str(part["reasoning"]) for part in parts if part.get("reasoning"))
 
 
 def _count(value: object) -> int | None:
-    """Number of tokens; None if the value is not a valid count."""
+    """Return a number of tokens, or None if the value is not a valid count."""
     return value if type(value) is int and 0 <= value < 2**63 else None
 
 
 def read_harness(path: Path) -> Iterator[LoggedRun]:
-    """Read a `samples_TASK_DATE.jsonl` of lm-evaluation-harness: a run for each filter.
+    """Read a `samples_TASK_DATE.jsonl` of lm-evaluation-harness, which gives a run for each filter.
 
-    The model's name comes from the results file next to it, or else from the folder.
+    The model's name is read from the results file next to it, or otherwise from the folder's name.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     with path.open("rb") as file:
@@ -488,8 +491,8 @@ def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem
 
 
 def _choice(row: Mapping[str, Any]) -> tuple[list[str], int]:
-    """Texts of the choices whose likelihoods were compared for an item, and the index of the
-    likeliest one. Empty if the model replied with text.
+    """Return the texts of the choices whose likelihoods were compared for an item, and the index of
+    the likeliest one. Empty if the model replied with text.
     """
     asked, replies = row.get("arguments"), row.get("resps")
     texts = []
@@ -511,14 +514,14 @@ def _choice(row: Mapping[str, Any]) -> tuple[list[str], int]:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """The parts of an example that a document of one of Taskloom's own tasks contains."""
+    """Targets and traits of a Taskloom example, as contained in a document of the harness."""
 
     targets: tuple[str, ...]
     traits: dict[str, Any]
 
 
 def _record(doc: Mapping[str, Any]) -> _Record | None:
-    """Read a Taskloom example from a document. None if the document is from another task."""
+    """Read a Taskloom example from a document. Return None if the document is from another task."""
     try:
         record = json.loads(doc["record"])
         targets, traits = record["targets"], record["traits"]
@@ -529,14 +532,14 @@ def _record(doc: Mapping[str, Any]) -> _Record | None:
 
 
 def _first_text(replies: object) -> str:
-    """The first of some replies, which may be lists of lists."""
+    """Return the first text in `replies`, which may be nested lists."""
     while isinstance(replies, list):
         replies = replies[0] if replies else ""
     return "" if replies is None else str(replies)
 
 
 def _prompt(row: Mapping[str, Any]) -> str:
-    """Prompt that the model was given: the first argument of the first request."""
+    """Return the prompt given to the model, which is the first argument of the first request."""
     arguments = row.get("arguments")
     for name in ("gen_args_0", "arg_0"):
         if not isinstance(arguments, dict):
@@ -560,7 +563,7 @@ def _harness_model(path: Path, date: str) -> str:
 
 
 def _traits(metadata: object) -> dict[str, str]:
-    """Short metadata values, written as traits."""
+    """Return short metadata values, written as traits."""
     traits: dict[str, str] = {}
     for name, value in metadata.items() if isinstance(metadata, dict) else ():
         if not isinstance(value, str | int | float | bool):
@@ -572,8 +575,8 @@ def _traits(metadata: object) -> dict[str, str]:
 
 
 def _plain(settings: object) -> dict[str, Any]:
-    """Settings that are single values. Integers too large for a column, such as long seeds, become
-    text.
+    """Return the settings that are single values. Integers too large for a column, such as long
+    seeds, become text.
     """
     found = settings.items() if isinstance(settings, dict) else ()
     plain: dict[str, Any] = {}
@@ -586,7 +589,7 @@ def _plain(settings: object) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    """Prompt as text. The messages of a chat are joined."""
+    """Return a prompt as text. The messages of a chat are joined."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(one, dict) for one in value):

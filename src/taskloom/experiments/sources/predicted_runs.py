@@ -1,4 +1,4 @@
-"""Predictions of other programs as runs, which studies take in place of a run store.
+"""Predictions of other programs as runs, which studies accept in place of a run store.
 
     recipe: zest/real
     set: {files: {dev: zest/dev.jsonl}}
@@ -61,7 +61,7 @@ class PredictedFields(Fields):
 
 
 class PredictedRuns(LoadedRuns):
-    """Predictions made elsewhere, read like a run store. Every model and seed is a run.
+    """Predictions of other programs, read like a run store. Every model and seed is a run.
 
     Args:
         path: The YAML file.
@@ -134,7 +134,9 @@ class PredictedRuns(LoadedRuns):
         return self._examples[name]
 
     def _read(self, file: Path, split: str) -> tuple[Sequence[int], list[str]]:
-        """Indices of the examples that a file has predictions for, and the predictions."""
+        """Return the indices of the examples for which a file has predictions, and the
+        predictions.
+        """
         n = len(self._split(split))
         numbers: Sequence[int] = range(n)
         if self._data.recipe.suite.predictions is not None:
@@ -152,7 +154,7 @@ class PredictedRuns(LoadedRuns):
         return numbers, texts
 
     def config(self, run: str) -> str:
-        """Recipe of a run. How its model was trained is unknown."""
+        """Return the recipe of a run. How its model was trained is unknown."""
         config = {
             "recipes": [self._block],
             "learners": [self._scores[run]["learner"]],
@@ -161,7 +163,7 @@ class PredictedRuns(LoadedRuns):
         return yaml.safe_dump(config, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of a run's predictions. There are no curves."""
+        """Return columns of a run's predictions. There are no curves."""
         return (
             pa.concat_tables(self._tables[run]).select(list(columns))
             if file == PREDICTIONS
@@ -169,17 +171,19 @@ class PredictedRuns(LoadedRuns):
         )
 
     def replies_to(self, run: str, split: str, indices: Sequence[int]) -> pa.Table | None:
-        """Texts that the answers were extracted from; None if nothing was extracted."""
+        """Return the texts from which the answers were extracted, or None if nothing was
+        extracted.
+        """
         if run not in self._replies:
             return None
         return replies_among(pa.concat_tables(self._replies[run]), split, indices)
 
     def keeps_predictions(self, run: str) -> bool:
-        """Always true: all inputs and answers are known."""
+        """Always True, because all inputs and answers are known."""
         return True
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Always empty, because the origin of the predictions is unknown."""
+        """Always empty, because the environment of the predictions is unknown."""
         return {}
 
 

@@ -1,5 +1,5 @@
-"""Scores of many runs in one small file: the part of a large experiment that is committed, or
-scores from another program.
+"""Scores of many runs in one small file. It keeps the results of a large experiment that are worth
+committing, or scores from another program.
 
     {"format": "taskloom scores", "schema": 1, "groups": [
       {"recipe": "ctl/A", "learner": "bilstm",
@@ -13,15 +13,15 @@ CSV, TSV and Parquet files have a row for each run and split instead:
     ctl/A,bilstm,0,iid,1000,1.0,80000
     ctl/A,bilstm,0,ood,1000,0.977,80000
 
-Their columns are those of `tl.runs(...).table`, which may be written to such a file as it is.
+Their columns are those of `tl.runs(...).table`, which can be written to such a file unchanged.
 Settings have columns that begin with `recipe.` or `learner.`. A row without a value has the
 default. Other scores are in columns called `score.NAME`.
 
 A group is a recipe and a learner with their settings. `n` is the number of items in each split.
-Studies take such a file in place of a run store. It has no models, and it has answers to single
+Studies accept such a file in place of a run store. It has no models, and it has answers to single
 items only if a study needs their traits (`scored_items.py`). Studies that need more raise an error.
 `further` may have other scores of a split by seed (`score.NAME` in tables). `curves` may have
-learning curves by seed: step, split and score of each point.
+learning curves by seed, with step, split and score of each point.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ SETTINGS = ("recipe.", "learner.")
 """Prefixes of the columns with settings."""
 
 IGNORED = ("run",)
-"""Column of run tables that is ignored, because the names of runs follow from the other columns."""
+"""Column of run tables that is ignored, because a run's name follows from the other columns."""
 
 
 SEED = f"a seed is a whole number from 0 to {LAST_SEED}"
@@ -96,8 +96,8 @@ def read_groups(path: Path) -> list[dict[str, Any]]:
         path: The table.
 
     Raises:
-        DataError: For a file that cannot be read, columns that are missing or unknown, and rows
-            that contradict each other.
+        DataError: If the file cannot be read, has missing or unknown columns, or has rows that
+            contradict each other.
     """
     table = _read_table(path)
     _check_columns(path, table.column_names)
@@ -190,7 +190,7 @@ def _check_columns(path: Path, columns: list[str]) -> None:
 
 
 def is_seed(value: Any) -> bool:
-    """True if a value may be the seed of a run.
+    """True if the value is a valid seed for a run.
 
     >>> is_seed(0), is_seed(-1), is_seed(1.5), is_seed(10**30)
     (True, False, False, False)
@@ -199,8 +199,8 @@ def is_seed(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Convert a cell to a number. In a column that contains a word, all cells are text. Values that
-    are not numbers are returned unchanged.
+    """Convert a cell to a number. In a column with a word, all cells are text. Values that are not
+    numbers are returned unchanged.
     """
     if isinstance(value, bool):
         return None
@@ -216,7 +216,7 @@ def _whole(value: Any) -> Any:
 
 
 def _setting(value: Any) -> Any:
-    """Value of a setting. Tables of runs contain lists and mappings as JSON."""
+    """Convert a cell to the value of a setting. Tables of runs store lists and mappings as JSON."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -227,16 +227,16 @@ def _setting(value: Any) -> Any:
 
 FORMAT = "taskloom scores"
 VERSION = 1
-"""Version of the format, raised whenever older files could be misread."""
+"""Version of the format, increased whenever older files could be misread."""
 
 USED = (TASK_FIELD, LIMIT_FIELD, BEST_OF_FIELD)
-"""Fields of runs that are set by the experiment, not by the recipe or the learner."""
+"""Fields of runs that the experiment sets, not the recipe or the learner."""
 
 
 READ = (
     "name a run store, a file of scores (JSON, CSV, Parquet) or a YAML file that names predictions"
 )
-"""Description of the readable sources for error messages."""
+"""Description of the accepted sources, for error messages."""
 
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -286,8 +286,9 @@ class ScoreFile(LoadedRuns):
                 self._add(group, seed, splits)
 
     def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
-        """Raise an error for settings that our recipes and learners do not have. One group is
-        checked for all groups with the same settings, since many differ only in the task.
+        """Raise an error for settings that Taskloom's recipes and learners do not have. One group
+        is checked on behalf of all groups with the same settings, because many differ only in the
+        task.
         """
         preset = "learner.preset"
         different = {
@@ -342,7 +343,7 @@ class ScoreFile(LoadedRuns):
         }
 
     def config(self, run: str) -> str:
-        """Experiment of this run alone, built from the recorded settings."""
+        """Return an experiment with only this run, built from the recorded settings."""
         group = self._groups[run]
         own = {name: value for name, value in group.fields.items() if name not in USED}
         fields = {head: {k.partition(".")[2]: v for k, v in own.items() if k.startswith(f"{head}.")}
@@ -361,8 +362,8 @@ class ScoreFile(LoadedRuns):
         return yaml.safe_dump(config, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of a run's predictions or curves. None if the file has no answers to items, or no
-        curves.
+        """Return columns of a run's predictions or curves. None if the file has no answers to
+        items, or no curves.
         """
         group, seed = self._groups[run], str(self._scores[run]["seed"])
         if file == CURVES and seed in group.curves:
@@ -385,22 +386,22 @@ class ScoreFile(LoadedRuns):
         return bool(self._groups[run].answers.get(str(self._scores[run]["seed"])))
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Machine, versions and other recorded facts about a run."""
+        """Return the machine, versions and other recorded facts about a run."""
         return dict(self._groups[run].environment)
 
 
 def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str) -> None:
-    """Raise an error for settings that one of our recipes or learners does not have. Otherwise a
-    run with a misspelt setting would look like one without it. Recipes and learners that are
-    unknown here may have any settings.
+    """Raise an error for settings that a Taskloom recipe or learner does not have. Otherwise a run
+    with a misspelt setting would look like one without it. Recipes and learners that Taskloom does
+    not know may have any settings.
 
     Args:
-        recipe: Its name.
-        learner: Its name.
+        recipe: Name of the recipe.
+        learner: Name of the learner.
         fields: The recorded settings.
         where: The file, for error messages.
     """
-    # Finding a learner may import all of them, which is not needed to read a run store.
+    # Finding a learner may import all learners, which is not needed to read a run store.
     from taskloom.core.registry import SUITES, TASKS
     from taskloom.learners.config import LEARNERS, presets_of
     from taskloom.learners.config import settings as settings_of
@@ -453,7 +454,7 @@ def _read(path: Path) -> ScoreFileFields:
 def _check_answers(
     path: Path, group: ScoreGroupFields, items: Mapping[str, ItemTableFields]
 ) -> None:
-    """Raise an error for answers to items that are not in the file."""
+    """Raise an error for answers to items that the file does not list."""
     for seed, splits in group.answers.items():
         for split, answers in splits.items():
             known = items.get(group.items.get(split, ""))
@@ -490,10 +491,10 @@ def open_runs(path: str | Path) -> Runs:
     path = path_of(path)
     if (path / SCORES).is_file() and not any(
         (path / name).exists() for name in (STORE, CONFIG)
-    ):  # a run has a config
+    ):  # a run has a config file
         path = path / SCORES
     if path.suffix in LOGS or (path.is_dir() and not (path / STORE).exists()):
-        # Reading logs imports more than reading scores.
+        # Reading logs needs more imports than reading scores.
         from taskloom.experiments.sources.eval_logs import LoggedRuns, find_logs
 
         if logs := find_logs(path):
@@ -508,7 +509,7 @@ def open_runs(path: str | Path) -> Runs:
 def score_groups(
     runs: Runs, traits: Sequence[str] = (), curves: bool = False
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Convert runs to the groups and items of a score file, which is the part worth committing.
+    """Convert runs to the groups and items of a score file, which are the part worth committing.
 
     Args:
         runs: The runs.
@@ -545,7 +546,7 @@ def score_groups(
 
 
 def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
-    """Points of each run's learning curve that have a score."""
+    """Return the points of each run's learning curve that have a score."""
     points: dict[str, list[list[Any]]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:
@@ -558,7 +559,7 @@ def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
 def _add_answers(
     runs: Runs, run: Run, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]
 ) -> None:
-    """Add a run's answers to its group, with the items that were answered."""
+    """Add a run's answers to its group, along with the answered items."""
     rows = runs.answers(run.name, ["split", "targets", "traits", "task", "prediction", "score"])
     if rows is None:
         return
@@ -588,7 +589,7 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
 def write_scores(
     groups: Iterable[Mapping[str, Any]], path: Path, items: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write a score file with a line for each score and for each list of answers."""
+    """Write a score file with each score and each list of answers on a separate line."""
     contents = {
         "format": FORMAT,
         "schema": VERSION,

@@ -1,16 +1,17 @@
-"""Items in a score file: traits and official answer of each, and how each run answered it.
+"""Items in a score file: the traits and official answer of each item, and how each run answered it.
 
     "items": {"1f3a…": {"traits": ["answer", "question", "support"], "kinds": [["garden", "where-O",
     "2"]], "of": [0, 0]}}
 
 A kind is a combination of values, and `of` has the kind of each item in the order of the answers. A
-group then names the items of each split and has the answers of each seed: `scores` with one digit
-per item (a list if items can be partly right), and `predictions` as indices into `texts`:
+group then names the items of each split and has the answers of each seed. `scores` has one digit
+per item (or is a list if items can be partly right), and `predictions` has indices into `texts`:
 
     "items": {"mix": "1f3a…"}, "texts": ["garden", "park"], "answers": {"0": {"mix": {"scores":
     "10", "predictions": [0, 1]}}}
 
-A hundred runs on 3,000 items take a megabyte; their predictions.parquet take a hundred.
+A hundred runs on 3,000 items take a megabyte, whereas their predictions.parquet files take a
+hundred.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ ANSWER = "answer"
 """
 
 TASK = "task"
-"""Name under which the task of an item is kept, if it is requested."""
+"""Name under which the task of an item is kept, if requested."""
 
 
 class ItemTableFields(Fields):
-    """The items of a split: `traits` are names, `kinds` are combinations of their values, and `of`
+    """The items of a split. `traits` are names, `kinds` are combinations of their values, and `of`
     is the kind of each item.
     """
 
@@ -76,7 +77,7 @@ class AnswerFields(Fields):
 
 
 def pack_items(rows: pa.Table, traits: Sequence[str]) -> dict[str, Any]:
-    """Items of a split's predictions, with the requested traits.
+    """Convert a split's predictions to items with the requested traits.
 
     Args:
         rows: Columns `targets`, `traits` and `task` of the predictions of one run and split.
@@ -96,7 +97,8 @@ def pack_items(rows: pa.Table, traits: Sequence[str]) -> dict[str, Any]:
 
 
 def pack_answers(rows: pa.Table, texts: dict[str, int]) -> dict[str, Any]:
-    """Scores and predictions of one run and split. New texts are added to `texts`.
+    """Convert the predictions of one run and split to scores and predictions. New texts are added
+    to `texts`.
 
     Args:
         rows: Columns `score` and `prediction`.
@@ -120,7 +122,7 @@ def items_key(items: Mapping[str, Any]) -> str:
 def unpack(
     split: str, items: ItemTableFields, answers: AnswerFields, texts: Sequence[str]
 ) -> pa.Table:
-    """Rows of predictions.parquet without inputs. Indices count the answered items."""
+    """Return rows as in predictions.parquet, without inputs. Indices count the answered items."""
     n = len(items.of)
     kinds = [items.kinds[place] for place in items.of]
     traits = [

@@ -1,10 +1,10 @@
 """The data of cells: recipes with a data seed, the user's own files, and mixes of both.
 
-Your own data can be a folder, a JSONL, CSV or Parquet file, SQuAD's JSON, or a Hugging Face dataset
-on disk. Every file is a split (`train.jsonl`, `test/*.parquet`, `test/*.arrow`, `dev-v1.1.json`).
-Columns are named `input` and `targets` (or `target`), or are renamed by `columns`. A column `task`
-distinguishes tasks, and all other columns of plain values become traits. The digest covers the
-rows, not their path.
+The user's own data can be a folder, a JSONL, CSV or Parquet file, SQuAD's JSON, or a Hugging Face
+dataset on disk. Every file is a split (`train.jsonl`, `test/*.parquet`, `test/*.arrow`,
+`dev-v1.1.json`). Columns are named `input` and `targets` (or `target`), or are renamed by
+`columns`. A column `task` distinguishes tasks, and all other columns of plain values become traits.
+The digest covers the rows, not their path.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from taskloom.recipe.overrides import parse_changes
 
 @dataclass(frozen=True)
 class CellData:
-    """A recipe with a data seed, as used by cells.
+    """A recipe with a data seed, as used in cells.
 
     Attributes:
         recipe: The checked recipe.
         seed: Data seed of the samples.
-        block: The user's spelling of it, which `config.yaml` repeats.
+        block: The recipe and seed as the user wrote them, which `config.yaml` repeats.
         fields: Fields that were set or searched, by name.
     """
 
@@ -59,7 +59,7 @@ class CellData:
 
     @property
     def name(self) -> str:
-        """Its name in tables: that of the recipe or task, or a file's stem."""
+        """Name of the data in tables: that of the recipe or task, or a file's stem."""
         file = self.recipe.name.partition("::")[0]
         if file.endswith(".py"):
             return self.recipe.suite.name
@@ -67,14 +67,14 @@ class CellData:
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan of its recipe and seed."""
+        """The plan for the recipe and seed."""
         files = tuple(sorted(self.recipe.files.items()))
         key = ("plan", self.recipe.digest, self.seed, files)
         return shared(key, lambda: self.recipe.plan(self.seed))
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Names of its tasks, if they can be listed."""
+        """Names of the tasks, if they can be listed."""
         return self.plan.tasks.names or ()
 
     @property
@@ -91,11 +91,15 @@ class CellData:
 
     @property
     def unlabelled(self) -> bool:
-        """True if it has several tasks and inputs do not state theirs."""
+        """True if the data has several tasks and the inputs do not state which one they belong
+        to.
+        """
         return self.plan.tasks.by == "task" and len(self.tasks) > 1 and not self.states_task
 
     def evaluated_tasks(self, train: str, tests: Sequence[str]) -> dict[str, bool]:
-        """Tasks of some splits; True for those that the training split has."""
+        """Tasks in the given test splits, with True for those that also occur in the training
+        split.
+        """
         listed = self.plan.tasks.names or ()
         taught = self._tasks_in(train) if train else frozenset()
         tested: set[str] = set()
@@ -107,7 +111,7 @@ class CellData:
         return {name: not train or name in taught for name in in_order if name in tested}
 
     def _tasks_in(self, split: str) -> frozenset[str]:
-        """Tasks in a split: those that the plan lists, or if it lists none, those in the rows."""
+        """Tasks in a split, as listed by the plan or, if it lists none, as found in the rows."""
         planned, by = self.plan.split(split), self.plan.tasks.by
         names = self.plan.tasks.names if planned.tasks is None else planned.tasks
         if names is None:
@@ -122,11 +126,11 @@ class CellData:
 
     @property
     def parts(self) -> tuple[CellData, ...]:
-        """The data that are learned from: only these."""
+        """The data to learn from, here a single part."""
         return (self,)
 
     def described(self) -> CellData:
-        """The same data with a description of the task before every input."""
+        """Return the same data with a description of the task before every input."""
         block = dict(self.block)
         if "recipe" in block:
             block["set"] = {**block.get("set", {}), "described": True}
@@ -136,8 +140,8 @@ class CellData:
         return CellData(recipe, self.seed, block, {**self.fields, "described": True})
 
     def plainly(self) -> CellData:
-        """The same items in their default form: no descriptions, and presentation fields at their
-        defaults.
+        """Return the same items in their default form, without descriptions and with presentation
+        fields at their defaults.
         """
         recipe, described = self.recipe, self.recipe.described
         fields = recipe.fields.plainly() if isinstance(recipe.fields, Fields) else recipe.fields
@@ -151,19 +155,21 @@ class CellData:
 
     @cached_property
     def key(self) -> str:
-        """Identifier of the data. Equal keys have equal rows, because recipes are pure."""
+        """Identifier of the data. Data with equal keys have equal rows, because recipes are
+        pure.
+        """
         sources = {s.name: s.digest for s in self.plan.sources}
         return json_digest([self.recipe.digest, self.seed, sources])
 
 
 @dataclass(frozen=True)
 class RecipeMix:
-    """Several recipes, or the user's own data, that one model learns from and is evaluated on.
+    """Several recipes, or the user's own data, on which one model is trained and evaluated.
 
     Attributes:
-        parts: The recipes or data that are mixed.
-        rates: Relative share of each part among the training rows. Empty: every row of every part
-            once.
+        parts: The recipes or data to mix.
+        rates: Relative share of each part among the training rows. Empty: use every row of every
+            part once.
         rows: Total training rows; 0: the sum over the parts.
         given: Name given by the user. Empty: the names of its parts.
     """
@@ -186,7 +192,7 @@ class RecipeMix:
 
     @property
     def name(self) -> str:
-        """Its name in tables."""
+        """Name of the mix in tables."""
         return self.given or "+".join(self.labels)
 
     @property
@@ -210,22 +216,22 @@ class RecipeMix:
 
     @property
     def unlabelled(self) -> bool:
-        """True if a part has several tasks that its inputs do not distinguish."""
+        """True if a part has several tasks and its inputs do not state which one they belong to."""
         return any(part.unlabelled for part in self.parts)
 
     def described(self) -> RecipeMix:
-        """The mix with a description before the inputs of every part that lacks one."""
+        """Return the mix with a description before the inputs of every part that lacks one."""
         return dataclasses.replace(
             self, parts=tuple(p if p.states_task else p.described() for p in self.parts)
         )
 
     @cached_property
     def key(self) -> str:
-        """Identifier of the mix. Equal keys have equal training rows."""
+        """Identifier of the mix. Mixes with equal keys have equal training rows."""
         return json_digest(["mix", [part.key for part in self.parts], list(self.rates), self.rows])
 
     def order(self, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield part and row of every training row, shuffled by the key of the mix.
+        """Yield the part and row index of every training row, shuffled with the key of the mix.
 
         A part with fewer rows than its rate requires is repeated from its first row. A part with
         more rows contributes its first ones.
@@ -244,7 +250,7 @@ class RecipeMix:
 
 
 def products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield every combination of the values of a grid."""
+    """Yield every combination of the values in a grid."""
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
 
@@ -252,9 +258,7 @@ def products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def read_data(
     block: str | dict[str, Any], grid: Mapping[str, list[Any]]
 ) -> Iterator[CellData | RecipeMix]:
-    """Yield the data that a block under `recipes` describes, one for each combination of the grid's
-    values.
-    """
+    """Yield the data for a block under `recipes`, one for each combination of the grid's values."""
     if isinstance(block, dict) and "mix" in block:
         yield from _mixes(block, grid)
     else:
@@ -262,7 +266,7 @@ def read_data(
 
 
 def read_recipes(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData]:
-    """Yield the data of a block that is not a mix."""
+    """Yield the data for a block that is not a mix."""
     data = {"recipe": block} if isinstance(block, str) else _spelled(dict(block))
     grid = {**grid, **own_grid(data)}
     if is_own_data(str(data.get("recipe", ""))):
@@ -329,7 +333,7 @@ def _are_rates(rates: Any, parts: int) -> bool:
 
 
 def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
-    """Build the cell data of files that are given instead of a recipe."""
+    """Build cell data from files that are given instead of a recipe."""
     described = block.get("set") == {"described": True}
     allowed = ("recipe", "columns", "seed", *(["set"] if described else []))
     unknown = [key for key in block if key not in allowed]
@@ -378,7 +382,7 @@ def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
 
 
 def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
-    """Build the data of a recipe that is defined in the experiment itself. `name` is its name in
+    """Build the data for a recipe that is defined in the experiment itself. `name` is its name in
     tables.
     """
     body = {k: v for k, v in block.items() if k not in ("name", "grid")}
@@ -427,8 +431,8 @@ class OwnFields(Fields):
 
     Attributes:
         path: Path of the data. Not part of the digest.
-        columns: Maps our name of a column to its name in the data: `{input: question, target:
-            answer}`.
+        columns: Maps Taskloom's column names to those in the data:
+            `{input: question, target: answer}`.
     """
 
     path: str = Field(exclude=True)
@@ -448,7 +452,7 @@ def is_own_data(name: str) -> bool:
 
 
 def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
-    """Build a recipe whose plan has the rows of the files."""
+    """Build a recipe whose plan reads the rows of the files."""
     tables = {
         name: _adapted(table, name, columns) for name, table in _tables(path_of(path)).items()
     }
@@ -476,14 +480,14 @@ def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
 
 
 def _is_squad_data(path: Path) -> bool:
-    """True if all rows come from SQuAD files, so that SQuAD's official score is used."""
+    """True if all rows come from SQuAD files, so that SQuAD's official score applies."""
     files = [path] if path.is_file() else sorted(path.iterdir())
     rows = [file for file in files if file.suffix in FILES or is_squad(file) or file.is_dir()]
     return bool(rows) and all(is_squad(file) for file in rows)
 
 
 def _name(task: str, level: Level) -> str:
-    """Name of a task, the only thing known about it."""
+    """Describe a task by its name, because nothing else is known about it."""
     return task
 
 
@@ -555,7 +559,9 @@ def _read_one(file: Path) -> pa.Table:
 
 
 def _adapted(table: pa.Table, split: str, columns: dict[str, str]) -> pa.Table:
-    """Split with its columns renamed to ours. Other columns of plain values are unchanged."""
+    """Return a split with its columns renamed to ours. Other columns of plain values are
+    unchanged.
+    """
     for ours, theirs in columns.items():
         if ours not in COLUMNS:
             raise DataError(
@@ -587,7 +593,7 @@ def _kind(arrow: pa.DataType) -> type | None:
 
 
 def _traits(tables: dict[str, pa.Table]) -> dict[str, type]:
-    """Traits of all splits. A trait whose type differs between splits is text."""
+    """Types of the traits in all splits. A trait whose type differs between splits is text."""
     kinds: dict[str, set[type]] = {}
     for table in tables.values():
         own = [(f.name, f.type) for f in table.schema if f.name not in COLUMNS]

@@ -46,13 +46,13 @@ from taskloom.learners.config import read as read_learner
 from taskloom.learners.interface import Learner, trains
 
 MOST_RECIPES = 2_000
-"""Maximum number of recipes in an experiment. Planning one takes a tenth of a second."""
+"""Maximum number of recipes in an experiment. Planning a recipe takes a tenth of a second."""
 
 Grid = Mapping[str, Sequence[Any]]
 
 
 def refuse_huge(experiment: Experiment, recipe_grid: Grid, learner_grid: Grid) -> None:
-    """Raise an error for an experiment with more cells than could be listed in minutes."""
+    """Raise an error if listing the cells of an experiment would take more than minutes."""
     recipes = _count(experiment.recipes, recipe_grid)
     learners = _count(experiment.learners, learner_grid)
     seeds = experiment.seeds if isinstance(experiment.seeds, int) else len(experiment.seeds)
@@ -73,7 +73,7 @@ def _too_many(what: str) -> ExperimentError:
 
 
 def _count(blocks: Sequence[Any], grid: Grid) -> int:
-    """Number of recipes or learners that some blocks expand to."""
+    """Number of recipes or learners that the given blocks expand to."""
     total = 0
     for block in blocks:
         own = block.get("grid") if isinstance(block, dict) else None
@@ -83,14 +83,18 @@ def _count(blocks: Sequence[Any], grid: Grid) -> int:
 
 
 VERSION = 1
-"""Increased when the code here would give the same cell different predictions or scores."""
+"""Version of this code, increased when a change gives the same cell different predictions or
+scores.
+"""
 
 
 ASKING = 2
-"""Increased when the same cell would be asked different items until it is certain."""
+"""Version of `until`, increased when a change asks the same cell different items before it
+stops.
+"""
 
 ONE_TRY = BestOf()
-"""A single try, so that there is nothing to choose."""
+"""A single try, which leaves nothing to choose."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,10 @@ class Cell:
         seed: Seed of the run.
         train: Split to train on; empty if the recipe has none.
         tests: Splits to evaluate.
-        keep: Files to keep.
+        keep: Types of files to keep.
         task: The single task to train and evaluate on. Empty: all tasks.
-        zero_shot: True if training lacks the task, so that the model learns from all training
-            tasks.
+        zero_shot: True if the training split lacks the task, so that the model learns from all
+            training tasks.
         best_of: Number of tries, and the split on which the best is chosen.
         until: When to stop early. None: all items are evaluated.
     """
@@ -139,11 +143,12 @@ class Cell:
 
     @cached_property
     def run(self) -> str:
-        """Digest of everything that determines the run: its name in the store."""
+        """Digest of everything that determines the run, used as its name in the store."""
         return self._digest(self.seed)
 
     def _digest(self, seed: int | None) -> str:
-        # Settings that came later are added only if they are set, so that older digests stay valid.
+        # Settings added in later versions are included only if they are set, so that older digests
+        # stay valid.
         determined_by = {
             "code": VERSION,
             "data": self.data.key,
@@ -163,12 +168,14 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Name of the learner in tables and on pages: its own, or that of the model it asks."""
+        """Name of the learner in tables and on pages: its own name, or that of the model it
+        asks.
+        """
         return str(getattr(self.learner, "label", self.learner_name))
 
     @property
     def tries(self) -> list[int]:
-        """Seeds of the tries that the run is chosen from. Only its own seed if there is a single
+        """Seeds of the tries from which the run is chosen. Only its own seed if there is a single
         try.
         """
         count = self.best_of.seeds
@@ -189,7 +196,7 @@ class Cell:
     @property
     def fields(self) -> dict[str, Any]:
         """Values of the settings that were set or searched, as `recipe.FIELD` and
-        `learner.SETTING`. Settings that affect no answer are omitted.
+        `learner.SETTING`. Settings that do not affect answers are omitted.
         """
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
         if self.task:
@@ -204,7 +211,7 @@ class Cell:
         return own | {f"learner.{k}": v for k, v in self.block.items() if k not in left_out}
 
     def config(self) -> dict[str, Any]:
-        """Experiment of this run alone, in the form that `taskloom run` reads."""
+        """Return an experiment with only this run, in the form that `taskloom run` reads."""
         tasks: str | list[str] | None = None
         if self.task:
             tasks = [self.task]
@@ -246,7 +253,7 @@ def cell_names(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def differing_fields(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
-    """The fields in which each row differs from others of its recipe and learner.
+    """Return the fields in which each row differs from other rows with the same recipe and learner.
 
     Args:
         rows: Recipe, learner and fields of each row.
@@ -261,7 +268,7 @@ def differing_fields(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list
 
 
 def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
-    """Fields that have several values in a group, or that some of its rows lack."""
+    """Fields with several values in a group, or missing from some of its rows."""
     values: dict[str, list[str]] = {}
     for fields in group:
         for name, value in fields.items():
@@ -272,7 +279,9 @@ def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
 
 
 def expand(experiment: Experiment) -> list[Cell]:
-    """All cells, ordered by recipe, learner and seed. Two spellings of one cell count once."""
+    """Return all cells, ordered by recipe, learner and seed. Two spellings of the same cell count
+    once.
+    """
     refuse_huge(experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner."))
     recipes: list[CellData | RecipeMix] = []
     for block in experiment.recipes:
@@ -307,7 +316,8 @@ def expand(experiment: Experiment) -> list[Cell]:
                 task=task,
                 zero_shot=not tasks[task],
                 best_of=experiment.best_of,
-                # Models that are only asked can stop early. A training answers all items.
+                # Models that are only asked can stop early. A learner with a training loop answers
+                # all items.
                 until=None if trains(learner) else experiment.until,
             )
             cells.setdefault(cell.run, cell)
@@ -338,7 +348,7 @@ def asked_group(cells: Sequence[Cell]) -> str:
 
 
 def _limited(tests: tuple[EvaluatedSplit, ...], limit: int) -> tuple[EvaluatedSplit, ...]:
-    """Splits with the limit applied."""
+    """Return the splits with the limit applied."""
     return tuple(dataclasses.replace(test, limit=limit) for test in tests) if limit else tests
 
 
@@ -401,8 +411,8 @@ def _tasks(
     train: str,
     tests: Sequence[EvaluatedSplit],
 ) -> dict[str, bool]:
-    """Tasks that get their own cells, with True for those that training has. An empty name means
-    one cell for all tasks.
+    """Return the tasks with separate cells, each with True if the training split has the task. An
+    empty name means one cell for all tasks.
     """
     if choice in (None, "mixed", "together") or isinstance(data, RecipeMix):
         return {"": True}
@@ -426,7 +436,7 @@ def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
 def _check_grid(
     experiment: Experiment, learners: list[tuple[dict[str, Any], str, Learner]]
 ) -> None:
-    """Raise an error for a grid over a setting that no learner has, which must be misspelt."""
+    """Raise an error for a setting in the grid that no learner has, since it must be misspelt."""
     for name in _part(experiment.grid, "learner."):
         if name == "learner" or not any(name in block for block, *_ in learners):
             known = sorted({f for _, learner, _ in learners for f in _settings(learner)})
@@ -436,7 +446,9 @@ def _check_grid(
 
 
 def tried_learners(experiment: Experiment) -> Iterator[tuple[dict[str, Any], str, Learner]]:
-    """Learners of an experiment at each point of its grid: spelling, name and learner."""
+    """Yield the learners of an experiment at each point of its grid, each as spelling, name and
+    learner.
+    """
     grid = _part(experiment.grid, "learner.")
     for block in experiment.learners:
         yield from _learners(block, grid)
@@ -445,7 +457,7 @@ def tried_learners(experiment: Experiment) -> Iterator[tuple[dict[str, Any], str
 def _learners(
     block: str | dict[str, Any], grid: Mapping[str, list[Any]]
 ) -> Iterator[tuple[dict[str, Any], str, Learner]]:
-    """Yield the spelling of each learner, its name in the registry, and the learner."""
+    """Yield each learner of a block, as spelling, name in the registry and learner."""
     data = _named_learner(block)
     name = find_learner(str(data["learner"])).name
     own = own_grid(data)
@@ -496,15 +508,16 @@ ONLY = "only"
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedSplit:
-    """A split that a cell answers.
+    """A split that a cell evaluates.
 
     Attributes:
-        name: Name in tables: the split, or `RECIPE:SPLIT` if the recipe must be named.
+        name: Name in tables: the split, or `RECIPE:SPLIT` if the name would be ambiguous without
+            the recipe.
         data: The data that it belongs to.
         split: Name of the split in the data.
         limit: Maximum examples that are answered; 0: all.
-        rows: Positions of the examples that were asked, among those that the limit allows; empty:
-            all. They follow from the answers, so the digest of a run does not cover them.
+        rows: Indices of the examples that were asked, among those within the limit; empty: all.
+            They follow from the answers, so the digest of a run does not cover them.
     """
 
     name: str
@@ -515,15 +528,15 @@ class EvaluatedSplit:
 
     @property
     def identity(self) -> list[str]:
-        """Contribution of the split to the digest of a run."""
+        """The split's contribution to the digest of a run."""
         names = [self.name] if self.name == self.split else [self.name, self.split]
-        # A limit used to take every k-th row; "drawn" keeps such runs apart from today's.
+        # A limit used to take every k-th row. "drawn" distinguishes those runs from current ones.
         limit = [f"limit {self.limit} drawn"] if self.limit else []
         return [*names, self.data.key, *limit]
 
 
 class SplitFinder:
-    """Finds evaluated splits by their names in an experiment. Other recipes are read once."""
+    """Finds evaluated splits by the names used in an experiment. Other recipes are read once."""
 
     def __init__(self) -> None:
         self._others: dict[str, CellData] = {}
@@ -531,8 +544,8 @@ class SplitFinder:
     def find(
         self, data: CellData | RecipeMix, evaluate: Sequence[str | dict[str, Any]]
     ) -> tuple[EvaluatedSplit, ...]:
-        """Splits to answer. If `evaluate` is empty: all test splits, and those of the recipe named
-        by `tested_by`.
+        """Return the splits to evaluate. If `evaluate` is empty, these are all test splits, and
+        those of the recipe named by `tested_by`.
         """
         own = {one.name: one for one in _own(data)}
         wanted: Sequence[str | dict[str, Any]] = evaluate or _by_default(data, own)
@@ -602,7 +615,7 @@ class SplitFinder:
 
 
 def _own(data: CellData | RecipeMix) -> list[EvaluatedSplit]:
-    """All splits of the training data. Splits of a mix are named with their recipe."""
+    """Return all splits of the training data. The names of a mix's splits include their recipe."""
     if isinstance(data, CellData):
         return [EvaluatedSplit(s.name, data, s.name) for s in data.plan.splits]
     pairs = zip(data.labels, data.parts, strict=True)
@@ -620,7 +633,7 @@ def _by_default(data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]) -> l
 
 
 def _named(others: Sequence[EvaluatedSplit], own: Sequence[EvaluatedSplit]) -> list[EvaluatedSplit]:
-    """Add the recipe to the name of every split of another recipe whose name is not unique."""
+    """Add the recipe to the names of other recipes' splits if they are not unique."""
     taken = Counter([*(one.name for one in own), *(one.split for one in others)])
     return [
         (
@@ -645,7 +658,7 @@ def _unknown(
 def spell(
     tests: Sequence[EvaluatedSplit], data: CellData | RecipeMix
 ) -> list[str | dict[str, Any]]:
-    """Spell splits as an experiment does under `evaluate`."""
+    """Spell splits as in an experiment's `evaluate`."""
     spelt: list[str | dict[str, Any]] = [one.name for one in tests if one.data in data.parts]
     others: dict[str, list[EvaluatedSplit]] = {}
     for one in tests:

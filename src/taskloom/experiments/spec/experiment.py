@@ -1,4 +1,5 @@
-"""The experiment as the user writes it, checked: a YAML file or the arguments of `taskloom.run`.
+"""The experiment as the user writes it, in a YAML file or as arguments of `taskloom.run`, and its
+checks.
 
 Example:
     recipes: [ctl/A, {recipe: ctl/R, set: {max_length: 8}}]
@@ -25,7 +26,7 @@ from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load, validated
 
 LAST_SEED = 2**32 - 1
-"""Maximum seed that every library accepts."""
+"""Maximum seed accepted by every library."""
 
 MOST_CELLS = 200_000
 """Maximum number of cells in an experiment. Listing this many takes a few minutes."""
@@ -39,11 +40,11 @@ class ExperimentError(TaskloomError):
 
 
 class Keep(Fields):
-    """Files that a run keeps besides its scores.
+    """Files that a run keeps in addition to its scores.
 
     Attributes:
         predictions: Every example with its prediction and score.
-        logprobs: Log-probabilities of candidates: of the example's own `targets`, or of all
+        logprobs: Log-probabilities of candidates, either of the example's own `targets` or of all
             `answers` of the training split.
         model: The fitted learner, in `model/`.
         curves: The learning curve.
@@ -66,9 +67,10 @@ class Resources(Fields):
 
     Attributes:
         cpus: Cores, and threads for libraries that choose their own number.
-        gpus: GPUs, or a fraction of one. `auto`: one, if there is one and the learner can use it.
-        stack: Maximum seeds (or tasks) of one learner that are trained as one program; 1: each
-            alone.
+        gpus: Number of GPUs, or a fraction of one. `auto`: one GPU if the machine has one and the
+            learner can use it.
+        stack: Maximum seeds (or tasks) of one learner that are trained as one program; 1: train
+            each alone.
     """
 
     cpus: int = Field(1, ge=1)
@@ -84,12 +86,12 @@ class Resources(Fields):
 
 
 class BestOf(Fields):
-    """Each run is the best of several tries, which differ only in the seed and are compared by
-    their score on a split.
+    """Choice of the best of several tries for each run. Tries differ only in the seed and are
+    compared by their score on a split.
 
     Attributes:
-        seeds: Tries of each run; 1: the run's own seed, without a choice.
-        split: The split of the training data that chooses.
+        seeds: Number of tries per run. With 1, the run's own seed is used without a choice.
+        split: The split of the training data on which tries are compared.
     """
 
     seeds: int = Field(1, ge=1, le=1_000)
@@ -105,10 +107,10 @@ class Until(Fields):
 
     Attributes:
         goal: Half-width of the 95 % interval of each split's accuracy at which to stop. `decided`:
-            stop as soon as two learners differ, or a single one differs from chance. None: stop
+            stop as soon as two learners differ, or a single learner differs from chance. None: stop
             when the budget is spent.
         budget: Maximum cost of all cells together: `5usd`, `1Mtok` or `2000items`.
-        group: Digest of the cells that share a budget or are compared; computed.
+        group: Digest of the cells that share a budget or are compared. Computed, not set by users.
     """
 
     goal: float | Literal["decided"] | None = None
@@ -147,7 +149,7 @@ class Until(Fields):
 
     @property
     def shared(self) -> bool:
-        """True if when to stop depends on other cells."""
+        """True if the time to stop depends on other cells."""
         return self.goal == "decided" or bool(self.budget)
 
 
@@ -163,30 +165,30 @@ class Experiment(Fields):
             blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
         seeds: Number of seeds, or a list of seeds. `samples` is another name for it: each seed of a
             model behind an API is another sample of its replies.
-        tasks: Handling of recipes with several tasks: `each` task by its own model; all tasks
-            `together` by one model that is given the description of the task; `mixed`, the same
-            without descriptions; or the names of tasks that each get a model. By default, a recipe
-            whose inputs do not state their task is an error.
+        tasks: How to handle recipes with several tasks. `each`: one model per task. `together`: one
+            model for all tasks that is given the description of the task. `mixed`: one model for
+            all tasks without descriptions. A list of task names: one model per named task. By
+            default, a recipe whose inputs do not state their task is an error.
         best_of: Number of tries from which a run keeps the one with the best score on `dev`, or
-            `{seeds: 10, split: dev}`. Tries of the run with seed s have the seeds s * 10 to s * 10
-            + 9. Ties go to the first try.
+            `{seeds: 10, split: dev}`. With n tries, the run with seed s tries the seeds s * n to s
+            * n + n - 1. Ties go to the first try.
         train: The split to learn from.
-        evaluate: The splits to answer. A recipe's name, or the path of your own data, means its
-            test splits; a block with `only: [SPLIT]` selects some of them. Default: all test splits
-            of the recipe, and those of the recipe that it names as `tested_by`.
-        limit: Maximum examples of each evaluated split that are answered, drawn at random from
-            equal stretches of the split; 0: all. A run with a different limit is a different run.
+        evaluate: The splits to evaluate. A recipe's name, or the path of the user's own data,
+            stands for its test splits; a block with `only: [SPLIT]` selects splits. Default: all
+            test splits of the recipe, and those of the recipe that it names as `tested_by`.
+        limit: Maximum examples to answer in each evaluated split, drawn at random from equal
+            stretches of the split; 0: all. A run with a different limit is a different run.
         until: Ask learners that answer without training until their accuracy is certain: the
             half-width of its 95 % interval (`0.02`), `decided`, or a block `{goal: 0.02, budget:
             5usd}`. `limit` is then the maximum. Learners with a training loop
             answer all items.
-        grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every
+        grid: Values to try for `recipe.FIELD` in every recipe, or for `learner.SETTING` in every
             learner that has it.
         keep: Files that each run keeps.
         resources: Resources of each run.
         store: Folder of the runs.
-        track: Trackers that also log curves and runs: `trackio`, `wandb`, `mlflow`. Does not affect
-            results.
+        track: Trackers to which curves and runs are also logged: `trackio`, `wandb`, `mlflow`. They
+            do not affect results.
     """
 
     recipes: list[str | dict[str, Any]]
@@ -316,7 +318,7 @@ class Experiment(Fields):
 
 
 def packaged() -> dict[str, Path]:
-    """Experiments in the papers' folders, by name."""
+    """Return the experiments in the papers' folders, by name."""
     experiments = {}
     for folder in paper_folders().values():
         for path in sorted(folder.glob("examples/*.yaml")):

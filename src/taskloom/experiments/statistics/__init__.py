@@ -1,5 +1,5 @@
-"""Statistics on results: intervals, paired tests, corrections, effect sizes, power. Pure functions
-on arrays.
+"""Statistics for results: intervals, paired tests, corrections, effect sizes and power. All are
+pure functions of arrays.
 """
 
 from taskloom.experiments.statistics.distributions import StatisticsError

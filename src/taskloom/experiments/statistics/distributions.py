@@ -1,6 +1,6 @@
-"""Quantiles, tail areas and correlations, as named by the statistics in this package.
+"""Quantiles, tail probabilities and correlations, under the names that statistics use for them.
 
-SciPy's special functions load in a tenth of the time of `scipy.stats`, but still in 0.2 s. They are
+SciPy's special functions load ten times as fast as `scipy.stats`, but still take 0.2 s. They are
 imported when a statistic needs them, so that commands without statistics start without them.
 """
 
@@ -42,7 +42,7 @@ def t_quantile(p: float, df: float) -> float:
 
 
 def t_quantiles(p: float, dfs: Sequence[float]) -> list[float]:
-    """`t_quantile` for each of many degrees of freedom."""
+    """Return `t_quantile` for each of many degrees of freedom."""
     from scipy.special import stdtrit
 
     quantiles: list[float] = stdtrit(dfs, p).tolist()
@@ -50,7 +50,7 @@ def t_quantiles(p: float, dfs: Sequence[float]) -> list[float]:
 
 
 def t_two_sided(t: float, df: float) -> float:
-    """Two-sided p-value of `t`: the probability of Student's t being at least as far from 0."""
+    """Two-sided p-value of `t`: the probability that Student's t is at least as far from 0."""
     from scipy.special import stdtr
 
     return float(2 * stdtr(df, -abs(t)))
@@ -112,7 +112,7 @@ FEWEST = 3
 
 
 def pearson(x: list[float], y: list[float]) -> float:
-    """Pearson's correlation; nan for fewer than three points, or if one side does not vary.
+    """Pearson's correlation, or nan for fewer than three points or if x or y is constant.
 
     >>> round(pearson([0.0, 0.5, 1.0], [1.0, 0.5, 0.0]), 3)
     -1.0
@@ -123,14 +123,14 @@ def pearson(x: list[float], y: list[float]) -> float:
 
 
 PERMUTATIONS = 20_000
-"""Number of random orders if there are more than eight values, which have too many orders to try
-all.
+"""Number of random orders to try if there are more than eight values, which have too many orders to
+try them all.
 """
 
 
 def order_chance(x: list[float], y: list[float]) -> float:
-    """Share of random orders of y that correlate with x at least as strongly. All orders are tried
-    for up to eight values.
+    """Share of orders of y that correlate with x at least as strongly as the given one. With up to
+    eight values all orders are tried, with more a random sample.
 
     >>> order_chance([1.0, 2.0, 3.0], [9.0, 5.0, 2.0])
     0.3333333333333333
@@ -149,15 +149,15 @@ def order_chance(x: list[float], y: list[float]) -> float:
 
 
 RESAMPLES = 10_000
-"""Number of bootstrap samples. The interval of 36 tables then changes by less than 0.01 between
-seeds of the resampling.
+"""Number of bootstrap samples. With this number, the intervals of 36 tables change by less than
+0.01 between resampling seeds.
 """
 
 
 def bootstrap_interval(x: list[float], y: list[float], level: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of Spearman's correlation over resampled pairs, seeded.
+    """Percentile interval of Spearman's correlation over resampled pairs, with a fixed seed.
 
-    Resamples in which one side does not vary are omitted.
+    Resamples in which x or y is constant are omitted.
     """
     import numpy as np
 
@@ -182,7 +182,7 @@ def _centred_ranks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
-    """Spearman's correlation; nan if one side does not vary. Ties share their mean rank.
+    """Spearman's correlation, or nan if x or y is constant. Ties share their mean rank.
 
     >>> round(rank_correlation([1.0, 2.0, 3.0, 4.0], [9.0, 7.0, 7.0, 1.0]), 3)
     -0.949

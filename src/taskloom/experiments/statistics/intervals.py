@@ -5,8 +5,8 @@ The right choice depends on the population to generalize to:
 * new items for the model at hand: `wilson`, `clopper_pearson`, `over_items`;
 * new seeds (trainings) on the same items: `over_seeds`;
 * new tasks of the same kind: `over_tasks`, `over_task_differences`;
-* new seeds *and* new items: `two_way`, which is what a claim about a learner and a task means;
-* new seeds and new items of two kinds, for their difference: `between_kinds`.
+* new seeds *and* new items: `two_way`, which fits a claim about a learner and a task;
+* new seeds and new items of two kinds, for the difference between the kinds: `between_kinds`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 ROUNDING = 1e-12
-"""Maximum standard error that is treated as rounding. Three scores of 0.1 have one of 1e-17."""
+"""Maximum standard error that is treated as rounding. For example, the standard error of three
+scores of 0.1 is computed as 1e-17.
+"""
 
 FEWEST_PARTS = 4
-"""Minimum number of parts for the jackknife. With fewer, it says little about how tasks vary."""
+"""Minimum number of parts for the jackknife. With fewer, it provides little information on how
+tasks vary.
+"""
 
 SEEDS_ALIKE = "seeds alike"
-"""Name of the method if all seeds have the same score, so that there is no interval over seeds."""
+"""Name of the method if all seeds have the same score, which gives no interval over seeds."""
 
 TASKS_ALIKE = "tasks alike"
 """Name of the method if all tasks have the same score."""
@@ -46,8 +50,8 @@ class Estimate:
 
     Attributes:
         mean: The mean.
-        low: Lower end of the interval; nan if there is none.
-        high: Its upper end.
+        low: Lower end of the interval; nan if the mean has no interval.
+        high: Upper end of the interval.
         se: The standard error.
         seeds: Number of trainings.
         items: Number of items (or tasks) that each training answered.
@@ -82,7 +86,7 @@ class Estimate:
 
 
 def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
-    """Compute Wilson's score interval of a share. Use it for the accuracy of one run.
+    """Compute Wilson's score interval for a share. Use it for the accuracy of one run.
 
     Its coverage is near the level for every share, even with few items (Newcombe 1998), whereas
     mean ± 2 standard errors collapses to a point at 0 and 1.
@@ -92,8 +96,8 @@ def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
 
 
 def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Compute the exact interval of a share. Its coverage is never below the level, so it is wider
-    than needed on average.
+    """Compute the exact interval for a share. Its coverage is never below the level, so on average
+    it is wider than needed.
     """
     _check_share(right, n)
     tail = (1 - dist.check_level(level)) / 2
@@ -108,7 +112,7 @@ def newcombe(
     """Interval of a - b from an interval of each (Newcombe 1998): the distances to the ends add up
     as squares.
 
-    Works for shares, whose intervals are asymmetric near 0 and 1, and for any other pair of
+    This works for shares, whose intervals are asymmetric near 0 and 1, and for any other pair of
     independent estimates.
     """
     gap = a - b
@@ -118,18 +122,18 @@ def newcombe(
 def one_item(n: int, level: float = LEVEL) -> float:
     """Minimum standard error of the mean of n partial scores between 0 and 1.
 
-    For example, 199 scores of 0 and one of 0.05 show hardly any spread, yet the next item may well
+    For example, 199 scores of 0 and one of 0.05 have almost no spread, yet the next item may well
     score 1. This floor gives them the upper end that Wilson's interval gives to 200 scores of 0
-    (0.019), so that the interval doesn't jump with one item. Its square is added to the variance.
-    It soon becomes negligible: with 1,000 items of standard deviation 0.3 it widens the interval by
-    2 %.
+    (0.019), so that the interval doesn't jump because of one item. Its square is added to the
+    variance. It soon becomes negligible: with 1,000 items of standard deviation 0.3 it widens the
+    interval by 2 %.
     """
     return dist.normal_quantile(0.5 + dist.check_level(level) / 2) / n
 
 
 def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     """Estimate the mean of one run's scores over new items, with Wilson's interval for
-    right-or-wrong scores and t for others.
+    right-or-wrong scores and Student's t for others.
 
     The standard error of partial scores between 0 and 1 is never below that of `one_item`.
     """
@@ -147,7 +151,7 @@ def over_binary_items(scores: Floats, level: float = LEVEL) -> list[Estimate]:
     """Estimate the means of many runs at once, as `over_items` does.
 
     Args:
-        scores: runs × items, right (1) or wrong (0).
+        scores: runs × items, 1 for right and 0 for wrong.
         level: The confidence level.
     """
     n, quantile = scores.shape[1], dist.normal_quantile(0.5 + dist.check_level(level) / 2)
@@ -164,9 +168,9 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
     """Estimate the mean of several trainings' scores over new seeds on the same items, by Student's
     t.
 
-    If all seeds have the same score there is no spread, and t would promise the same score for
-    every new seed. For shares with a known number of items the interval is then Wilson's over the
-    items, each counted once, as in `two_way`. Otherwise there is none.
+    If all seeds have the same score there is no spread, and t would predict the same score for
+    every new seed. For shares with a known number of items, the interval is then Wilson's over the
+    items, each counted once, as in `two_way`. Otherwise there is no interval.
 
     Args:
         scores: One score per seed, at least two.
@@ -188,8 +192,8 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
 
 
 def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of differences between two scores of each seed. Unlike a mean of shares, it
-    may be below 0.
+    """Estimate the mean difference between two scores of each seed. Unlike a mean of shares, it may
+    be below 0.
 
     If all differences are equal there is no spread and no interval: two seeds that both gain 0.01
     do not prove a gain.
@@ -208,15 +212,15 @@ def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estim
 def over_task_differences(
     differences: ArrayLike, parts: Sequence[Collection[str]] | None = None, level: float = LEVEL
 ) -> Estimate:
-    """Estimate the mean of differences between two scores of each task over new tasks, by Student's
-    t.
+    """Estimate the mean difference between two scores of each task over new tasks, by Student's t.
 
     Composed tasks share parts, and a part may be easier under one procedure than under the other.
-    If the parts are known, the jackknife leaves out one part at a time with all tasks that have it,
-    and its standard error is used if it gives a wider interval. In simulations of 57 pairs of 28
-    parts with effects of their own, t over tasks covered the true difference in 61 to 77 % of cases
-    and the jackknife in 97 %. If parts had no effects, the two covered it in 97 % and 99 %. There
-    is no interval if all differences are equal, or if tasks have fewer than four parts in all.
+    If the parts are known, the jackknife leaves out one part at a time, with all tasks that have
+    it, and its standard error is used if it gives a wider interval. In simulations of 57 pairs of
+    28 parts whose effects differ, t over tasks covered the true difference in 61 to 77 % of cases
+    and the jackknife in 97 %. If parts had no effects, t covered it in 97 % and the jackknife in 99
+    %. There is no interval if all differences are equal, or if tasks have fewer than four parts in
+    all.
 
     Args:
         differences: One difference per task, at least two.
@@ -254,8 +258,8 @@ def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     would also score 0.
 
     Args:
-        scores: One score per task, or seeds × tasks (then each task's mean over the seeds is
-            taken).
+        scores: One score per task, or seeds × tasks, in which case each task's scores are averaged
+            over the seeds.
         level: The confidence level.
     """
     values = matrix(scores)
@@ -276,13 +280,13 @@ def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     Every seed answers every item, so the scores are a crossed table with a seed effect, an item
     effect and a residual. The variance of the mean is that of the random-effects model, from the
     mean squares of seeds (A), items (B) and residual (E): (A + B - E) / (seeds · items), with
-    Satterthwaite's degrees of freedom. Shares (scores within 0 and 1) then get Wilson's interval at
-    the effective sample size mean · (1 - mean) / variance, with t in place of the normal quantile.
-    It stays within 0 and 1 and does not collapse there.
+    Satterthwaite's degrees of freedom. Shares (scores between 0 and 1) then get Wilson's interval
+    at the effective sample size mean · (1 - mean) / variance, with t in place of the normal
+    quantile. This interval stays between 0 and 1 and does not collapse to a point at either end.
 
     A bootstrap of seeds and items would draw from only three to five seeds, and its intervals would
     be far too short. In simulations with 3 seeds whose accuracy varies, its 95 % intervals covered
-    the mean in 69 % of cases, those of this formula in 93 %.
+    the mean in 69 % of cases, and those of this formula in 93 %.
 
     Args:
         scores: seeds × items. With one seed the variance between seeds is unknown, and `over_items`
@@ -298,7 +302,7 @@ def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
-    """Estimate the means of many tables of one shape at once, as `two_way` does.
+    """Estimate the means of many tables with the same shape at once, as `two_way` does.
 
     Args:
         scores: tables × seeds × items, finite, with at least two seeds and two items.
@@ -319,13 +323,13 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
             half = quantile * sqrt(variance) if variance else nan
             low, high = mean - half, mean + half
         else:
-            # If all scores are equal there is no observed variance. Each item then counts once,
-            # which is the cautious choice.
+            # If all scores are equal, the observed variance is 0. Each item then counts once, which
+            # is the cautious choice.
             spread = mean * (1 - mean)
             effective = spread / variance if variance > 0 and spread > 0 else float(items)
             if is_partial and effective > items:
-                # Partial scores that vary little, such as 199 zeros and one 0.05: the effective
-                # sample size is at most the number of items.
+                # If partial scores vary little, such as 199 zeros and one 0.05, cap the effective
+                # sample size at the number of items.
                 low, high = _partial_interval(
                     mean, variance, quantile, items, dist.normal_quantile(tail)
                 )
@@ -339,15 +343,15 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
 
 
 def crossed(values: Floats) -> tuple[float, float, float]:
-    """Compute mean, its variance and degrees of freedom for a crossed table (at least 2 × 2) with
-    random rows and columns.
+    """Compute the mean, its variance and degrees of freedom for a crossed table (at least 2 × 2)
+    with random rows and columns.
     """
     return crossed_tables(values[None])[0]
 
 
 def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
-    """Compute mean, its variance and degrees of freedom for each of many crossed tables of one
-    shape.
+    """Compute the mean, its variance and degrees of freedom for each of many crossed tables with
+    the same shape.
     """
     tables, rows, columns = values.shape
     means = values.reshape(tables, rows * columns).mean(axis=1)
@@ -382,7 +386,9 @@ def noise_of_mean(table: Floats) -> tuple[float, int]:
 
 
 def vector(values: ArrayLike, what: str, least: int) -> Floats:
-    """Check for a one-dimensional array of at least `least` finite numbers."""
+    """Return `values` as a one-dimensional array. Raise an error if it has fewer than `least`
+    numbers, or one that is not finite.
+    """
     import numpy as np
 
     array = np.asarray(values, dtype=np.float64)
@@ -400,7 +406,9 @@ def vector(values: ArrayLike, what: str, least: int) -> Floats:
 
 
 def matrix(values: ArrayLike) -> Floats:
-    """Check for finite numbers [seeds, items]. A one-dimensional array is one seed."""
+    """Return `values` as a matrix [seeds, items]. A one-dimensional array is one seed. Raise an
+    error for numbers that are not finite.
+    """
     import numpy as np
 
     array = np.atleast_2d(np.asarray(values, dtype=np.float64))
@@ -443,11 +451,11 @@ def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:
 def _partial_interval(
     mean: float, variance: float, q: float, n: int, normal: float
 ) -> tuple[float, float]:
-    """The wider of two intervals: t, and Wilson's with the observed variance and the shrinkage
-    towards one half that n right-or-wrong items have.
+    """Return the wider of two intervals: that of t, and Wilson's with the observed variance and the
+    shrinkage towards one half of n right-or-wrong items.
 
-    Near 0 and 1 the shrinkage alone would exclude the true mean: in a simulation of 2 × 40 scores
-    with a mean of 0.02, the lower end was above it in 9 % of cases.
+    Near 0 and 1, Wilson's interval alone would exclude the true mean too often: in a simulation of
+    2 × 40 scores with a mean of 0.02, its lower end was above the mean in 9 % of cases.
     """
     bend = normal * normal / n
     middle = (mean + bend / 2) / (1 + bend)
@@ -459,8 +467,8 @@ def _partial_interval(
 def _t_interval(
     values: Floats, level: float, shares: bool = True, least: float = 0.0
 ) -> tuple[float, float, float, float]:
-    """Mean, ends of its interval and standard error. For scores between 0 and 1, the standard error
-    `least` is added.
+    """Return the mean, the ends of its interval and the standard error. For scores between 0 and 1,
+    the standard error `least` is added.
     """
     n, mean = len(values), float(values.mean())
     if n == 1:
@@ -481,11 +489,12 @@ def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Est
     """Estimate how much higher the same seeds score on one kind of items than on another, over new
     seeds and new items of both kinds.
 
-    The interval over the seeds' differences is t's, with one degree of freedom less than there are
-    seeds. The variance of both kinds' items is added to it, as squares of half-widths. With
+    The interval over the seeds' differences uses t, with one degree of freedom less than there are
+    seeds. The variance of the items of both kinds is added to it, as squares of half-widths. With
     Satterthwaite's degrees of freedom, 95 % intervals were too short: in simulations with two seeds
-    whose differences vary, they covered 90 % and these 96 %. The part of the items uses the normal
-    quantile: with only eight items of a kind and many seeds, the interval covered 88 to 92 %.
+    whose differences vary, they covered 90 %, and the intervals used here 96 %. The items' part
+    uses the normal quantile. With only eight items of a kind and many seeds, the interval covered
+    88 to 92 %.
 
     Args:
         one: seeds × items of one kind, at least 2 × 2.
@@ -498,10 +507,10 @@ def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Est
 def between_kinds_by_stratum(
     strata: Sequence[tuple[ArrayLike, ArrayLike]], level: float = LEVEL
 ) -> Estimate:
-    """Estimate as `between_kinds` does, within strata of items that might explain a difference of
-    the kinds.
+    """Estimate as `between_kinds` does, within strata of items that might explain a difference
+    between the kinds.
 
-    The differences of the strata are weighted by their numbers of items.
+    The difference of each stratum is weighted by its number of items.
 
     Args:
         strata: The two tables of `between_kinds` for each stratum, all of the same seeds.

@@ -1,14 +1,14 @@
 """Paired tests of two learners on the same items. They are more sensitive than comparing two
 intervals.
 
-Each returns a `Comparison` of `a` against `b`: the difference of the means (b - a), an interval for
-it, and a two-sided p-value.
+Each test returns a `Comparison` of `a` and `b`: the difference of the means (b - a), an interval
+for it, and a two-sided p-value.
 
-* One run each: `mcnemar` (right or wrong) or `paired_bootstrap` (any score). They compare these two
-  models.
-* Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). They compare
-  the two learners.
-* Several independent seeds each: `independent_seeds` (seeds and items), which pairs only items.
+* One run each: `mcnemar` (right or wrong) or `paired_bootstrap` (any score). These tests compare
+  the two models.
+* Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). These tests
+  compare the two learners.
+* Several independent seeds each: `independent_seeds` (seeds and items), which pairs only the items.
 * Different items: `welch` over the seeds, without pairing.
 
 Multiple comparisons need a correction: `correct` raises p-values so that the error rate holds for
@@ -46,29 +46,29 @@ if TYPE_CHECKING:
 
 RESAMPLES = 10_000
 EXACT_FLIPS = 16
-"""Maximum number of seeds for which all 2^seeds sign patterns are tried. With more, `RESAMPLES`
-random ones are used.
+"""Maximum number of seeds for which all 2^seeds sign patterns are tried. With more seeds,
+`RESAMPLES` random patterns are used.
 """
 
 _CHUNK = 1 << 22
-"""Random words drawn at a time by the bootstrap: 32 MiB."""
+"""Number of random words that the bootstrap draws at a time, which take 32 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result of a test of b against a.
+    """Result of a test that compares b with a.
 
     Attributes:
         a: Mean score of a.
         b: Mean score of b.
         difference: b - a.
-        low: Lower end of the difference's interval; nan if the test has none.
-        high: Its upper end.
+        low: Lower end of the difference's interval; nan if the test gives no interval.
+        high: Upper end of the difference's interval.
         p: Two-sided p-value.
         test: Name of the test.
-        seeds: Number of trainings of each side (the smaller number if they differ).
-        items: Number of items that both answered; 0 if they answered different ones.
-        df: Degrees of freedom; infinite if there are none.
+        seeds: Number of trainings of each learner (the smaller number if they differ).
+        items: Number of items that both learners answered; 0 if they answered different ones.
+        df: Degrees of freedom; infinite if the test has none.
         level: Confidence level of the interval.
     """
 
@@ -110,9 +110,9 @@ def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LE
     Args:
         a: 1 or 0 for each item.
         b: The same items, in the same order.
-        method: `mid-p` (recommended by Fagerland et al. 2013: near the nominal error at all sizes),
-            `exact` (binomial, never above the nominal error, so less power), or `chi2` (for large
-            numbers, without continuity correction).
+        method: `mid-p` (recommended by Fagerland et al. 2013: near the nominal error rate for all
+            sizes), `exact` (binomial, never above the nominal error rate, so less power), or `chi2`
+            (for large numbers, without continuity correction).
         level: Confidence level of the interval. This is Bonett and Price's adjusted interval, which
             is reliable even if the models hardly differ.
     """
@@ -148,8 +148,8 @@ def paired_bootstrap(
 
     Items are drawn with replacement, both models' scores together. The interval is between
     percentiles. The p-value is (1 + times) / (1 + resamples), where `times` counts the resampled
-    differences that deviate from the observed one by at least the observed difference itself. If
-    all items differ by the same amount, all resamples are equal, so sign flips of the items and
+    differences that deviate from the observed difference by at least its absolute value. If all
+    items differ by the same amount, all resamples are equal, so sign flips of the items and
     Wilson's interval are used instead.
 
     Args:
@@ -182,7 +182,7 @@ def paired_bootstrap(
         gaps, key if isinstance(key, Key) else Key("paired bootstrap", key), resamples
     )
     gap = float(gaps.mean())
-    # A small tolerance, so that a resample with the same difference counts even if its sum is
+    # Allow a small tolerance, so that a resample with the same difference counts even if its sum is
     # rounded differently.
     strayed = int((np.abs(means - gap) >= abs(gap) - 1e-12).sum())
     tail = (1 - dist.check_level(level)) / 2
@@ -219,14 +219,14 @@ def _resampled_means(gaps: Floats, key: Key, resamples: int) -> Floats:
 
 
 def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Test two learners with several seeds each on the same items: a t test whose error rate holds
-    for new seeds and new items.
+    """Test two learners with several seeds each on the same items, by a t test whose error rate
+    holds for new seeds and new items.
 
     The differences per seed and item are a crossed table like the scores themselves (see
-    `intervals.two_way`): variance of the mean (A + B - E) / (seeds · items), Satterthwaite's
-    degrees of freedom. If equal seeds have nothing in common, pairing them costs degrees of
-    freedom, but from three seeds on the test remains valid: equal learners differed at 0.05 in 2 to
-    6 % of simulated cases with 3 to 10 seeds each, and in 5 to 13 % with two.
+    `intervals.two_way`). The variance of the mean is (A + B - E) / (seeds · items), with
+    Satterthwaite's degrees of freedom. If equal seeds have nothing in common, pairing them costs
+    degrees of freedom, but from three seeds on the test remains valid: equal learners differed at
+    0.05 in 2 to 6 % of simulated cases with 3 to 10 seeds each, and in 5 to 13 % with two.
 
     Args:
         a: seeds × items.
@@ -248,18 +248,18 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
     seeds and new items.
 
     Seed 0 of one learner and seed 0 of another have nothing in common, so pairing them is
-    arbitrary: the interval would depend on the order of the seeds, and additional seeds of one side
-    would be ignored. Here the variance of the difference is that of the mean of each side's seeds,
-    plus that of the items' differences, minus the part counted in both, with Satterthwaite's
-    degrees of freedom. In simulations with two seeds each that vary, it erred in 5 % of cases and
-    `paired_two_way` in 13 %. Two seeds against many are worse than two against two, because two
-    seeds with similar scores underestimate the spread. With 2 and 25 seeds the test erred in 11 to
-    16 % of cases at an accuracy of 0.8 and in 5 to 18 % near 0.96, more often the more the seeds
-    vary (5 and 25 seeds: 4 to 11 %).
+    arbitrary: the interval would depend on the order of the seeds, and additional seeds of one
+    learner would be ignored. Here the variance of the difference is that of the mean of each
+    learner's seeds, plus that of the items' differences, minus the part counted twice, with
+    Satterthwaite's degrees of freedom. In simulations of two learners with two varying seeds each,
+    this test erred in 5 % of cases and `paired_two_way` in 13 %. Two seeds against many are worse
+    than two against two, because two seeds with similar scores underestimate the spread. With 2 and
+    25 seeds the test erred in 11 to 16 % of cases at an accuracy of 0.8 and in 5 to 18 % near 0.96,
+    more often the more the seeds vary (5 and 25 seeds: 4 to 11 %).
 
     Args:
         a: seeds × items, at least two seeds.
-        b: seeds × items, of the same items. The number of seeds may differ.
+        b: seeds × items, with the same items. The number of seeds may differ.
         level: Confidence level of the interval.
     """
     first, second = matrix(a), matrix(b)
@@ -286,16 +286,16 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
 
 
 def _variance_of_mean(values: Floats) -> tuple[float, int]:
-    """Variance of the mean of some values, and its degrees of freedom."""
+    """Variance of the mean of the given values, and its degrees of freedom."""
     return float(values.var(ddof=1)) / len(values), len(values) - 1
 
 
 def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEVEL) -> Comparison:
-    """Paired permutation test over seeds: if the learners are equal, each difference may have
+    """Paired permutation test over seeds. If the learners are equal, each difference may have
     either sign.
 
-    Assumes no distribution. With k seeds, p cannot be below 2 / 2^k: five seeds never reach 0.05,
-    six can. The interval is that of t.
+    The test assumes no distribution. With k seeds, p cannot be below 2 / 2^k: five seeds never
+    reach 0.05, six can. The interval is that of t.
     """
     import numpy as np
 
@@ -335,7 +335,9 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
 
 
 def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Welch's t test of two groups of seeds without shared items (another recipe or test set)."""
+    """Welch's t test of two groups of seeds without shared items, such as seeds on different
+    recipes or test sets.
+    """
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb
@@ -358,9 +360,7 @@ def _by_t(
     seeds = min(len(a), len(b))
     mean_a, mean_b = float(a.mean()), float(b.mean())
     dist.check_level(level)
-    if (
-        variance <= 1e-24
-    ):  # equal scores, up to the rounding of their mean: three times 0.1 has a variance of 3e-34
+    if variance <= 1e-24:  # equal scores, up to rounding: the variance of three times 0.1 is 3e-34
         return _without_spread(mean_a, mean_b, gap, len(a), len(b), items, test, level)
     half = dist.t_quantile(0.5 + level / 2, df) * sqrt(variance)
     p = dist.t_two_sided(gap / sqrt(variance), df)
@@ -370,11 +370,11 @@ def _by_t(
 def _without_spread(
     a: float, b: float, gap: float, rows_a: int, rows_b: int, items: int, test: str, level: float
 ) -> Comparison:
-    """Comparison if all differences are equal (mostly all right against all wrong), so that t is
-    undefined.
+    """Compare two learners if all differences are equal (usually all right against all wrong), so
+    that t is undefined.
 
     The p-value is that of an exact test: sign flips of the items or, if no items are shared, a
-    permutation of the seeds. The interval is Newcombe's, with each side's mean as a share of its
+    permutation of the seeds. The interval is Newcombe's, with each learner's mean as a share of its
     items or seeds: 25 of 25 against 25 of 25 is 0 ± 0.13.
     """
     ends = (nan, nan)
@@ -395,8 +395,8 @@ def _items(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def cohens_h(a: float, b: float) -> float:
-    """Distance of two shares on the arcsine scale: 0.98 to 0.99 is more than 0.50 to 0.51. 0.2 is
-    small, 0.8 large.
+    """Distance between two shares on the arcsine scale, where 0.98 and 0.99 are farther apart than
+    0.50 and 0.51. 0.2 is small, 0.8 large.
     """
     for share in (a, b):
         if not 0 <= share <= 1:
@@ -405,7 +405,7 @@ def cohens_h(a: float, b: float) -> float:
 
 
 def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
-    """Mean difference of paired seeds in standard deviations, corrected for few seeds (Hedges
+    """Mean difference between paired seeds in standard deviations, corrected for few seeds (Hedges
     1981).
     """
     first, second = vector(a, "scores of seeds", 3), vector(b, "scores of seeds", 3)
@@ -415,14 +415,14 @@ def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
     spread, df = float(gaps.std(ddof=1)), len(gaps) - 1
     if spread == 0:
         return 0.0 if float(gaps.mean()) == 0 else inf * float(gaps.mean())
-    # The exact factor, computed from logarithms because gamma itself overflows at 340 seeds.
+    # Compute the exact factor from logarithms, because gamma itself overflows at 340 seeds.
     shrink = exp(lgamma(df / 2) - lgamma((df - 1) / 2)) / sqrt(df / 2)
     return float(gaps.mean()) / spread * shrink
 
 
 def odds_ratio(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> tuple[float, float, float]:
-    """Compute the matched odds ratio of b to a (items only b has right per item only a has right),
-    with its exact interval.
+    """Compute the matched odds ratio of b to a, with its exact interval: the number of items that
+    only b has right, divided by the number that only a has right.
     """
     only_a, only_b = discordant(a, b)
     if only_a + only_b == 0:
@@ -436,7 +436,7 @@ def _odds(share: float) -> float:
 
 
 def bonferroni(p: ArrayLike) -> NDArray[Any]:
-    """Bonferroni's method, p · m: the probability of any false finding among all m stays below
+    """Bonferroni's method, p · m. The probability of any false finding among all m stays below
     alpha. Holm's method guarantees the same with more power.
     """
     import numpy as np
@@ -447,7 +447,7 @@ def bonferroni(p: ArrayLike) -> NDArray[Any]:
 
 
 def holm(p: ArrayLike) -> NDArray[Any]:
-    """Holm's step-down method, the default: the probability of any false finding stays below alpha
+    """Holm's step-down method, the default. The probability of any false finding stays below alpha
     under any dependence.
     """
     import numpy as np
@@ -459,7 +459,7 @@ def holm(p: ArrayLike) -> NDArray[Any]:
 
 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[Any]:
-    """Benjamini and Hochberg's step-up method, for screening: on average at most a share alpha of
+    """Benjamini and Hochberg's step-up method, for screening. On average, at most a share alpha of
     the findings is false.
     """
     import numpy as np
@@ -485,7 +485,7 @@ CORRECTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def correct(p: ArrayLike, how: str = "holm") -> NDArray[Any]:
-    """Correct p-values by the method of that name."""
+    """Correct p-values by the named method."""
     if how not in CORRECTIONS:
         raise StatisticsError(f"there is no correction '{how}'; {nearest(how, CORRECTIONS)}")
     corrected: NDArray[Any] = CORRECTIONS[how](p)

@@ -1,4 +1,5 @@
-"""Power analysis: number of examples and seeds needed to detect a gap, before any model is trained.
+"""Power analysis: the number of examples and seeds needed to detect a gap, estimated before any
+model is trained.
 
 The model is that of `paired_two_way`. A learner's answer to an item is right with probability
 `accuracy`, which varies between seeds with the standard deviation `seed_sd`. The answers of two
@@ -11,10 +12,10 @@ have the variances
     the rest         (1 - seed_correlation) (v_a + v_b)
 
 with v = accuracy (1 - accuracy). Their mean is tested by t with Satterthwaite's degrees of freedom
-at the expected mean squares.
-More examples do not reduce the variance between seeds. If that variance alone hides the gap, no
-number of examples is enough, and the result is None. In simulated experiments the formula is right
-within 0.06 from three seeds on. With two seeds it can be off by 0.2.
+at the expected mean squares. More examples do not reduce the variance between seeds. If that
+variance alone hides the gap, no number of examples is enough, and the result is None. In simulated
+experiments, the formula is accurate to within 0.06 from three seeds on. With two seeds it can be
+off by 0.2.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class PowerQuestion:
     Attributes:
         gap: Difference in accuracy to detect. Its sign only matters for accuracies near 0 or 1.
         accuracy: Accuracy of one learner; the other's is accuracy + gap.
-        seed_sd: Standard deviation of a learner's accuracy between seeds. 0: trainings differ only
-            by chance on items.
+        seed_sd: Standard deviation of a learner's accuracy between seeds. With 0, trainings differ
+            only by chance on single items.
         paired_correlation: Correlation between the two learners' answers to the same item; 0 for
             different items.
         seed_correlation: Correlation between the answers of two seeds of one learner to the same
@@ -58,7 +59,7 @@ class PowerQuestion:
     power: float = 0.8
 
     def __post_init__(self) -> None:
-        """Raise an error for impossible values."""
+        """Raise an error for values that are not allowed."""
         other = self.accuracy + self.gap
         for name, value, good in (
             ("accuracy", self.accuracy, 0 < self.accuracy < 1),
@@ -87,11 +88,12 @@ class PowerQuestion:
         )
 
     def components(self) -> tuple[float, float, float]:
-        """Variances of the differences: between seeds, between items, and the rest."""
+        """Variances of the differences: between seeds, between items, and the residual."""
         first = self.accuracy * (1 - self.accuracy)
         second = (self.accuracy + self.gap) * (1 - self.accuracy - self.gap)
         items = self.within * (first + second) - 2 * self.paired_correlation * sqrt(first * second)
-        # With equal correlations and unequal variances, the items' part is slightly below 0.
+        # With equal correlations and unequal variances, the items' variance would be slightly below
+        # 0.
         return 2 * self.seed_sd**2, max(0.0, items), (1 - self.within) * (first + second)
 
 
@@ -115,7 +117,7 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
     a, b, e = question.components()
     if seeds == 1:
         # With one training each, only the items are tested, and the claim is about these two
-        # models. Variation between seeds causes gaps of its own, so the power to detect *the
+        # models. Variation between seeds alone also causes gaps, so the power to detect *the
         # learners'* gap is unknown.
         if a > 0:
             return 0.0
@@ -139,22 +141,22 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
 
 
 def examples_needed(question: PowerQuestion, seeds: int) -> int | None:
-    """Minimum number of examples to detect the gap with this many seeds; None if no number is
+    """Minimum number of examples to detect the gap with this many seeds, or None if no number is
     enough.
     """
     return _least(lambda n: power(question, n, seeds), question.power, MOST_EXAMPLES)
 
 
 def seeds_needed(question: PowerQuestion, examples: int) -> int | None:
-    """Minimum number of seeds per learner to detect the gap with this many examples; None if no
+    """Minimum number of seeds per learner to detect the gap with this many examples, or None if no
     number is enough.
     """
     return _least(lambda k: power(question, examples, k), question.power, MOST_SEEDS)
 
 
 def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | None:
-    """Smallest detectable gap, with the question's sign, for this many examples and seeds; None if
-    no gap is detectable.
+    """Smallest detectable gap, with the question's sign, for this many examples and seeds, or None
+    if no gap is detectable.
     """
     sign = 1 if question.gap > 0 else -1
     room = (1 - question.accuracy) if sign > 0 else question.accuracy
@@ -174,8 +176,8 @@ def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | Non
 def plan(
     question: PowerQuestion, examples: int | None = None, seeds: int | None = None
 ) -> list[dict[str, Any]]:
-    """Compute the missing sizes. If both are given, compute their power and the smallest detectable
-    gap.
+    """Compute the missing number of examples or seeds. If both are given, compute their power and
+    the smallest detectable gap.
     """
     if examples is not None and seeds is not None:
         reached = power(question, examples, seeds)
@@ -194,7 +196,7 @@ def plan(
 
 
 def _least(reach: Callable[[int], float], wanted: float, most: int) -> int | None:
-    """Smallest size that reaches the power, found by doubling and bisection."""
+    """Find the smallest size that reaches the requested power, by doubling and bisection."""
     high = 1
     while reach(high) < wanted:
         high *= 2

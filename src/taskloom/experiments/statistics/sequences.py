@@ -1,9 +1,9 @@
 """Confidence sequences: intervals for a mean that hold at every sample size at once.
 
-A common 95 % interval holds for one sample size that was fixed in advance. If the sample is looked
-at after every answer and sampling stops as soon as the interval is narrow enough, it misses the
-mean far more often than in 5 % of cases. A confidence sequence may be looked at as often as one
-likes: with probability 95 % it contains the mean at *all* sample sizes, so stopping early is safe.
+An ordinary 95 % interval holds for one sample size that was fixed in advance. If you look at it
+after every answer and stop sampling as soon as it is narrow enough, it misses the mean far more
+often than in 5 % of cases. A confidence sequence may be looked at as often as you like: with
+probability 95 % it contains the mean at *all* sample sizes, so stopping early is safe.
 
 The construction is a betting martingale with a grid of bets (Waudby-Smith and Ramdas, 2024,
 *Estimating means of bounded random variables by betting*). For each candidate mean m, gamblers with
@@ -13,12 +13,12 @@ larger than m and half that it is smaller:
     K(m) = mean over s of Π (1 + s (x − m) / m) and Π (1 − s (x − m) / (1 − m))
 
 At the true mean every game is fair, so by Ville's inequality K ever exceeds 1 / α with probability
-at most α. The sequence at time t holds the m that have not been refuted so far. Some share is
-always near the best one, so intervals adapt to the variance: differences of paired answers that are
-mostly equal need far fewer observations than the range of their values suggests. Compared with one
-gambler per side whose bet follows the variance (the paper's default), the grid needs 0.5 to 0.65 of
-the observations to exclude a mean that is 0.05 to 0.1 away, because unlucky first bets cost little,
-and about as many if it is 0.2 away.
+at most α. The sequence at time t contains the m that have not been refuted so far. One of the
+shares is always near the best one, so intervals adapt to the variance: differences of paired
+answers that are mostly equal need far fewer observations than the range of their values suggests.
+The paper's default is one gambler per side whose bet follows the variance. Compared with it, the
+grid needs 0.5 to 0.65 of the observations to exclude a mean that is 0.05 to 0.1 away, because
+unlucky first bets cost little, and about as many if the mean is 0.2 away.
 """
 
 from __future__ import annotations
@@ -32,43 +32,45 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 STEPS = 1_000
-"""Candidate means in the range. Intervals are widened by one step on each side, so they stay valid
-between candidates.
+"""Number of steps between candidate means in the range. Intervals are widened by one step on each
+side, so they stay valid between candidates.
 """
 
 SHARES: Floats = np.array([0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
 """Shares of their capital that the gamblers on one side bet. A share s is best for scores of 0 and
 1 whose mean is s (1 − m) above m, or s m below it. So small shares are for small gaps, down to a
-step. Large shares are denser, since they decide clear cases early.
+step. Large shares are denser, because they settle clear cases early.
 """
 
 TINY = 1e-12
-"""Stands for 0 as a divisor: at m = 0 any larger observation refutes m."""
+"""Replaces 0 as a divisor, because any larger observation refutes m = 0."""
 
 BLOCK = 64
-"""Maximum different observations whose returns are computed at once, to bound memory to 12 MB."""
+"""Maximum distinct observations whose returns are computed at once, to limit memory to 12 MB."""
 
 
 def log_returns(observations: Floats, candidates: Floats) -> Floats:
-    """Log of what each gambler's capital is multiplied by: [observations, gamblers, candidates]."""
+    """Return the logarithm of the factor by which each gambler's capital is multiplied:
+    [observations, gamblers, candidates].
+    """
     gap = observations[:, None, None] - candidates
     larger = SHARES[:, None] / np.maximum(candidates, TINY)
     smaller = SHARES[:, None] / np.maximum(1.0 - candidates, TINY)
     bets = np.concatenate([larger * gap, -smaller * gap], axis=1)
-    # Faster than log1p. A share is at least 0.002, so no digit is lost that matters.
+    # This is faster than log1p. A share is at least 0.002, so the lost digits do not matter.
     return np.asarray(np.log(1.0 + bets))
 
 
 @dataclass(slots=True)
 class ConfidenceSequence:
-    """Interval for the mean of a stream of bounded numbers, valid at every moment.
+    """Interval for the mean of a stream of bounded numbers, valid at every sample size.
 
     Args:
         low: Smallest possible observation: 0 for scores, -1 for differences of two scores.
         high: Largest possible observation.
         level: Probability that the interval contains the mean at all times.
-        population: Number of different observations, if none is repeated. After the last of them
-            the interval is the mean itself.
+        population: Number of distinct observations, if none is repeated. After the last of them the
+            interval is the mean itself.
     """
 
     low: float = 0.0
@@ -95,7 +97,7 @@ class ConfidenceSequence:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Smallest and largest mean that the observations leave possible."""
+        """Smallest and largest mean that the observations have not refuted."""
         if self.n == self.population:
             return self.mean, self.mean
         left = np.flatnonzero(~self._refuted)
@@ -118,7 +120,7 @@ class ConfidenceSequence:
         return border < low or border > high
 
     def add(self, observations: ArrayLike) -> None:
-        """Take further observations, and look at the candidates after the last of them.
+        """Add further observations, and test the candidates after the last of them.
 
         Raises:
             ValueError: If an observation is outside the range.
@@ -129,7 +131,7 @@ class ConfidenceSequence:
         unit = (values - self.low) / (self.high - self.low)
         self.n += len(unit)
         self._total += float(unit.sum())
-        # Order does not matter between two looks, and most scores are 0 or 1.
+        # Order does not matter between two tests, and most scores are 0 or 1.
         different, counts = np.unique(unit, return_counts=True)
         for i in range(0, len(different), BLOCK):
             returns = log_returns(different[i : i + BLOCK], self._candidates)
