@@ -97,8 +97,8 @@ def pack_items(rows: pa.Table, traits: Sequence[str]) -> dict[str, Any]:
 
 
 def pack_answers(rows: pa.Table, texts: dict[str, int]) -> dict[str, Any]:
-    """Convert the predictions of one run and split to scores and predictions. New texts are added
-    to `texts`.
+    """Read the scores and predictions of one run and split, in the form of a score file. New texts
+    are added to `texts`.
 
     Args:
         rows: Columns `score` and `prediction`.

@@ -52,7 +52,7 @@ Grid = Mapping[str, Sequence[Any]]
 
 
 def refuse_huge(experiment: Experiment, recipe_grid: Grid, learner_grid: Grid) -> None:
-    """Raise an error if listing the cells of an experiment would take more than minutes."""
+    """Raise an error for an experiment with too many cells to list."""
     recipes = _count(experiment.recipes, recipe_grid)
     learners = _count(experiment.learners, learner_grid)
     seeds = experiment.seeds if isinstance(experiment.seeds, int) else len(experiment.seeds)

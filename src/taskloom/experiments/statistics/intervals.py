@@ -519,7 +519,8 @@ def between_kinds_by_stratum(
     pairs = [(matrix(one), matrix(other)) for one, other in strata]
     if not pairs:
         raise StatisticsError(
-            "differences of kinds of items need at least one stratum that has both"
+            "a difference between kinds of items needs at least one stratum with items of both "
+            "kinds"
         )
     for first, second in pairs:
         if (

@@ -335,7 +335,7 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
 
 
 def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Welch's t test of two groups of seeds without shared items, such as seeds on different
+    """Welch's t test for two groups of seeds without shared items, such as seeds on different
     recipes or test sets.
     """
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)

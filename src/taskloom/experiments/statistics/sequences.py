@@ -32,8 +32,8 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 STEPS = 1_000
-"""Number of steps between candidate means in the range. Intervals are widened by one step on each
-side, so they stay valid between candidates.
+"""Number of steps into which the candidate means divide the range. Intervals are widened by one
+step on each side, so they stay valid between candidates.
 """
 
 SHARES: Floats = np.array([0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])

@@ -70,7 +70,7 @@ MOST_CHOICES = 200
 """Maximum number of known answers for a constrained choice."""
 
 MILLION = 1_000_000
-"""Number of tokens to which a price applies."""
+"""Number of tokens to which a price refers."""
 
 
 def is_finished(said: str, how: str) -> bool:

@@ -184,11 +184,11 @@ class Endpoint(ChatLearner):
 
 
 FINISHES = {"max_tokens": "length", "model_length": "length"}
-"""OpenAI's names for Inspect's stop reasons."""
+"""OpenAI's names for Inspect's stop reasons, if they differ."""
 
 BATCH_AT_ONCE = 1000
-"""Concurrent questions in batch mode, unless `at_once` is larger. A batch may take hours, so the
-questions of a run should share one.
+"""Maximum concurrent questions in batch mode, unless `at_once` is larger. A batch may take hours,
+so all questions of a run should share one batch.
 """
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
@@ -199,7 +199,7 @@ _SECRET_ARGUMENT = re.compile(
 """Matches names of settings that may hold a key. `max_tokens` and the like do not match."""
 
 _PASSING = re.compile(r"rate.?limit|timeout|overloaded|connection|unavailable", re.IGNORECASE)
-"""Matches errors of providers' packages after which the same request may succeed later."""
+"""Matches error messages of providers' packages after which a repeated request may succeed."""
 
 
 class ProviderClient(ModelClient):

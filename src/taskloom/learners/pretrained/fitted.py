@@ -44,9 +44,9 @@ FIRST_TOKENS = 8
 """Number of tokens after which unfinished rows are regrouped into new batches on a GPU. They are
 regrouped again after four times as many.
 
-A batch is generated until its last row is finished, and a few of hundreds of answers are usually
-long. Regrouped rows read their tokens again with the input, which costs less than the steps that
-are saved.
+A batch is generated until its last row is finished, and usually a few of hundreds of answers are
+long. After regrouping, the generated tokens are read again with the input, which costs less than
+the steps that are saved.
 """
 
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
@@ -56,8 +56,8 @@ None if all rows have one task.
 
 
 KnownAnswers = dict[tuple[tuple[int, ...], ...], list[str]]
-"""Cache of answers. Training evaluates a split, and the run then stores its answers without
-computing them again.
+"""Cache of answers, so that a run that stores the answers to an evaluated split need not compute
+them again.
 
 The key is all inputs that were answered together, because answers in other batches may differ by
 rounding.
@@ -78,7 +78,7 @@ class StepAnswers:
 
 
 class FittedLanguageModel:
-    """A model, its tokeniser and (for prompt tuning) the vectors before every input.
+    """A model, its tokeniser and, for prompt tuning, the vectors before every input.
 
     Args:
         learner: The learner, for its settings.
@@ -542,7 +542,8 @@ def _padding_first(
     width = vectors.shape[1]
     padding = (mask == 0).sum(1, keepdim=True)
     at = torch.arange(width, device=vectors.device).expand(len(vectors), -1)
-    # From [prompt, padding, input] to [padding, prompt, input]: the source of each position.
+    # Reorder from [prompt, padding, input] to [padding, prompt, input], by the source index of each
+    # position.
     moved = torch.where(at < padding + prompt, at - padding, at)
     moved = torch.where(at < padding, at + prompt, moved)
     return vectors.gather(1, moved.unsqueeze(-1).expand_as(vectors)), whole.gather(1, moved)

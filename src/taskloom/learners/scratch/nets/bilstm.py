@@ -145,11 +145,11 @@ def step(
     ended does not change.
 
     Args:
-        z: [2 S, B, 4 * units] all gates.
+        z: [2 S, B, 4 * units], the inputs of all gates.
         h: [2 S, B, units].
         c: [2 S, B, units].
-        forward: [1, B] or [S, B], True for examples that have the position that the forward
-            direction reads.
+        forward: [1, B] or [S, B], True for examples that are long enough to have the position that
+            the forward direction reads.
         backward: The same for the backward direction.
     """
     i, f, g, o = z.chunk(4, -1)

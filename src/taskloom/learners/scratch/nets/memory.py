@@ -69,7 +69,7 @@ class STM:
     hidden: int = 80
     slots: int = 20
 
-    frame: ClassVar[tuple[bool, bool]] = (False, False)  # stories have no marks
+    frame: ClassVar[tuple[bool, bool]] = (False, False)  # stories have no start or end marks
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -232,7 +232,7 @@ class EntNet:
     state: int = 100
     slots: int = 20
 
-    frame: ClassVar[tuple[bool, bool]] = (False, False)  # stories have no marks
+    frame: ClassVar[tuple[bool, bool]] = (False, False)  # stories have no start or end marks
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:

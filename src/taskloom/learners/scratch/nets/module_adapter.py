@@ -310,7 +310,9 @@ class Masks(TorchFunctionMode):
 
 @contextlib.contextmanager
 def plain_attention() -> Iterator[None]:
-    """Use plain attention in the block, because fused forms do not support stacks of seeds."""
+    """Use plain attention inside the block, because fused attention does not support stacks of
+    seeds.
+    """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

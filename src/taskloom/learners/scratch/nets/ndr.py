@@ -59,8 +59,8 @@ _SITES = 3
 _KINDS = ("weight", "bias")
 
 LONGEST = 400
-"""Maximum tokens of an input. The order of visits is a table whose size is the cube of the length,
-256 MB at this length.
+"""Maximum tokens of an input. The order of visits is a table whose size grows with the cube of the
+length, to 256 MB at this length.
 """
 
 

@@ -249,7 +249,7 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def join_heads(x: Tensor) -> Tensor:
-    """Invert `split_heads`."""
+    """Reshape back from the form of `split_heads`."""
     return x.transpose(-2, -3).flatten(-2)
 
 

@@ -479,8 +479,8 @@ def _ends(q: Tensor, real: Tensor) -> Tensor:
 
 
 class FullyAware(nn.Module):
-    """Fully-aware attention, which scores positions by their histories and returns values of one
-    sequence for each position of another.
+    """Fully-aware attention. It compares positions by their whole histories, and returns values of
+    one sequence for each position of another.
     """
 
     def __init__(self, history: int, hidden: int) -> None:

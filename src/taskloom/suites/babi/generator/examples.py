@@ -52,7 +52,9 @@ class AnsweredQuestion(NamedTuple):
 
     @property
     def official(self) -> tuple[int, ...]:
-        """Official support: the cited one, if any, otherwise the shortest, then earliest."""
+        """Official support: the cited one if it is known, otherwise the shortest. Ties go to the
+        earliest.
+        """
         return self.supports[0] if self.cited is None else self.cited
 
 
@@ -84,7 +86,7 @@ def _concept_set(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
 
 
 OUTLINES = Remembered(_outline)
-"""Contribution of each sentence to a story's structure: its kind with marks for pronouns and
+"""Outline of each sentence, as part of a story's structure: its kind with marks for pronouns and
 denial, its names, and its concepts.
 """
 

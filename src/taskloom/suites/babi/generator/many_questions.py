@@ -49,7 +49,9 @@ never reaches it.
 """
 
 RESTART = 100
-"""Maximum failed pieces before a story starts again, because its opening may allow no question."""
+"""Maximum failed pieces before a story is started again, because its opening may allow no
+question.
+"""
 
 PATIENCE = 60
 """Maximum gaps without an askable question before a piece is drawn again."""
@@ -241,8 +243,8 @@ class _StoryBuilder:
             weights = {name: weight for name, weight in weights.items() if weight}
 
     def others(self, kinds: tuple[QuestionKind, ...]) -> None:
-        """After the last question, ask all other answerable questions of the given types, in order
-        of types and names.
+        """After the last question, ask all other answerable questions of the given types, ordered
+        by type and names.
         """
         count, last = self.asked[-1]
         text = ask(last.question, self.setting.lexicon)

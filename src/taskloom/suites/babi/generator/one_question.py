@@ -95,7 +95,8 @@ def check_needs(group: StoryGroup) -> None:
     """Reject a group whose events can never lead to its questions.
 
     Raises:
-        RecipeError: It names the question type and the event that it needs.
+        RecipeError: If one of its questions can never be asked. The error names the question type
+            and the event that it needs.
     """
     asked = [kind for kind, weight in group.questions.items() if weight]
     for kind in asked:
@@ -421,8 +422,8 @@ class GroupExamples:
         """Draw a story with the requested question, and the structure of its beginning.
 
         Raises:
-            Blocked: This draw does not give what was requested.
-            NoProofPlan: This draw leads to no proof.
+            Blocked: If this draw does not meet the request.
+            NoProofPlan: If this draw leads to no proof.
         """
         group, setting = self.group, self.setting
         plan: ProofPlan | None = None
@@ -477,8 +478,7 @@ class GroupExamples:
         if group.composition or wish.concepts:
             support = [events[i] for i in answered.official]
             concepts = set(composition(support).split("+"))
-            # `composition` lists COREF and CONJ, of which a COMPOUND consists, but not COMPOUND
-            # itself.
+            # `composition` lists COREF and CONJ, which make up a COMPOUND, but not COMPOUND itself.
             if any(event.compound for event in support):
                 concepts.add("COMPOUND")
             if not set(group.composition) <= concepts:
@@ -498,7 +498,7 @@ class GroupExamples:
         A story of another split is abandoned as soon as its beginning is complete.
 
         Raises:
-            Blocked: The draw cannot be completed. The error names the obstacle.
+            Blocked: If the draw cannot be completed. The error names the obstacle.
         """
         units = plan.units if plan else []
         planned = plan.size if plan else 0
@@ -547,7 +547,7 @@ class GroupExamples:
         """Return the structure of a story's beginning.
 
         Raises:
-            Blocked: It belongs to another split.
+            Blocked: If the story belongs to another split.
         """
         beginning = Structure()
         if not rule.has(events, beginning):

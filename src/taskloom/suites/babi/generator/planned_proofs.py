@@ -167,7 +167,7 @@ class ProofPlanner:
         return all(sentences_with.get(concept, 1) for concept in self.required)
 
     def may_have(self, kind: QuestionKind, size: int, wanted: str, concept: str) -> bool:
-        """True if the shape of some proof of that size has room for a concept."""
+        """True if a proof of that size can have a shape with room for a concept."""
         if kind in ("list", "counting", "give-qs") or concept != "GIVE":
             return True
         return any(shape.gives for shape in self.shapes(kind, size, wanted))
@@ -186,12 +186,12 @@ class ProofPlanner:
             kind: The question type.
             size: Sentences in the support.
             rng: The example's own stream.
-            wanted: The answer of a yes-no question.
+            wanted: The answer to a yes-no question.
             concepts: True for concepts that the support must have, False for those that it must not
                 have. Gifts are planned; other concepts are left to chance.
 
         Raises:
-            NoProofPlan: This draw leads to no proof.
+            NoProofPlan: If this draw leads to no proof.
         """
         if kind == "give-qs":
             return self._begin(rng).gift(size)
@@ -268,8 +268,8 @@ class ProofGuard:
             self._close(person, start, gap)
 
     def _things(self, plan: ProofPlan) -> None:
-        """Find the gaps within which each planned object must not be touched, which end at the last
-        sentence about it.
+        """Find the gaps within which each planned object must not be touched. They end at the last
+        sentence about the object.
         """
         until: dict[str, int] = {}
         for i, unit in enumerate(plan.units):
@@ -291,8 +291,8 @@ class ProofGuard:
         return last
 
     def _close(self, person: str, start: dict[str, int], last: int) -> None:
-        """End a stay that a planned sentence depends on. A stay that no sentence began has lasted
-        from the start, in the common meeting place.
+        """End a stay that a planned sentence depends on. If no sentence began the stay, it has
+        lasted from the start, in the common meeting place.
         """
         if person not in start:
             assert self.plan is not None
@@ -313,8 +313,8 @@ class ProofGuard:
         """Apply the planned events and return their sentences.
 
         Raises:
-            Blocked: A move would not change the place, or the giver and receiver of a gift would be
-                in different places.
+            Blocked: If a move would not change the place, or if the giver and receiver of a gift
+                would be in different places.
         """
         simulator = self.simulator
         sentences = []

@@ -40,7 +40,7 @@ PRONOUNS = 0.85
 """
 
 Unit = list[Event]
-"""Sentences that follow each other directly."""
+"""Consecutive sentences that must not be separated."""
 
 HandChange = tuple[Kind, bool, list[tuple[str, str, str]]]
 """One way in which an object can change hands: the event, True if the person in question performs
@@ -529,8 +529,8 @@ class ProofBuilder:
         return event
 
     def _handled(self, person: str, thing: str, plain: bool, gifts: bool) -> None:
-        """Add that one object comes into a person's hands, and perhaps leaves them. The last
-        sentence counts.
+        """Add sentences in which one object comes into a person's hands and perhaps leaves them.
+        The last sentence counts.
 
         Gifts need both persons in one place, so they are not combined with moves as antecedents.
         """

@@ -384,8 +384,8 @@ class Simulator:
         return person if person not in self.still else self._another_mover(who)
 
     def _another_mover(self, who: str | None) -> str | None:
-        """Draw another mover if a person may not move, or return None if it had to be that
-        person.
+        """Draw another mover if `who` is None and the drawn person may not move. Return None if
+        nobody can replace them.
         """
         free = [p for p in self.vocabulary.persons if p not in self.still] if who is None else []
         return pick(self.rng, free) if free else None
