@@ -20,6 +20,7 @@ until that many kills have hit. Exits with 1 if anything is different.
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import math
 import os
@@ -177,11 +178,13 @@ def finish(process: subprocess.Popen[bytes], out: Path) -> None:
 def work_of(part: Part, out: Path) -> dict[Path, int]:
     """Every file that shows work, with the time at which it was written."""
     times = {}
-    for path in out.rglob(part.work):
-        try:
-            times[path] = path.stat().st_mtime_ns
-        except FileNotFoundError:  # the run finished in between
-            continue
+    # Not `rglob`, which fails if a folder is removed meanwhile.
+    for folder, _, names in os.walk(out):
+        for path in (Path(folder, name) for name in fnmatch.filter(names, part.work)):
+            try:
+                times[path] = path.stat().st_mtime_ns
+            except FileNotFoundError:  # the run finished in between
+                continue
     return times
 
 
