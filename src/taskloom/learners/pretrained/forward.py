@@ -176,8 +176,8 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
         given["past_key_values"] = prompt_states(base, prompts, tasks)
     before = 0 if prompts is None else prompts.shape[1]
     if model.config.model_type == "llama":
-        # The mask is precomputed. Otherwise transformers would inspect values on the device to
-        # choose one, and wait for them.
+        # The mask is precomputed. Otherwise transformers would choose one by inspecting values on
+        # the device, and would have to wait for them.
         given["attention_mask"] = _causal(batch.ids.shape[1], before, _dtype(base), batch.ids)
     else:
         # Masking the padding changes nothing, but without it transformers warns.

@@ -331,8 +331,8 @@ class ProofBuilder:
         return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """Add a sentence in which the person takes an untouched object, at any time so far. It
-        counts towards the size of the proof.
+        """Add a sentence in which the person takes an untouched object, at a random point so far.
+        It counts towards the size of the proof.
         """
         thing = self._fresh()
         event = HANDLED["grab", person, thing, "", False]
