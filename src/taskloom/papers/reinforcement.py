@@ -1,22 +1,23 @@
 """Supervised training, reinforcement, and one after the other, tested on seen and unseen
 compositions.
 
-All arms adapt one model to filters: an instruction says which of four words to keep (`is a noun`,
-`cannot be a verb`, `is an adjective or a noun`), and the answer is the words that are kept. Three
-combinations are withheld from training; their predicates and connectives occur in training, but not
-together. Reinforcement (`grpo`) is rewarded by the score of what it writes and never sees an
-answer. The arm with a supervised start begins, seed by seed, with the final weights of the
-supervised arm of as many steps, so that the two are compared seed by seed.
+All arms adapt one model to filters. An instruction says which of four words to keep (`is a noun`,
+`cannot be a verb`, `is an adjective or a noun`), and the answer consists of these words. Three
+combinations are withheld from training. Their predicates and connectives occur in training, but not
+together. Reinforcement (`grpo`) is rewarded by the score of its output and never sees an answer.
+The reinforcement arm with a supervised start begins with the final weights of the supervised arm
+that has the same seed and as many steps as the start, so the two can be compared seed by seed.
 
-The unit of analysis is the composition: the question is what happens on compositions that training
-lacks, and items of one composition succeed or fail together. Each composition counts once, with its
-mean over items and seeds, and intervals are Student's t over compositions.
+The unit of analysis is the composition, because the question is what happens on compositions that
+training lacks, and items of one composition succeed or fail together. Each composition counts once,
+with its mean over items and seeds, and intervals are Student's t over compositions.
 
-A world that no model has read about would not work: on a CTL++ world of sixteen functions (chains
-of two and three, 4,000 examples), 600 supervised steps at a rate of 3e-4 left SmolLM2-135M at
-chance on iid (0.09 to 0.19 of 200 items, one seed, H200), so reinforcement would have no right
-answer to reward. The model can learn such a world: it memorises 50 of its rows in 60 steps of 32
-(0.92). It already knows much about word classes, so that a short supervised start is often right.
+The task has to be one that the model already knows something about. On a CTL++ world of sixteen
+functions (chains of two and three, 4,000 examples), 600 supervised steps at a rate of 3e-4 left
+SmolLM2-135M at chance on iid (0.09 to 0.19 of 200 items, one seed, H200), so reinforcement would
+have no right answer to reward. The model can learn such a world: it memorises 50 of its rows in 60
+steps of 32 (0.92). It already knows much about word classes, so a short supervised start is enough
+for it to be right often.
 """
 
 from __future__ import annotations
@@ -45,11 +46,14 @@ from taskloom.experiments.statistics.distributions import t_two_sided
 from taskloom.experiments.table import Runs
 
 CONDITIONS = ("iid", "ood")
-"""Test splits: compositions seen in training, on new words; and unseen compositions."""
+"""Test splits: `iid` has compositions seen in training on new words, `ood` has unseen
+compositions.
+"""
 
 STARTS = {"quick": 2, "gpu": 40}
-"""Supervised steps of the start, by scale. GPU: the first of 20, 40, … at which SmolLM2 got 0.3 of
-the dev items right, in a training with another seed (benchmarks/reinforcement_gpu.py).
+"""Supervised steps of the start, by scale. For GPU, this is the first of 20, 40, … at which SmolLM2
+answered 0.3 of the dev items correctly, in a training with another seed
+(benchmarks/reinforcement_gpu.py).
 """
 
 STEPS = {"quick": 2, "gpu": 28}
@@ -58,16 +62,16 @@ the same number.
 """
 
 SUPERVISED = {"batch": 64, "rate": 5e-5}
-"""Settings of every supervised step, in the start and in `fine-tune`. Of 5e-5, 1e-4 and 3e-4 the
-first ended best on dev.
+"""Settings of every supervised step, in the start and in `fine-tune`. Of the rates 5e-5, 1e-4 and
+3e-4, the first had the best final score on dev.
 """
 
 REINFORCED: dict[str, dict[str, Any]] = {
     "quick": {"batch": 16, "generations": 8, "rate": 2e-5},
     "gpu": {"batch": 256, "generations": 8, "rate": 1e-5},
 }
-"""Settings of every step of reinforcement. `batch` counts answers: 256 answers are 32 inputs. Of
-1e-5, 3e-5 and 1e-4 the first had the highest reward at the end of 24 steps.
+"""Settings of every reinforcement step. `batch` counts answers, so 256 answers are 32 inputs. Of
+the rates 1e-5, 3e-5 and 1e-4, the first had the highest reward at the end of 24 steps.
 """
 
 CHANCE = 1 / 6
@@ -90,14 +94,14 @@ SEEN = {
     f"lor({ADJECTIVE}, {ADVERB})": "adjective or adverb",
     f"land({NOUN}, {VERB})": "noun and verb",
 }
-"""Filters of training, with their names on pages."""
+"""Filters in training, with their names on pages."""
 
 UNSEEN = {
     f"lnot({ADJECTIVE})": "not an adjective",
     f"lor({NOUN}, {VERB})": "noun or verb",
     f"land({ADJECTIVE}, {NOUN})": "adjective and noun",
 }
-"""Withheld filters. Their predicates and connectives occur in training, in other combinations."""
+"""Withheld filters. Their predicates and connectives occur in training in other combinations."""
 
 PHRASES = {
     f"taskbench/filter({predicate})": phrase for predicate, phrase in (SEEN | UNSEEN).items()
@@ -105,13 +109,13 @@ PHRASES = {
 """Names of tasks on pages."""
 
 SEQUENCES = {"length": 4, "kept": 2}
-"""Sequences of four words, of which the filter keeps two."""
+"""Sequences have four words, of which the filter keeps two."""
 
 ROWS = {
     "quick": {"train": 40, "dev": 4, "test": 4},
     "gpu": {"train": 640, "dev": 20, "test": 60},
 }
-"""Sequences of each filter, by scale and split."""
+"""Number of sequences for each filter, by scale and split."""
 
 SHARED = {"join": "\nAnswer:", "longest_answer": 10}
 """Prompt settings shared by all arms."""
@@ -132,7 +136,7 @@ def recipe(scale: str = "gpu") -> dict[str, Any]:
 
 
 def untrained(model: str = "") -> dict[str, Any]:
-    """The arm without training."""
+    """The arm with the untrained model."""
     return {"learner": "zero-shot", **SHARED, **_named(model)}
 
 
@@ -154,7 +158,9 @@ def _named(model: str) -> dict[str, Any]:
 
 
 def experiment(scale: str, model: str) -> Mapping[str, Any]:
-    """All arms as one experiment. It is our own question, so `paper` is what we ran."""
+    """All arms as one experiment. There is no paper for this question, so the `paper` scale is the
+    one that we ran.
+    """
     scale = "quick" if scale == "quick" else "gpu"
     lengths = (STARTS[scale], STARTS[scale] + STEPS[scale])
     supervised_arms = [supervised(steps, model) for steps in lengths]
@@ -164,7 +170,7 @@ def experiment(scale: str, model: str) -> Mapping[str, Any]:
         "learners": arms,
         "seeds": {"quick": 2, "gpu": 3}[scale],
         "evaluate": ["test"],
-        # Reinforcement of this model took up to 29 GB of a GPU's 140.
+        # Reinforcement of this model used up to 29 of a GPU's 140 GB.
         "resources": {"gpus": 0.25, "stack": 1},
     }
 
@@ -181,7 +187,9 @@ Scores = dict[str, dict[int, float]]
     needs="a pretrained model, trl",
 )
 def reinforcement(runs: Runs) -> list[Finding]:
-    """Compare the arms on seen and unseen compositions, and further training with its start."""
+    """Compare the arms on seen and unseen compositions, and further training with its supervised
+    start.
+    """
     answers = _answers(runs)
     arms = {arm: _scores(own) for arm, own in answers.items() if own}
     if not arms:
@@ -197,7 +205,7 @@ Item = tuple[str, str, int, bool]
 
 
 def _answers(runs: Runs) -> dict[str, list[Item]]:
-    """Answers of each arm to single items, short arms first."""
+    """Answers to individual items by arm: the untrained model first, reinforcement last."""
     arms: dict[str, list[Item]] = {}
     for run in _ordered(runs):
         own = arms.setdefault(arm_of(run.learner, run.fields), [])
@@ -302,7 +310,7 @@ def _accuracy(arms: Mapping[str, dict[str, Scores]], answers: Mapping[str, list[
 
 
 def _pairs(arms: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each supervised start with both of its continuations, and the continuations with each
+    """Pairs of each supervised start with its two continuations, and of the continuations with each
     other.
     """
     pairs = []
@@ -318,7 +326,7 @@ def _pairs(arms: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def gains_by_composition(before: Scores, after: Scores) -> dict[str, float]:
-    """Mean difference of two arms on each composition, over the seeds that both arms have."""
+    """Mean difference between two arms on each composition, over the seeds that both arms have."""
     gains = {}
     for name, own in before.items():
         other = after.get(name, {})
@@ -329,7 +337,7 @@ def gains_by_composition(before: Scores, after: Scores) -> dict[str, float]:
 
 
 def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
-    """Gain of further training over its start, by composition."""
+    """Yield the gain of further training over its supervised start, by composition."""
     rows: list[dict[str, Any]] = []
     dots: list[dict[str, Any]] = []
     p_values = []
@@ -350,7 +358,7 @@ def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
             dots += _dots(f"{further} - {start}", split, gains, mean, ends)
     if not rows:
         return
-    # A contrast without a p-value still belongs to the family. Leaving it out would favour the
+    # A contrast without a p-value still counts in the correction. Leaving it out would favour the
     # others.
     for row, p in zip(rows, holm(p_values).tolist(), strict=True):
         row["p"] = p
@@ -368,7 +376,9 @@ def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
 
 
 def _p_value(estimate: Estimate | None) -> float:
-    """Two-sided p of a mean difference; 1 if equal differences, or a single one, allow no test."""
+    """Two-sided p-value of a mean difference. 1 if the differences are all equal or if there is
+    only one, because no test is possible.
+    """
     if estimate is None or math.isnan(estimate.low):
         return 1.0
     return t_two_sided(estimate.mean / estimate.se, estimate.df)
@@ -383,7 +393,7 @@ def _outcome(gain: float, p: float) -> str:
 def _dots(
     contrast: str, split: str, gains: Mapping[str, float], mean: float, ends: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the figure: every composition, then their mean."""
+    """Rows of the figure: every composition, then the mean over compositions."""
     for name, gain in gains.items():
         row = {"place": name, "kind": "one composition", "gain": gain, "low": None, "high": None}
         yield {"contrast": contrast, "split": split, **row}
@@ -418,7 +428,7 @@ def _by_composition(arms: Mapping[str, dict[str, Scores]]) -> list[Finding]:
             name: mean for scores in splits.values() for name, mean in _over_seeds(scores).items()
         }
         known = {name: mean for name, mean in own.items() if name in PHRASES.values()}
-        # An arm without any right answer would be a column of zeros.
+        # An arm without a single right answer would be a column of zeros.
         if any(known.values()):
             means[arm] = known
     if not means:

@@ -1,5 +1,5 @@
-"""Tables 1 and 2 and Figures 4, 7 and 8 of CTL++: three models on A and R, iid and ood, and how
-many seeds succeed; how large the models are; accuracy on S by the number of shared functions and of
+"""Tables 1 and 2 and Figures 4, 7 and 8 of CTL++: accuracy of three models on A and R (iid and ood)
+and the number of successful seeds; model sizes; accuracy on S by the number of shared functions and
 shared symbols.
 """
 
@@ -41,13 +41,13 @@ SUCCESS = 0.95
 """Minimum ood accuracy (exclusive) of a successful seed (section 4.1)."""
 
 CONVERGED = 0.5
-"""Minimum final iid accuracy of seeds that are included: the public code's criterion for
-"converged" (appendix A.2).
+"""Minimum final iid accuracy for a seed to be included: the public code's criterion for "converged"
+(appendix A.2).
 """
 
 MOST = 25
-"""Maximum number of seeds in the mean: the first that converged, out of 50 for the Transformer
-(appendix A.2).
+"""Maximum number of seeds in the mean. The first seeds that converge are used, out of 50 for the
+Transformer (appendix A.2).
 """
 
 
@@ -87,7 +87,7 @@ def table1(
     most: CountSetting = MOST,
     draw: Literal["published", "chains", "independent", "any"] = "published",
 ) -> Finding:
-    """Compute Table 1: means and standard deviations over the first seeds that converged.
+    """Compute Table 1: means and standard deviations over the first seeds that converge.
 
     Args:
         runs: The runs.
@@ -143,11 +143,13 @@ TELLING = {
     "steps": "{:,} steps",
     "precision": "{}",
 }
-"""Columns that are shown if they differ between rows, and the text for those that do not."""
+"""Columns that are shown if their values differ between rows. Otherwise the text given here
+describes the shared value.
+"""
 
 
 def _of_all(rows: list[dict[str, Any]]) -> str:
-    """A sentence about what all rows have in common."""
+    """Return a sentence about the settings that all rows share."""
     values = {column: {row[column] for row in rows} for column in TELLING}
     alike = [
         TELLING[c].format(*own)
@@ -164,10 +166,10 @@ def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> C
 
 
 def short_names(groups: list[Trainings]) -> list[str]:
-    """Model and variant of trainings, followed by the details in which trainings of the same model
-    and variant differ.
+    """Return the model and variant of each training, plus any details that distinguish trainings of
+    the same model and variant.
 
-    The draw is named if the trainings use several.
+    The name includes the draw if the trainings use several.
     """
     details = [_details(group) for group in groups]
     several_draws = len({group.draw for group in groups}) > 1
@@ -247,7 +249,9 @@ def _cells(g: CountedSeeds) -> list[TableCell]:
 
 
 def _published_as(g: CountedSeeds, what: str) -> dict[str, str]:
-    """Text for the published number of a cell. The paper has only numbers of the published draw."""
+    """Return the key of the published number for a cell. The paper only has numbers for the
+    published draw.
+    """
     if g.group.draw != "published":
         return {}
     return {"model": g.group.model, "variant": g.group.variant, "split": what}
@@ -282,7 +286,9 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
 
 
 WORDS, ANSWERS = 40, 8
-"""Sizes of the input and output vocabularies: 32 functions and 8 symbols, and the 8 symbols."""
+"""Sizes of the input vocabulary (32 functions and 8 symbols) and of the output vocabulary (8
+symbols).
+"""
 
 SINUSOIDS = 2 * 1_999 * 128
 """Entries of the two tables of sinusoids that the public code stores with the Transformer's
@@ -345,17 +351,19 @@ def table2(scale: str) -> Finding:
 
 
 SOLVED = 0.99
-"""Minimum accuracy that counts as 1.00 in the paper's figures, with a margin of 0.01 for chance."""
+"""Minimum accuracy that counts as 1.00 in the paper's figures. The margin of 0.01 allows for
+chance.
+"""
 
 
 def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: str) -> Finding:
-    """The heat map of a model on S.
+    """Draw the heat map of a model on S.
 
     Args:
         runs: The runs.
         number: Number of the paper's figure.
         usual: The learner of that figure.
-        learner: Another learner. Default: `usual`.
+        learner: Learner to show instead. Default: `usual`.
         split: Split whose accuracy is shown.
     """
     maker = f"reproduce ctlpp/figure{number}"

@@ -88,8 +88,8 @@ def table_experiments(scale: str, model: str) -> Experiments:
 
 
 def similarity_experiments(variant: str) -> Callable[[str, str], Experiments]:
-    """Experiments of the similarity figures on a variant. Models are kept, so that their states can
-    be inspected.
+    """Experiments of the similarity figures on a variant. They save the models, so that the studies
+    can inspect their states.
     """
 
     def experiments(scale: str, model: str) -> Experiments:
@@ -115,7 +115,7 @@ DRAWS = ("published", "chains", "independent")
 
 
 def draw_experiments(scale: str, model: str) -> Experiments:
-    """Experiments on the draw of the training data; everything else is as in Table 1."""
+    """Experiments on how the training data is drawn; everything else is as in Table 1."""
     if scale == "quick":
         return [
             {
@@ -138,8 +138,8 @@ recipes use.
 
 
 def process_experiments(scale: str, model: str) -> Experiments:
-    """Experiments on the number of processes of the published draw; everything else is as in Table
-    1.
+    """Experiments on the number of processes used for the published draw; everything else is as in
+    Table 1.
     """
     if scale == "quick":
         return [
@@ -164,8 +164,8 @@ groups.
 
 
 def function_table_experiments(scale: str, model: str) -> Experiments:
-    """Experiments on the function table; everything else is as in Table 1, with data of 8 processes
-    except at quick scale.
+    """Experiments on the function table. Everything else is as in Table 1, but with data drawn by 8
+    processes except at the quick scale.
     """
     if scale == "quick":
         return [
@@ -185,8 +185,8 @@ SINGLES = (
     {"include_singles": False, "include_pairs": "added"},
     {"include_singles": True, "include_pairs": False},
 )
-"""Two conditions: every pair is added to training, as in the public code, or every single function
-is in training, as in the paper's text.
+"""Two conditions. Training contains either every pair of functions, as in the public code, or every
+single function, as in the paper's text.
 """
 
 
@@ -212,8 +212,8 @@ def single_experiments(scale: str, model: str) -> Experiments:
 
 
 def layer_experiments(scale: str, model: str) -> Experiments:
-    """Experiments on the number of layers at test: models whose shared layer can be applied more or
-    less often.
+    """Experiments on the number of layers at test time, with models that can apply their shared
+    layer more or fewer times than in training.
     """
     names = [name for name in models(model) if name != "bilstm"]
     if not names:

@@ -2,10 +2,10 @@
 
 The unit of analysis is the table.
 
-All of the paper's networks share one random table of functions. An interval over seeds of one table
-describes that table, so here every table counts once: means over tables, the share of variance
-between them, and the correlation between the distance of the two groups of functions and accuracy
-on unseen compositions.
+All of the paper's networks share one random function table. An interval over seeds of one table
+only describes that table. Here every table therefore counts once: the study reports means over
+tables, the share of variance between tables, and the correlation between accuracy on unseen
+compositions and the distance of the two groups of functions.
 """
 
 from __future__ import annotations
@@ -52,15 +52,21 @@ from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 
 FEWEST_TABLES = 5
-"""Minimum tables for a correlation: four values cannot reach p < 0.05 by permutation."""
+"""Minimum number of tables for a correlation. With four values, a permutation test cannot reach p <
+0.05.
+"""
 
 MOST_COLUMNS = 10
-"""Maximum number of tables drawn as columns of dots. More are drawn only by their distance."""
+"""Maximum number of tables drawn as columns of dots. If there are more, they are only drawn by
+distance.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A trained network in the comparison: seed of its data, own seed, accuracy on iid and ood."""
+    """A trained network in the comparison: the seed of its data, its own seed, and its iid and ood
+    accuracy.
+    """
 
     data_seed: int
     seed: int
@@ -74,11 +80,11 @@ class TableNetworks:
 
     Attributes:
         name: Name in tables and figures.
-        functions: Name of the functions without their order: tables that share it are regroupings
-            of one another.
+        functions: Key of the functions, regardless of their order. Tables with the same key are
+            regroupings of one another.
         distance: Average difference in behaviour of the two groups of functions (`group_distance`).
-        networks: All networks, for every draw of the training data.
-        group: Trainings of the first draw, for conditions that all draws share.
+        networks: All networks, including every draw of the training data.
+        group: Trainings on the first draw. Their conditions apply to all draws.
     """
 
     name: str
@@ -117,8 +123,8 @@ def tables(runs: Runs, *, states: str = "") -> list[Finding]:
 
     Args:
         runs: The runs.
-        states: A file of states of several trainings, as `benchmarks/ctlpp_scores.py --regrouped`
-            writes it, to compare codes of groups as well.
+        states: A file with the states of several trainings, as written by
+            `benchmarks/ctlpp_scores.py --regrouped`, used to compare the codes of groups as well.
     """
     series = {name: own for name, own in _series(runs).items() if _has_several(own)}
     if not series:
@@ -132,12 +138,12 @@ def tables(runs: Runs, *, states: str = "") -> list[Finding]:
 
 
 def group_distance(world: SymbolWorld) -> float:
-    """Total variation distance of the outputs of two groups of functions, averaged over input
-    symbols.
+    """Total variation distance between the outputs of the two groups of functions, averaged over
+    input symbols.
 
-    0 if the groups map every symbol to the same outputs equally often, 1 if they never agree. It is
-    computed from whole numbers with one division at the end: sums of fractions differ by rounding,
-    which would break ties between tables.
+    The distance is 0 if the groups map every symbol to the same outputs equally often, and 1 if
+    they never agree. It is computed from whole numbers with one division at the end, because
+    rounding errors in sums of fractions would break ties between tables.
     """
     first, second = (world.images[list(members)] for members in list(world.groups.values())[:2])
     unlike = 0
@@ -149,13 +155,14 @@ def group_distance(world: SymbolWorld) -> float:
 
 
 def variance_share(groups: Sequence[Sequence[float]]) -> Estimate:
-    """Share of the variance of scores that is between groups, with a 95 % interval.
+    """Share of the variance in scores that is between groups, with a 95 % interval.
 
-    It is the intraclass correlation of a one-way random-effects model. The interval comes from the
-    F distribution, which assumes equal variance within groups.
+    This is the intraclass correlation of a one-way random-effects model. The interval comes from
+    the F distribution, which assumes equal variance within groups.
 
     Args:
-        groups: Scores of each group, at least two groups, one of them with several scores.
+        groups: Scores of each group. There must be at least two groups, and at least one with
+            several scores.
     """
     sizes = np.array([len(own) for own in groups])
     total, count = int(sizes.sum()), len(groups)
@@ -166,7 +173,7 @@ def variance_share(groups: Sequence[Sequence[float]]) -> Estimate:
         (score - mean) ** 2 for own, mean in zip(groups, means, strict=True) for score in own
     ]
     within = float(sum(squares)) / (total - count)
-    # Effective size of a group when sizes differ (Searle, Casella and McCulloch 1992, section 3.6).
+    # Effective group size if sizes differ (Searle, Casella and McCulloch 1992, section 3.6).
     size = (total - float((sizes**2).sum()) / total) / (count - 1)
     if within == 0:
         share = 1.0 if between > 0 else 0.0
@@ -191,7 +198,9 @@ def _f_quantile(p: float, df: int, df_within: int) -> float:
 
 
 def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
-    """Function tables of trainings that differ only in the table and in the seed of the data."""
+    """Group the function tables of trainings that differ only in the table and in the seed of the
+    data.
+    """
     alike: dict[str, list[Trainings]] = {}
     for group in trainings(runs):
         if group.scores.get("ood"):
@@ -212,12 +221,12 @@ def _name(group: Trainings) -> str:
 
 
 def _drawn(group: Trainings) -> str:
-    """Draw of the training data, for labels."""
+    """Description of the training data's draw, for labels."""
     return f"{group.processes} processes" if group.processes else f"{group.draw} draw"
 
 
 def _rest(group: Trainings) -> str:
-    """All settings that two trainings must share to be compared."""
+    """Key of all settings that two trainings must share to be compared."""
     varied = ("recipe.table_seed", "recipe.tables", "recipe.group_distance", "recipe.seed")
     return json.dumps(
         {name: value for name, value in group.conditions.items() if not name.startswith(varied)}
@@ -271,22 +280,22 @@ def _networks(group: Trainings) -> Iterator[Network]:
 
 @dataclass(frozen=True, slots=True)
 class Regrouping:
-    """Mean ood accuracy on the same functions in two groupings, of networks that learned."""
+    """Mean ood accuracy of networks that learned, for two groupings of the same functions."""
 
     near: float
-    """Value at the smallest distance of the groups."""
+    """Accuracy at the smallest distance between the groups."""
 
     far: float
-    """Value at the largest distance of the groups."""
+    """Accuracy at the largest distance between the groups."""
 
     @property
     def gain(self) -> float:
-        """Accuracy gained by the smallest distance."""
+        """Accuracy at the smallest distance minus that at the largest."""
         return self.near - self.far
 
 
 Scores = Callable[[TableNetworks], Sequence[float]]
-"""Function that returns the scores of those networks of a table that count."""
+"""Function that selects the scores of a table's networks to include."""
 
 
 def _by_functions(own: Sequence[TableNetworks]) -> dict[str, list[TableNetworks]]:
@@ -300,7 +309,9 @@ def _by_functions(own: Sequence[TableNetworks]) -> dict[str, list[TableNetworks]
 def _regrouped(
     own: Sequence[TableNetworks], scores: Scores = attrgetter("learned")
 ) -> dict[str, Regrouping]:
-    """Regroupings by their functions. Groupings on which no network learned are left out."""
+    """Return the regroupings by function key. Groupings on which no network learned are left
+    out.
+    """
     found = {}
     for functions, ranked in _by_functions(own).items():
         near, far = scores(ranked[0]), scores(ranked[-1])
@@ -310,7 +321,7 @@ def _regrouped(
 
 
 def _over_variants(own: Sequence[Mapping[str, Regrouping]]) -> dict[str, Regrouping]:
-    """Regroupings as the mean over variants, each paired within its variant."""
+    """Average regroupings over variants, pairing near and far within each variant."""
     found = {}
     for functions in dict.fromkeys(name for one in own for name in one):
         alike = [one[functions] for one in own if functions in one]
@@ -390,7 +401,7 @@ def _regrouping_columns(pairs: Sequence[Regrouping]) -> dict[str, Any]:
 
 
 def _rows_over_variants(series: Mapping[str, list[TableNetworks]]) -> list[dict[str, Any]]:
-    """Rows for regroupings that were trained on both variants."""
+    """Rows for regroupings that were used for training on both variants."""
     rows = []
     chances = []
     for name, by_variant in _both_variants(series).items():
@@ -416,7 +427,7 @@ def _rows_over_variants(series: Mapping[str, list[TableNetworks]]) -> list[dict[
 def _both_variants(
     series: Mapping[str, list[TableNetworks]],
 ) -> dict[str, dict[str, list[TableNetworks]]]:
-    """Tables by variant, of trainings on both variants."""
+    """Tables by variant, for trainings on both variants."""
     alike: dict[tuple[str, str], dict[str, list[TableNetworks]]] = {}
     for name, own in series.items():
         label, variant, drawn = name.split(", ", 2)
@@ -429,9 +440,9 @@ def _both_variants(
 
 
 def _chance(gains: Sequence[float]) -> float:
-    """P-value of gains over tables, by Student's t."""
+    """P-value of the gains over tables, by Student's t-test."""
     estimate = over_task_differences(gains)
-    # Equal gains have no spread to test against.
+    # If all gains are equal, there is no variance to test against.
     return 1.0 if estimate.se == 0 else t_two_sided(estimate.mean / estimate.se, estimate.df)
 
 
@@ -486,8 +497,8 @@ def _table_row(name: str, table: TableNetworks) -> dict[str, Any]:
 
 
 def _published(group: Trainings, split: str) -> PublishedNumber | None:
-    """The paper's number for these trainings. None if it has none or an essential condition
-    differs.
+    """Return the paper's number for these trainings, or None if there is none or an essential
+    condition differs.
     """
     numbers = published("ctlpp", model=group.model, variant=group.variant, split=split)
     if group.draw != "published" or not numbers or not comparable(numbers[0], group.conditions):
@@ -571,7 +582,7 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
 
 
 def _codes(runs: Runs, series: Mapping[str, list[TableNetworks]], states: str) -> Finding:
-    """Compare how differently groups are coded in regroupings of the same functions."""
+    """Compare regroupings of the same functions by how differently the networks code the groups."""
     stored = stored_trainings(path_of(states))
     gaps: dict[TableNetworks, list[tuple[float, float]]] = {}
     for table in (table for own in series.values() for table in own):
@@ -645,7 +656,7 @@ def _codes_row(
 
 
 def _within_tables(variants: Sequence[list[TableNetworks]], scores: Scores) -> float | None:
-    """Mean correlation of distance and score over groupings of the same functions."""
+    """Mean correlation between distance and score over groupings of the same functions."""
     found = []
     for alike in (alike for own in variants for alike in _by_functions(own).values()):
         learned = [table for table in alike if scores(table)]
@@ -656,7 +667,7 @@ def _within_tables(variants: Sequence[list[TableNetworks]], scores: Scores) -> f
 
 
 def _states_name(group: Trainings) -> str:
-    """Name of a training in a file of states, after the name of its exported data."""
+    """Name of a training in a file of states, which is the name of its exported data."""
     table = "reference" if _given_in_full(group) else f"table{group.table_seed}"
     distance = str(group.conditions.get("recipe.group_distance") or "given")
     parts = [group.model, group.variant, f"processes{group.processes}", table]
@@ -732,8 +743,8 @@ def _points(
 
 
 def draw_by_distance(data: ResultTable) -> Any:
-    """Draw a dot for each function table over the distance of its groups; lines join groupings of
-    the same functions.
+    """Draw a dot for each function table by the distance between its groups. Lines join groupings
+    of the same functions.
     """
     with figures.style():
         if not data:

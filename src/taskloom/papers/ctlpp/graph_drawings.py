@@ -1,4 +1,4 @@
-"""Figures 1, 2 and 5 of CTL++: the sampling graphs of A, S and R, as the recipes have them."""
+"""Figures 1, 2 and 5 of CTL++: the sampling graphs of A, S and R, drawn from the recipes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ STROKES: dict[str, tuple[str, Any]] = {
 
 
 def edges(graph: Graph, world: SymbolWorld) -> dict[tuple[str, str], bool]:
-    """Which group may follow which, and whether it may do so after every symbol.
+    """Return which group may follow which, and whether it may do so after every symbol.
 
-    The graph's nodes are traversed together with the group of the last function, in order to
-    distinguish the ways into nodes that several groups lead to (such as the start of S, to which
-    every second function returns).
+    The traversal combines each node of the graph with the group of the last function, because
+    several groups may lead to the same node (such as the start of S, to which every second function
+    returns).
     """
     groups = world.group_of()
     following: dict[tuple[str, str], bool] = {}
@@ -128,7 +128,9 @@ def _places(names: list[str]) -> dict[str, Point]:
 
 
 def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
-    """Arrows to draw. A group after which everything starts again has one arrow, to the start."""
+    """Return the arrows to draw. A group that always leads back to the start gets one arrow, to the
+    start.
+    """
     first = {row["to"] for row in data if row["from"] == START}
     arrows = []
     for name in dict.fromkeys(row["from"] for row in data):
@@ -143,8 +145,8 @@ def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
 
 
 def _curve(start: Point, end: Point) -> list[Point]:
-    """The four points of the Bézier curve from the border of one circle to that of another, or of
-    the same.
+    """The four control points of the Bézier curve from the border of one circle to that of another,
+    or back to the same circle.
     """
     if start == end:
         side = 1 if start[1] > 0 else -1
@@ -161,7 +163,7 @@ def _curve(start: Point, end: Point) -> list[Point]:
     across, up = end[0] - start[0], end[1] - start[1]
     middle = ((start[0] + end[0]) / 2 + bend * up, (start[1] + end[1]) / 2 - bend * across)
     first, last = (_towards(p, (middle[0] - p[0], middle[1] - p[1]), NODE) for p in (start, end))
-    # The cubic curve that is the quadratic one with its only control point in the middle.
+    # Raise the quadratic curve with control point `middle` to an equivalent cubic curve.
     controls = [((p[0] + 2 * middle[0]) / 3, (p[1] + 2 * middle[1]) / 3) for p in (first, last)]
     return [first, *controls, last]
 
@@ -175,7 +177,9 @@ def _towards(place: Point, direction: Point, distance: float) -> Point:
 
 
 def _arrow(axis: Any, curve: list[Point], when: str) -> None:
-    """Draw a curve with a solid head. matplotlib's own arrows have dotted heads on dotted lines."""
+    """Draw a curve with a solid arrowhead. With dotted lines, matplotlib's own arrowheads would be
+    dotted, too.
+    """
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
@@ -207,7 +211,7 @@ def _legend(figure: Any, kinds: set[str]) -> None:
 
 
 def finding(number: int, recipe: str) -> Finding:
-    """The sampling graph of a recipe as a finding."""
+    """Build a finding with the sampling graph of a recipe."""
     data = graph_table(recipe)
     variant = recipe.rpartition("/")[2]
     caption = (

@@ -1,6 +1,6 @@
-"""Our questions about CTL++ that curves answer. When does each seed rise above chance, and does it
-keep what it has learned by then? How does the number of layers at test affect accuracy? (The public
-code trains NDR with 8 layers and tests it with 10.)
+"""Our questions about CTL++ that learning curves answer. When does each seed rise above chance, and
+does it keep what it has learned? How does the number of layers at test time affect accuracy? (The
+public code trains NDR with 8 layers and tests it with 10.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SPLITS = ("iid", "ood")
     experiment=table_experiments,
 )
 def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
-    """Draw the curve of every seed. If some seeds have learned and others have not, their mean
+    """Draw a curve for every seed. If some seeds have learned and others have not, the mean curve
     describes none of them.
 
     Args:
@@ -87,7 +87,9 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
 def _when_learned(
     group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float
 ) -> list[tuple[int, float]]:
-    """For each seed that has learned, the step at which it did and its ood accuracy then."""
+    """For each seed that has learned, return the step at which it did and its ood accuracy at that
+    step.
+    """
     pairs = []
     for run in group.runs.values():
         step = first_step(curves.get((run, "iid"), {}), threshold)
@@ -98,8 +100,8 @@ def _when_learned(
 
 
 FEWEST = 4
-"""Minimum number of seeds for a correlation. With three, any given order has a probability of one
-in three or less.
+"""Minimum number of seeds for a correlation. With three seeds, even a perfect one occurs by
+chance in one of three cases.
 """
 
 
@@ -186,12 +188,12 @@ def draw_curves(data: ResultTable, chance: float = 0.125) -> Any:
 
 
 FEWER, MORE = 2, 4
-"""Numbers of layers below and above those of training to test. The public code's 10 for 8 is within
-this range.
+"""Number of layers to test below and above the number used in training. The public code's 10
+instead of 8 is within this range.
 """
 
 FEWEST_LAYERED = 3
-"""Minimum number of seeds for an interval. With two it would span the whole axis."""
+"""Minimum number of seeds for an interval. With two seeds it would span the whole axis."""
 
 
 Answered = dict[tuple[int, str], dict[int, float]]
@@ -204,7 +206,7 @@ Answered = dict[tuple[int, str], dict[int, float]]
     experiment=layer_experiments,
 )
 def layers(runs: Runs, *, by_layers: str = "") -> Finding:
-    """Answer the same items with fewer and more layers than in training.
+    """Evaluate the same items with fewer and more layers than in training.
 
     Args:
         runs: Runs that kept their models.
@@ -293,7 +295,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 
 def _answers(runs: Runs, group: Trainings) -> Answered:
-    """Answer the test splits of every kept model with each number of layers."""
+    """Evaluate every saved model on the test splits with each number of layers."""
     trained = int(group.conditions["learner.layers"])
     scores: Answered = {}
     for seed, run in group.runs.items():

@@ -1,5 +1,5 @@
-"""Runs on CTL++ for studies: trainings grouped so that they differ only in the seed, with the
-settings of their data.
+"""Runs on CTL++ for studies: groups of trainings that differ only in the seed, with the settings of
+their data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODELS = {"bilstm": "bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
 """The paper's models, by the names of their learners, in the paper's order."""
 
 ModelSetting = Literal["", "bilstm", "transformer", "ndr"]
-"""One of the paper's models; empty: that of the paper's figure."""
+"""One of the paper's models. Empty: the model of the paper's figure."""
 
 VariantSetting = Literal["A", "R"]
 
@@ -55,22 +55,28 @@ class Trainings:
 
     @property
     def draw(self) -> str:
-        """Draw of the training data."""
+        """How the training data was drawn."""
         return str(self.conditions.get("recipe.draw", ""))
 
     @property
     def processes(self) -> int | None:
-        """Number of processes of the public code that drew the training data; None for others."""
+        """Number of processes of the public code that drew the training data. None for other
+        draws.
+        """
         return self.conditions.get("recipe.processes") if self.draw == "published" else None
 
     @property
     def table_seed(self) -> int:
-        """Seed of the function table. Tables given in full by the recipe have the default."""
+        """Seed of the function table. If the recipe lists the tables in full, this is the
+        default.
+        """
         return int(self.conditions.get("recipe.table_seed", 0))
 
     @property
     def data_seed(self) -> int:
-        """Seed of the training data. Trainings that differ only in it use two draws of one kind."""
+        """Seed of the training data. Trainings that differ only in this seed use two draws of the
+        same type.
+        """
         return int(self.conditions.get("recipe.seed", 0))
 
     @property
@@ -110,19 +116,19 @@ class Trainings:
         return MODELS.get(self.model, self.model)
 
     def of(self, split: str, seeds: list[int] | None = None) -> list[float]:
-        """Scores of some seeds on a split. Default: all seeds."""
+        """Scores on a split for the given seeds. Default: all seeds."""
         known = self.scores.get(split, {})
         return [known[seed] for seed in (self.seeds if seeds is None else seeds) if seed in known]
 
 
 def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") -> list[Trainings]:
-    """Trainings on some variants, grouped by model, variant, draw, table and data seed. Raises an
-    error if there are none.
+    """Group the trainings on the given variants by model, variant, draw, table and data seed.
+    Raises an error if there are none.
 
     Args:
         runs: The runs.
         variants: Their letters.
-        maker: The command of `taskloom` that makes such runs.
+        maker: The `taskloom` command that creates such runs.
     """
     groups = [_group(runs, names) for names in repeated_runs(runs)]
     chosen = [g for g in groups if g.variant and g.variant in variants and g.model != "majority"]
@@ -136,7 +142,7 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
 
 
 def of_learner(runs: Runs, groups: list[Trainings], learner: str) -> list[Trainings]:
-    """Trainings of one learner. Raises an error if there are none."""
+    """Select the trainings of one learner. Raises an error if there are none."""
     check_choice(runs, "learner", learner, (g.model for g in groups))
     return [g for g in groups if g.model == learner]
 

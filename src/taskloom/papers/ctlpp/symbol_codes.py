@@ -1,11 +1,11 @@
-"""Our question about CTL++: do unseen pairs of functions fail on the symbols that the groups of
+"""Our question about CTL++: do unseen pairs of functions fail on the symbols that the two groups of
 functions code differently?
 
-All networks of a training share one function table, and so also share the difficulty of each
-symbol. So the unit is the symbol within a table, and the correlation within networks is reported
-together with two others: with symbols centred over networks, and with the gap of another network in
-place of the network's own. Only what a network's own gap predicts beyond these is a property of the
-network rather than of the symbol.
+All networks of a training share one function table, and therefore also the difficulty of each
+symbol. The unit of analysis is thus the symbol within a table. The correlation within networks is
+reported together with two others: with symbols centred over networks, and with the gap of another
+network instead of the network's own. Only what a network's own gap predicts beyond these is a
+property of the network rather than of the symbol.
 """
 
 from __future__ import annotations
@@ -136,13 +136,13 @@ def codes(
 
 
 GAPS = (0.0, 0.7)
-"""Limits of the figure's axis: the range of gaps in trained models, so that figures of different
-trainings are comparable.
+"""Limits of the figure's axis: the range of gaps seen in trained models. The axis is fixed so that
+figures of different trainings are comparable.
 """
 
 
 def _among(row: dict[str, Any], symbols: list[dict[str, Any]]) -> dict[str, str]:
-    """True if a symbol is the one coded most differently by the groups of its network."""
+    """Column that tells whether a symbol has the largest gap between groups in its network."""
     largest = max(symbols, key=lambda one: one["gap of groups"])
     return {"among its seed's": "largest gap of its seed" if row is largest else "other symbols"}
 
@@ -164,12 +164,12 @@ SEED_COLUMNS = (
 
 
 def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
-    """One row: whether the unseen pairs of a network fail on the symbol that its groups code most
-    differently.
+    """Build a row that shows whether a network's unseen pairs fail on the symbol that its groups
+    code most differently.
 
     Args:
-        symbols: Result of `symbol_rows`. Every symbol is between the same number of pairs, so means
-            over symbols are means over pairs.
+        symbols: Result of `symbol_rows`. Every symbol is the intermediate symbol of the same number
+            of pairs, so means over symbols are also means over pairs.
     """
     gaps, right = ([row[name] for row in symbols] for name in ("gap of groups", "unseen pairs"))
     kinds = Counter(row["codes"] for row in symbols)
@@ -233,11 +233,11 @@ def _mean_and_interval(values: list[float]) -> str:
 
 
 def within_networks(gaps: Floats, right: Floats) -> list[float]:
-    """Correlation of gap and accuracy over the symbols of each network.
+    """Correlation between gap and accuracy over the symbols of each network.
 
     Args:
-        gaps: Gap of groups, networks × symbols.
-        right: Accuracy of the unseen pairs with the symbol in between, networks × symbols.
+        gaps: Gap between groups [networks, symbols].
+        right: Accuracy of the unseen pairs with this intermediate symbol [networks, symbols].
     """
     return [
         rank_correlation(gap.tolist(), share.tolist())
@@ -246,8 +246,8 @@ def within_networks(gaps: Floats, right: Floats) -> list[float]:
 
 
 def other_networks(gaps: Floats, right: Floats) -> float:
-    """Mean correlation of a network's accuracy with the gap of another network, over all ordered
-    pairs of networks.
+    """Mean correlation between a network's accuracy and the gap of another network, over all
+    ordered pairs of networks.
     """
     ranked_gaps, ranked_right = _standard_ranks(gaps), _standard_ranks(right)
     products = ranked_right @ ranked_gaps.T
@@ -257,23 +257,24 @@ def other_networks(gaps: Floats, right: Floats) -> float:
 
 def own_gap_chance(gaps: Floats, right: Floats) -> float:
     """Share of assignments of gaps to networks whose mean correlation is at least as strong as with
-    their own (two-sided). Every assignment leaves the symbols in place, so that the difficulty that
-    a symbol has in all networks affects all assignments alike.
+    their own gaps (two-sided). Assignments never permute symbols, so a symbol's difficulty shared
+    by all networks affects all assignments equally.
     """
     products = _standard_ranks(right) @ _standard_ranks(gaps).T
     count = len(products)
     rng = np.random.default_rng(0)
     orders = np.stack([np.arange(count), *(rng.permutation(count) for _ in range(PERMUTATIONS))])
-    # Products are centred, so that strength is the distance from what any network's gap predicts.
+    # The products are centred, so strength is measured as the distance from what any network's gap
+    # predicts.
     sums = np.abs(products[np.arange(count), orders].sum(axis=1) - products.mean() * count)
     return float((sums >= sums[0] - 1e-9).mean())
 
 
 def centred_correlation(gaps: Floats, right: Floats) -> tuple[float, float, float]:
-    """Correlation of gap and accuracy, ranked within networks, less each symbol's mean rank over
-    networks; 95 % interval.
+    """Correlation between gap and accuracy, ranked within networks, after subtracting each symbol's
+    mean rank over networks; with a 95 % interval.
 
-    The interval is that of the jackknife over networks.
+    The interval comes from a jackknife over networks.
     """
     count = len(gaps)
     value = _centred(gaps, right)
@@ -291,13 +292,15 @@ def _centred(gaps: Floats, right: Floats) -> float:
 
 
 def concordance(right: Floats) -> float:
-    """Kendall's W: agreement of networks on the order of symbols, 0 to 1, corrected for ties."""
+    """Kendall's W: agreement of networks on the order of symbols, from 0 to 1, corrected for
+    ties.
+    """
     ranked = _ranks(right)
     networks, symbols = ranked.shape
     totals = ranked.sum(axis=0)
     spread = float(((totals - totals.mean()) ** 2).sum())
-    # Ties lower the spread of a network's ranks, and with it the maximum that the totals could
-    # reach.
+    # Ties reduce the variance of a network's ranks, and with it the largest possible spread of the
+    # totals.
     most = networks * float(((ranked - ranked.mean(axis=1, keepdims=True)) ** 2).sum())
     return spread / most if most and symbols > 1 else math.nan
 
@@ -343,11 +346,12 @@ def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
 
 
 def mean_gaps(model: TrainedModel) -> tuple[float, float]:
-    """Gap of groups at the read-out, averaged over symbols: of all vectors of a symbol, and only
-    of two that come from different input symbols.
+    """Gap between groups at the read-out, averaged over symbols: for all vectors of a symbol, and
+    only for pairs of vectors from different input symbols.
 
-    If groups map inputs differently, vectors of one group more often come from one input. What a
-    vector keeps of its input then looks like a code of the group; the second value excludes it.
+    If groups map inputs differently, vectors of one group more often come from the same input.
+    Traces of the input in a vector then look like a code of the group. The second value excludes
+    this effect.
     """
     groups = group_numbers(model)
     gaps = []
@@ -360,13 +364,14 @@ def mean_gaps(model: TrainedModel) -> tuple[float, float]:
 
 
 def symbol_rows(model: TrainedModel, where: str, alternating: bool) -> list[dict[str, Any]]:
-    """Code statistics of each symbol's matrix, and the accuracy of the pairs with that symbol in
-    between.
+    """Return statistics of each symbol's matrix, and the accuracy of the pairs with that
+    intermediate symbol.
 
     Args:
         model: The model.
         where: Location of the state.
-        alternating: True if training has pairs of different groups (A), False if of the same (R).
+        alternating: True if training has pairs from different groups (A), False if from the same
+            group (R).
     """
     groups, right = group_numbers(model), model.pair_scores()
     table, _ = evidence_table(model, symbol_cosines(model, where))

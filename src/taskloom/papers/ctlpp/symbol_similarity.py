@@ -1,6 +1,6 @@
 """Figures 3, 6 and 9 to 11 of CTL++. Is a symbol represented by the same vector regardless of the
-function that produced it? Does a second function understand the output of a first one from another
-cluster or group?
+function that produced it? Can a second function use the output of a first one from another cluster
+or group?
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def matrix_rows(model: TrainedModel, symbol: int, matrix: Floats) -> Iterator[di
 def draw_matrices(data: ResultTable) -> Any:
     """Draw a cosine matrix for each symbol, from white (0 or less) to black (1).
 
-    A strip shows the functions' groups, frames along the diagonal the clusters of the paper's cut.
+    A strip shows the groups of the functions, and frames along the diagonal show the clusters of
+    the paper's cut.
     """
     with figures.style():
         if not data:
@@ -109,8 +110,8 @@ ACROSS = 3
 """Matrices per row. The paper's eight symbols leave a ninth cell free for the key."""
 
 SMALL, MIDDLE, LARGE = 2.1, 2.75, 3.6
-"""Width of a matrix in inches: few functions; many functions, with three matrices to a page; many
-functions, with one or two matrices.
+"""Width of a matrix in inches: for few functions; for many functions, with three matrices per page;
+for many functions, with one or two matrices.
 """
 
 LETTER = 72 * 0.97
@@ -125,8 +126,8 @@ FRAME = "#a8361d"
 
 
 def _key(figure: Any, axes: list[Any], free: list[Any], cells: Any, groups: list[str]) -> None:
-    """Draw a key to shades, strips and frames, in the free cell of the grid, or else next to and
-    below the matrices.
+    """Draw a legend for shades, strips and frames in the free cell of the grid, if there is one, or
+    else next to and below the matrices.
     """
     from matplotlib.patches import Patch
 
@@ -175,14 +176,16 @@ def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
     for color, width in (
         ("#ffffff", 2.2),
         (FRAME, 1.1),
-    ):  # in grey, with white next to it to distinguish the frame from dark cells
+    ):  # drawn in grey next to white, to distinguish the frame from dark cells
         axis.add_patch(
             PathPatch(whole, fill=False, edgecolor=color, linewidth=width, label=CLUSTER, zorder=3)
         )
 
 
 def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: float) -> None:
-    """Draw the group of each function left of the matrix, and the functions' names below it."""
+    """Draw the group of each function to the left of the matrix, and the functions' names below
+    it.
+    """
     from matplotlib.patches import Rectangle
 
     functions = len(firsts)
@@ -225,14 +228,14 @@ def evidence_table(
 def matrix_figure(
     stem: str, model: TrainedModel, matrices: Floats, symbols: Sequence[int], where: str
 ) -> StudyFigure:
-    """Figure of some symbols' matrices in one network.
+    """Build a figure with the matrices of selected symbols in one network.
 
     Args:
         stem: Stem of the figure's files.
         model: The network.
         matrices: Cosine matrices of all symbols.
-        symbols: Those that are drawn.
-        where: The place of the states.
+        symbols: Symbols to draw.
+        where: The location of the states.
     """
     columns = ("symbol", "row", "column", "first", "second", "group", "cluster", "cosine")
     cells = [row for s in symbols for row in matrix_rows(model, s, matrices[s])]
@@ -257,17 +260,16 @@ def similarity_finding(
     few: bool = False,
     states: str = "",
 ) -> Finding:
-    """Similarity of symbols' vectors in one trained model.
+    """Compare the vectors of each symbol in one trained model.
 
     Args:
         runs: Runs that kept their models.
         number: Number of the paper's figure.
         variant: A or R.
-        wanted: `failed` or `successful`: the seed with the lowest or the highest ood accuracy is
-            taken.
+        wanted: `failed` or `successful`, for the seed with the lowest or the highest ood accuracy.
         learner: Name of the learner. Default: NDR, or any if there is no run of NDR.
-        seed: This seed instead.
-        where: The place of the state: `readout`, `layer.K`, `argument`.
+        seed: Use this seed instead.
+        where: The location of the state: `readout`, `layer.K`, `argument`.
         states: A file of states in place of kept models.
         few: True to draw only two symbols: those with the largest and the smallest gap between
             groups.
@@ -309,14 +311,14 @@ CLAIMS = {
         "one",
     ),
 }
-"""The paper's claim about such seeds (section 4.1), and what it means for a symbol's vectors by the
-absolute criterion.
+"""The paper's claim about failed and successful seeds (section 4.1), and the code that it implies
+for a symbol by the absolute criterion.
 """
 
 
 def claim_note(wanted: str, codes: Counter[str]) -> str:
-    """The paper's claim about a figure, which has no numbers, and the number of symbols for which
-    it holds by the absolute criterion.
+    """State the paper's claim about a figure without published numbers, and the number of symbols
+    for which it holds by the absolute criterion.
     """
     claim, expected = CLAIMS[wanted]
     return (
@@ -387,8 +389,8 @@ def answers_through(right: NDArray[np.bool_], world: SymbolWorld, symbol: int) -
 
 def telling_symbol(gaps: Sequence[float], right: NDArray[np.bool_], world: SymbolWorld) -> int:
     """The symbol with the largest gap between clusters, among those with wrong answers, because a
-    figure of only right answers would show nothing. If there are no wrong answers, among all
-    symbols.
+    figure with only right answers would show nothing. If no symbol has wrong answers, all symbols
+    are considered.
     """
     symbols = range(world.symbols)
     failing = [s for s in symbols if not answers_through(right, world, s).all()]
@@ -400,14 +402,15 @@ def accuracy_cells(
 ) -> NDArray[np.float64]:
     """Share of right answers by the label of the first and of the second function: [first, second].
 
-    Only inputs whose intermediate value is the symbol count: for each first function there is one.
+    Only inputs with this intermediate symbol count, which is one input per first function.
 
     Args:
-        right: True where two functions are answered correctly: [start symbol, first, second].
+        right: True if the composition of two functions is answered correctly: [start symbol, first,
+            second].
         world: The functions.
-        symbol: The intermediate value.
-        firsts: The label (cluster or group) of each function as the first.
-        seconds: The label of each function as the second.
+        symbol: The intermediate symbol.
+        firsts: Label (cluster or group) of each function when it is applied first.
+        seconds: Label of each function when it is applied second.
     """
     of_symbol = answers_through(right, world, symbol)
     return np.array(
@@ -440,8 +443,8 @@ def figure6(
     states: str = "",
     variant: VariantSetting = "R",
 ) -> Finding:
-    """Compute the accuracy after two functions for one intermediate symbol of a failed seed; on R
-    in the paper.
+    """Compute the accuracy of two-function compositions by cluster, for one intermediate symbol of
+    a failed seed (in the paper, on R).
 
     Args:
         runs: Runs that kept their models.
@@ -516,7 +519,7 @@ SHADES = (
 
 
 def _why(chosen: int, widest: int, asked: bool) -> str:
-    """A sentence on why this symbol is shown."""
+    """Explain in a sentence why this symbol is shown."""
     if chosen == widest:
         return f"Symbol {chosen} has the largest gap between clusters."
     if asked:
@@ -530,7 +533,7 @@ def _why(chosen: int, widest: int, asked: bool) -> str:
 
 
 def _checked(model: TrainedModel, symbol: int) -> int:
-    """Check that the world has a symbol, and return it."""
+    """Return the symbol, or raise an error if the world does not have it."""
     if symbol >= model.world.symbols:
         raise StudyError(
             f"symbol is {symbol}; this world has the symbols 0 to {model.world.symbols - 1}"

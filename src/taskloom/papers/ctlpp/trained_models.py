@@ -1,4 +1,4 @@
-"""Trained models of runs on CTL++, with the world that they were trained in."""
+"""Trained models of CTL++ runs, with the world that they were trained on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TrainedModel:
         name: Model, variant and seed, for captions.
         fitted: The model.
         world: The functions and their groups.
-        outermost_first: True if the last function to be applied is written first.
+        outermost_first: True if expressions begin with the function that is applied last.
         ood: Its ood accuracy.
     """
 
@@ -51,20 +51,22 @@ class TrainedModel:
 
     @property
     def succeeds(self) -> bool:
-        """True if the ood accuracy is over 95 %."""
+        """True if the ood accuracy is above 95 %."""
         return self.ood > SUCCESS
 
     def text(self, functions: Sequence[int], symbol: int) -> str:
-        """Write the expression that applies functions, in order of application, to a symbol."""
+        """Write the expression that applies the functions, given in order of application, to a
+        symbol.
+        """
         names = [self.world.names[f] for f in functions]
         words = [*reversed(names), str(symbol)] if self.outermost_first else [str(symbol), *names]
         return " ".join(words)
 
     def states(self, where: str = "readout") -> NDArray[np.float64]:
-        """Vector of each output symbol by each function: [symbol, function, size of the state].
+        """Vector of each output symbol for each function: [symbol, function, size of the state].
 
-        The vector is that of the expression `f s` with f(s) = symbol; every function is bijective,
-        so there is one.
+        This is the vector of the expression `f s` with f(s) = symbol. It is unique, because every
+        function is bijective.
         """
         functions, symbols = self.world.images.shape
         texts = [self.text([f], s) for f in range(functions) for s in range(symbols)]
@@ -77,8 +79,8 @@ class TrainedModel:
         return by_output
 
     def pair_scores(self) -> NDArray[np.bool_]:
-        """True where the model answers two functions correctly: [symbol, first function, second
-        function].
+        """True where the model answers the composition of two functions correctly: [symbol, first
+        function, second function].
         """
         functions, symbols = self.world.images.shape
         places = list(product(range(symbols), range(functions), range(functions)))
@@ -92,7 +94,7 @@ class TrainedModel:
 
 @contextmanager
 def _open_states(path: Path) -> Iterator[Any]:
-    """Open a file of states. Raises a `StudyError` if it is not one."""
+    """Open a file of states. Raises a `StudyError` if it is not a file of states."""
     remedy = "'benchmarks/ctlpp_gpu.py train' writes such files, and docs/results/ctlpp has some"
     if not path.is_file():
         raise StudyError(f"there is no file of states {path}; {remedy}")
@@ -106,16 +108,16 @@ def _open_states(path: Path) -> Iterator[Any]:
 
 
 class StoredStates:
-    """Stored states of every `function symbol`, and answers to every two functions, which replace a
-    model.
+    """Stored states of every `function symbol` expression and answers to every pair of functions,
+    used in place of a model.
 
-    `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run` write them; only files of
-    the first contain answers.
+    The files are written by `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run`.
+    Only files of the former contain answers.
 
     Args:
         path: The file.
-        place: Index of the model in the file, or among those of its training.
-        training: Name of the training, if the file has the states of several.
+        place: Index of the model in the file, or among the models of its training.
+        training: Name of the training, if the file has states of several.
     """
 
     def __init__(self, path: Path, place: int, training: str = "") -> None:
@@ -160,11 +162,13 @@ class StoredStates:
 
 
 ANSWERED = "pairs.seeds"
-"""Key of the seeds with answers to pairs, if a file also has states of other seeds."""
+"""Key of the seeds with answers to pairs, in files that also have states of other seeds."""
 
 
 def _row_of_answers(file: Any, place: int) -> int | None:
-    """Row of a model's answers to pairs in a file. None if the file states that it has none."""
+    """Row of a model's answers to pairs in a file. None if the file has no answers of this
+    model.
+    """
     if ANSWERED not in file:
         return place
     answered = file[ANSWERED].tolist()
@@ -173,8 +177,8 @@ def _row_of_answers(file: Any, place: int) -> int | None:
 
 
 def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
-    """Seeds whose states, or also answers to pairs, are in a file. None if the file does not state
-    them.
+    """Seeds with states in a file or, with `answers`, only those that also have answers to pairs.
+    None if the file does not list its seeds.
     """
     with _open_states(path) as file:
         key = ANSWERED if answers and ANSWERED in file else "seeds"
@@ -182,7 +186,7 @@ def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
 
 
 def stored_kind(path: Path) -> tuple[str, str, str] | None:
-    """Learner, variant and draw of the models in a file of states. None if the file does not state
+    """Learner, variant and draw of the models in a file of states. None if the file does not record
     them.
     """
     with _open_states(path) as file:
@@ -193,7 +197,7 @@ def stored_kind(path: Path) -> tuple[str, str, str] | None:
 
 
 def stored_trainings(path: Path) -> dict[str, list[int]]:
-    """Seeds by the name of the training, of a file of states of several trainings."""
+    """Seeds by training, for a file with states of several trainings."""
     end = ".seeds"
     with _open_states(path) as file:
         return {
@@ -206,14 +210,14 @@ def stored_trainings(path: Path) -> dict[str, list[int]]:
 def trained_model(
     runs: Runs, group: Trainings, seed: int, states: str = "", training: str = ""
 ) -> TrainedModel:
-    """Load the model of a seed, or its states if a file has them.
+    """Load the model of a seed, or its states if a file is given.
 
     Args:
         runs: Runs that kept their models.
         group: The seed's trainings.
         seed: The seed.
         states: A file of states in place of kept models.
-        training: Name of the training, if the file has the states of several.
+        training: Name of the training, if the file has states of several.
     """
     run = group.runs[seed]
     folder = runs.model(run)
@@ -249,7 +253,7 @@ def learned_seeds(
     draw: str = "published",
     answers: bool = False,
 ) -> list[tuple[Trainings, int]]:
-    """Trainings and seeds from which `chosen_model` chooses, given the same arguments."""
+    """Trainings and seeds from which `chosen_model` chooses if called with the same arguments."""
     stored, kind = None, None
     if states:
         stored, kind = stored_seeds(path_of(states), answers), stored_kind(path_of(states))
@@ -279,8 +283,8 @@ def learned_seeds(
 
 
 def _preferred(runs: Runs, learner: str, variant: str, draw: str, usual: str) -> list[Trainings]:
-    """Trainings on a variant. If possible, only those that kept their models, of one learner and of
-    one draw.
+    """Select trainings on a variant. If possible, only use trainings of one learner and one draw
+    that kept their models.
 
     Args:
         runs: The runs.
@@ -318,10 +322,10 @@ def chosen_model(
         variant: A or R.
         wanted: `failed` or `successful`.
         seed: Use this seed instead.
-        converged: Exclude seeds with a lower iid accuracy: a model that has not learned the task
-            says nothing about compositions.
-        states: A file of states in place of kept models: of the seeds that it names, or of the
-            seeds of these runs in their order.
+        converged: Exclude seeds with a lower iid accuracy, because a model that has not learned the
+            task says nothing about compositions.
+        states: A file of states in place of kept models. Its states belong to the seeds that it
+            lists, or else to the seeds of these runs in order.
         draw: Draw of the training data. Any draw if no run has that one.
         answers: True to choose only seeds whose answers to pairs are in the file of states.
     """
@@ -347,7 +351,7 @@ def _kept(runs: Runs, group: Trainings) -> bool:
 
 
 def outcome_note(model: TrainedModel, wanted: str) -> Iterable[str]:
-    """Note to show if no seed had the wanted outcome."""
+    """Yield a note if no seed had the requested outcome."""
     if model.succeeds != (wanted == "successful"):
         yield (
             f"No {wanted} seed was found: the ood accuracy of {model.name} is {model.ood:.3f}, and"

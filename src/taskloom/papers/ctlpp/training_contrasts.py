@@ -1,9 +1,9 @@
-"""Our questions about CTL++: does it matter how the training data is drawn, and what it always
-contains?
+"""Our questions about CTL++: do the draw of the training data and the expressions that it always
+contains matter?
 
-Two groups of seeds trained on two datasets compare one dataset with another: a test over seeds
-generalises to new seeds on the same data, not to new draws. If the same contrast exists for several
-function tables, a second finding uses the table as its unit.
+Comparing two groups of seeds trained on two datasets only compares these two datasets: a test over
+seeds generalises to new seeds on the same data, not to new draws. If the same contrast exists for
+several function tables, a second finding uses the table as its unit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from taskloom.papers.ctlpp.runs import Trainings, trainings
 SPLITS = ("iid", "ood")
 
 Condition = Callable[[Trainings], str]
-"""The condition of trainings that is contrasted."""
+"""Function that returns the condition of trainings to contrast."""
 
 
 @study(
@@ -70,7 +70,7 @@ def draws(runs: Runs) -> list[Finding]:
     experiment=process_experiments,
 )
 def processes(runs: Runs) -> list[Finding]:
-    """Compare trainings on published draws of different numbers of processes."""
+    """Compare trainings on published draws with different numbers of processes."""
     text = (
         "The public code gives a chain one start symbol per process, as far as they differ: with 1"
         " process chains are nested across lengths but come with one symbol each, with 8 with about"
@@ -95,9 +95,7 @@ def processes(runs: Runs) -> list[Finding]:
     experiment=single_experiments,
 )
 def singles(runs: Runs) -> list[Finding]:
-    """Compare trainings that always have all pairs with those that always have all single
-    functions.
-    """
+    """Compare trainings that contain all pairs with those that contain all single functions."""
     text = (
         "singles: every single function with every symbol is in training, as the paper's text says;"
         " pairs: every two functions are, as in its public code."
@@ -119,9 +117,7 @@ data.
 
 
 def _rest_parts(group: Trainings, column: str) -> tuple[str, ...]:
-    """All other settings that distinguish trainings, so that only runs with equal settings are
-    compared.
-    """
+    """All other settings that distinguish trainings. Only runs that share them are compared."""
     steps = group.conditions.get("learner.steps")
     draw = () if column == "draw" else (f"{group.draw} draw",)
     contents = () if column == "contains" else (group.contents,)
@@ -141,8 +137,8 @@ def _rest(group: Trainings, column: str) -> str:
 
 
 def _short(groups: Sequence[Trainings], column: str) -> tuple[dict[str, str], str]:
-    """A short name for the remaining settings of each group, and the part shared by all groups,
-    which the names omit.
+    """Return a short name for the remaining settings of each group, and the part that all groups
+    share, which the names omit.
     """
     parts = [_rest_parts(group, column) for group in groups]
     telling = [
@@ -179,10 +175,10 @@ def contrast(
     Args:
         runs: The runs.
         column: Name of the condition.
-        condition: Gives the condition of trainings.
+        condition: Function that returns the condition of trainings.
         title: Title of the finding.
         text: Explanation of the conditions.
-        figure: The stem of the figure's files.
+        figure: Stem of the figure's files.
     """
     groups = trainings(runs)
     alike = [
@@ -238,8 +234,8 @@ def contrast(
 
 
 def _correct(tests: list[dict[str, Any]]) -> int:
-    """Add p-values corrected by Holm's method, and return the number of tests, not counting those
-    whose scores are all equal.
+    """Add p-values corrected by Holm's method, and return the number of tests, excluding tests in
+    which all scores are equal.
     """
     family = [test for test in tests if test["p"] is not None]
     for test in tests:
@@ -253,8 +249,8 @@ def _correct(tests: list[dict[str, Any]]) -> int:
 def _over_tables(
     groups: Sequence[Trainings], column: str, condition: Condition
 ) -> Iterator[dict[str, Any]]:
-    """Contrasts of two conditions on the same function tables and data seeds, if there are two
-    tables or more.
+    """Yield contrasts of two conditions on the same function tables and data seeds, if there are at
+    least two tables.
     """
     alike: dict[tuple[str, ...], list[Trainings]] = {}
     for group in groups:
@@ -275,8 +271,8 @@ Pair = tuple[float, float]
 def _pairs_by_table(
     own: Sequence[Trainings], condition: Condition, a: str, b: str, split: str
 ) -> list[Pair]:
-    """Mean scores under both conditions for each table, using only data seeds that both conditions
-    have.
+    """Pair the mean scores under both conditions for each table, using only data seeds that occur
+    in both.
     """
     means: dict[tuple[int, int], dict[str, float]] = {}
     for group in own:
@@ -348,7 +344,7 @@ IN_WORDS = {
 """Names of conditions in captions."""
 
 LABELS = {"contains": "training contains"}
-"""Labels of axes for conditions whose column name is too short to be understood."""
+"""Axis labels for conditions whose column names are too short to be understood."""
 
 ONE_DATASET = (
     "Each side of a comparison is one dataset. The tests are about new seeds on these datasets;"
@@ -356,8 +352,8 @@ ONE_DATASET = (
 )
 
 ALMOST_NONE = 0.01
-"""Minimum standard deviation over seeds for which Welch's interval is used unchanged: ten of 1,000
-items.
+"""Minimum standard deviation over seeds for using Welch's interval unchanged. It corresponds to ten
+of 1,000 items.
 """
 
 WIDENED = (
@@ -369,13 +365,13 @@ WIDENED = (
 
 
 def difference_interval(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the difference of two means over seeds, second - first, which does not
-    collapse if seeds agree.
+    """95 % interval of the difference between two means over seeds, second - first, with a positive
+    width even if all seeds agree.
 
     Welch's interval has no width if all seeds agree, and almost none if they differ in one item. As
-    the spread approaches 0, the interval approaches Newcombe's for two shares, with seeds as
-    trials: ± 0.13 for 25 successful seeds against 25. From `ALMOST_NONE` on it is Welch's. The
-    weight in between is linear, so that a single item moves the ends by hundredths at most.
+    the standard deviation approaches 0, the interval approaches Newcombe's for two shares, with
+    seeds as trials, which is ± 0.13 for 25 successful seeds against 25. From `ALMOST_NONE` on it is
+    Welch's. The weight in between is linear, so a single item moves the ends by hundredths at most.
     """
     result = welch(first, second)
     spread = sqrt((statistics.variance(first) + statistics.variance(second)) / 2)
@@ -384,14 +380,16 @@ def difference_interval(first: Sequence[float], second: Sequence[float]) -> tupl
         return result.low, result.high
     low, high = _newcombe(result.a, len(first), result.b, len(second))
     below, above = weight * (result.difference - low), weight * (high - result.difference)
-    if result.df != inf:  # Welch's interval is undefined without any spread
+    if result.df != inf:  # Welch's interval is undefined if neither group varies
         below = max(below, result.difference - result.low)
         above = max(above, result.high - result.difference)
     return result.difference - below, result.difference + above
 
 
 def _newcombe(a: float, n_a: int, b: float, n_b: int) -> tuple[float, float]:
-    """Newcombe's hybrid score interval of the share b - a (Newcombe 1998, method 10)."""
+    """Newcombe's hybrid score interval for the difference of shares b - a (Newcombe 1998, method
+    10).
+    """
     low_a, high_a = wilson(a * n_a, n_a)
     low_b, high_b = wilson(b * n_b, n_b)
     gap = b - a
@@ -399,8 +397,8 @@ def _newcombe(a: float, n_a: int, b: float, n_b: int) -> tuple[float, float]:
 
 
 FEW = 5
-"""Minimum number of seeds for Welch's test without a caveat, because two seeds that agree by chance
-look certain.
+"""Minimum number of seeds for Welch's test without a caveat. With only two seeds, agreement by chance
+would look like certainty.
 """
 
 

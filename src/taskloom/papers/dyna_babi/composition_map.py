@@ -55,8 +55,8 @@ NAMES = {"n ≤ 2": "two", "n = 3": "three", "n ≥ 4": "four"}
 """Suffixes of the sub-plots' file names."""
 
 SAMPLE = 8_000
-"""Maximum training examples generated to find which compositions occur in training. A composition
-with frequency 1 in 2,000 is missed with probability e^-4.
+"""Maximum number of training examples to generate in order to find which compositions occur in
+training. A composition that occurs once in 2,000 examples is missed with probability e^-4.
 """
 
 Seen = frozenset[tuple[str, str]]
@@ -90,7 +90,8 @@ def figure3(
         data: The training set.
         part: T7 or T12; all by default.
         fewest: Minimum number of questions in a cell.
-        most: Maximum number of compositions in a panel; those with most questions are shown.
+        most: Maximum number of compositions in a panel. The compositions with the most questions
+            are shown.
     """
     groups = [g for g in story_trainings(runs, (data,)) if g.split(MIX) and part in ("", g.part)]
     if not groups:
@@ -102,7 +103,7 @@ def figure3(
 
 
 def seen_in(group: StoryTrainings) -> Seen:
-    """Pairs of question and composition in the data of a training, from a generated sample."""
+    """Find the pairs of question and composition in a training's data, using a generated sample."""
     run = group.by_seed[group.seeds[0]]
     recipe, fields = recipe_of(group.runs, run), group.runs[run].fields
     own = {
@@ -124,18 +125,19 @@ def seen_in(group: StoryTrainings) -> Seen:
 
 
 def is_seen(item: Mapping[str, Any], seen: Seen) -> bool:
-    """True if training has this question type with the composition of its support."""
+    """True if training has this question type with this composition of supporting facts."""
     return (str(item.get("question")), str(item.get("composition"))) in seen
 
 
 def composition_finding(
     group: StoryTrainings, answers: StoryAnswers, seen: Seen, fewest: int = 5, most: int = 16
 ) -> Finding:
-    """Heat maps of a training, and its accuracy on seen and unseen compositions.
+    """Build a finding with the heat maps of a training and its accuracy on seen and unseen
+    compositions.
 
     Args:
         group: The training.
-        answers: Its answers on mix.
+        answers: The training's answers on mix.
         seen: Pairs of question and composition in training.
         fewest: Minimum number of questions in a cell.
         most: Maximum number of compositions in a panel.
@@ -176,7 +178,7 @@ def composition_finding(
 def _panel(
     group: StoryTrainings, answers: StoryAnswers, panel: str, seen: Seen, fewest: int, most: int
 ) -> Iterator[StudyFigure]:
-    """Yield the heat map for one number of facts, if a cell has enough questions."""
+    """Yield the heat map for one number of facts, if any cell has enough questions."""
     cells = list(_cells(answers, panel, seen, fewest, most))
     if not cells:
         return
@@ -246,8 +248,8 @@ def by_seen(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> tuple
 
 
 def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap | None:
-    """Accuracy on seen minus unseen compositions, with its 95 % interval; None if one side is
-    empty.
+    """Accuracy on seen minus unseen compositions, with its 95 % interval. None if there are no
+    questions of one kind.
 
     Args:
         answers: The answers of a training.
@@ -259,10 +261,10 @@ def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap 
 
 
 def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
-    """The gap within panels, weighted by their numbers of questions, because supports that occur in
-    training are also shorter.
+    """Average the gap over panels, weighted by their numbers of questions. This controls for the
+    number of facts, because supports that occur in training are also shorter.
 
-    None if fewer than two panels have both kinds.
+    Returns None if fewer than two panels have both seen and unseen compositions.
     """
     panels = [by_seen(answers, seen, kept) for kept in PANELS.values()]
     strata = [(one, other) for one, other in panels if one.size and other.size]
@@ -270,11 +272,12 @@ def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
 
 
 def seen_gap_over_compositions(answers: StoryAnswers, seen: Seen) -> tuple[Gap, int, int] | None:
-    """The gap over pairs of question and composition, each counted once, with the numbers of seen
-    and of unseen ones.
+    """The gap over pairs of question and composition, each counted once, and the numbers of seen
+    and unseen pairs.
 
-    Questions of one composition succeed or fail together, so that a claim about compositions needs
-    this unit. The interval is Welch's; None if one side has fewer than two compositions.
+    Questions with the same composition succeed or fail together, so a claim about compositions
+    needs this unit. The interval is Welch's. Returns None if there are fewer than two seen or fewer
+    than two unseen compositions.
     """
     scores: dict[tuple[str, str], list[float]] = {}
     for item, score in zip(answers.items, answers.scores.mean(axis=0).tolist(), strict=True):
@@ -290,7 +293,9 @@ def seen_gap_over_compositions(answers: StoryAnswers, seen: Seen) -> tuple[Gap, 
 
 
 def facts_gap(answers: StoryAnswers, seen: Seen, known: bool) -> Gap | None:
-    """Accuracy with at most two facts minus that with more, on seen or on unseen compositions."""
+    """Accuracy with at most two facts minus accuracy with more, on seen or on unseen
+    compositions.
+    """
     few = PANELS["n ≤ 2"]
     at_most_two = answers.of(lambda item: few(item) and is_seen(item, seen) == known)
     more = answers.of(lambda item: not few(item) and is_seen(item, seen) == known)

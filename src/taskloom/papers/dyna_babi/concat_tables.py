@@ -1,6 +1,6 @@
-"""Tables 3 and 8 and Figure 2 of Dyna-bAbI: accuracy of models trained on concat, on its own test
-and on the mixes, and whether two benchmarks rank models alike (Pearson's r and Kendall's tau, for
-any scores).
+"""Tables 3 and 8 and Figure 2 of Dyna-bAbI: accuracy of models trained on concat, on concat's test
+and on the mixes, and whether two benchmarks rank models in the same order (Pearson's r and
+Kendall's tau, for any scores).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from taskloom.papers.dyna_babi.runs import (
 )
 
 SPLITS = {"iid": TEST, "ood": MIX}
-"""The paper's names for the tests: same distribution as training, and compositional."""
+"""The paper's names for the tests: iid has the distribution of training, ood is compositional."""
 
 BEST_OF = "mean over seeds (paper: the best of 10 by dev)"
 
@@ -127,7 +127,7 @@ FROM_SCRATCH = ("entnet", "stm", "bidaf")
 
 def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
     """Yield the paper's claim that pretrained models are better on mix, for every pair of a
-    pretrained and another model.
+    pretrained model and one that is not.
     """
     for a in groups:
         for b in groups:
@@ -163,7 +163,7 @@ def _row(group: StoryTrainings) -> dict[str, Any]:
 
 
 def _falls(low: float, high: float) -> str:
-    """Verdict on whether accuracy falls, by the interval of the drop."""
+    """Verdict on whether accuracy falls, based on the interval of the drop."""
     if isnan(low):
         return "–"
     if low > 0:
@@ -172,7 +172,7 @@ def _falls(low: float, high: float) -> str:
 
 
 def sizes(group: StoryTrainings) -> tuple[int, int]:
-    """Numbers of questions of the two tests."""
+    """Number of questions in each of the two tests."""
     answered = group.runs[group.by_seed[group.seeds[0]]].splits
     names = (group.split(name) for name in SPLITS.values())
     iid, ood = (answered[name].n if name in answered else 0 for name in names)
@@ -182,15 +182,15 @@ def sizes(group: StoryTrainings) -> tuple[int, int]:
 def drop(
     iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]
 ) -> tuple[float, float, float]:
-    """Drop of accuracy from one test to the other, with its 95 % interval.
+    """Drop in accuracy from one test to the other, with its 95 % interval.
 
-    With several seeds, the interval is over seeds, paired. For a single seed, or if all seeds fall
-    by the same amount, it is Newcombe's over questions.
+    With several seeds, the interval is over seeds and paired. For a single seed, or if all seeds
+    fall by the same amount, it is Newcombe's interval over questions.
 
     Args:
         iid: Score of each seed.
         ood: Scores of the same seeds.
-        n: Numbers of questions of both tests.
+        n: Number of questions in each test.
     """
     if len(iid) > 1 and len(iid) == len(ood):
         estimate = over_seed_differences([a - b for a, b in zip(iid, ood, strict=True)])
@@ -242,10 +242,12 @@ class Concurrence:
 
     Attributes:
         n: Number of models.
-        r: Pearson's correlation; nan for fewer than three models, or if one side does not vary.
-        low: The lower end of its 95 % interval (Fisher's z); nan for fewer than four models.
-        high: Its upper end.
-        tau: Kendall's tau-b; nan for fewer than three models: two always agree or disagree.
+        r: Pearson's correlation. NaN for fewer than three models, or if the scores of one benchmark
+            are all equal.
+        low: Lower end of its 95 % interval (Fisher's z). NaN for fewer than four models.
+        high: Upper end of the interval.
+        tau: Kendall's tau-b. NaN for fewer than three models, because two models can only agree or
+            disagree completely.
     """
 
     n: int
@@ -256,8 +258,8 @@ class Concurrence:
 
     @property
     def tau_interval(self) -> tuple[float, float]:
-        """95 % interval of tau by Fieller's approximation: atanh(tau) has variance 0.437 / (n - 4).
-        nan for fewer than five models.
+        """95 % interval of tau by Fieller's approximation, in which atanh(tau) has variance 0.437 /
+        (n - 4). NaN for fewer than five models.
         """
         if self.n < 5 or math.isnan(self.tau):
             return math.nan, math.nan
@@ -267,7 +269,7 @@ class Concurrence:
 
 
 def concurrence(x: Sequence[float], y: Sequence[float]) -> Concurrence:
-    """Agreement of two scores in their ranking of models.
+    """Measure how far two lists of scores agree in ranking models.
 
     >>> concurrence([1.0, 2.0, 3.0, 4.0], [2.0, 4.0, 6.0, 8.0]).tau
     1.0
@@ -284,7 +286,7 @@ def concurrence(x: Sequence[float], y: Sequence[float]) -> Concurrence:
 
 
 def kendall(x: Sequence[float], y: Sequence[float]) -> float:
-    """Kendall's tau-b, which counts ties; nan if one side does not vary.
+    """Kendall's tau-b, which accounts for ties. NaN if all values of `x` or of `y` are equal.
 
     >>> kendall([1, 2, 3], [1, 3, 2])
     0.3333333333333333
@@ -315,7 +317,7 @@ def paper_scores(what: str) -> dict[str, float]:
     from_recipes=True,
 )
 def table8(scale: str) -> Finding:
-    """Recompute the correlations of Table 8 from the scores in the table."""
+    """Recompute the correlations of Table 8 from the scores in that table."""
     squad = paper_scores("SQuAD")
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
@@ -427,12 +429,12 @@ def _judged(what: str, label: str, result: Concurrence) -> Iterator[Judgement]:
     experiment=concurrence_experiments,
 )
 def figure2(runs: Runs, *, external: str = "") -> Finding:
-    """Correlate the accuracy of our models on mix, and on the test of concat, with external scores.
+    """Correlate our models' accuracy on mix, and on the test of concat, with external scores.
 
     Args:
         runs: Runs of several models on concat.
-        external: A CSV file with the columns model and score. Without one, the exact match on SQuAD
-            of the runs that have it, and else the accuracy on the test of concat.
+        external: A CSV file with the columns model and score. Default: exact match on SQuAD for the
+            runs that have it, otherwise accuracy on the test of concat.
     """
     groups = [group for group in story_trainings(runs, ("concat",)) if group.model != GUESSING]
     rows: list[dict[str, Any]] = []
@@ -467,7 +469,9 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """External scores: their name, and the score of each model by its name in lower case."""
+    """External scores: the name of the benchmark, and each model's score by the model's name in
+    lower case.
+    """
 
     name: str
     scores: Mapping[str, float]
@@ -476,7 +480,7 @@ class Outside:
 def _group_rows(
     benchmark: str, compared: str, known: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for all models, and one for each group that has any."""
+    """Yield a row for all models, and one for each group with at least one model."""
     groups = {
         "all": known,
         "pretrained": [p for p in known if p["pretrained"]],
@@ -547,7 +551,7 @@ def _is_pretrained(group: StoryTrainings) -> bool:
 
 
 def read_external(path: str) -> dict[str, float]:
-    """Read external scores of models, by name in lower case.
+    """Read external scores, by the model's name in lower case.
 
     Args:
         path: A CSV file with the columns `model` and `score`.

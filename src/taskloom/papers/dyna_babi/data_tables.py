@@ -1,8 +1,8 @@
-"""Tables 1, 2, 6, 7 and the counts of Table 9 of Dyna-bAbI: the paper's tasks and splits, counted.
-None of them needs trained models.
+"""Tables 1, 2, 6, 7 and the counts of Table 9 of Dyna-bAbI: statistics of the paper's tasks and
+splits. These tables need no trained models.
 
-A table has the lengths and supports of stories, and the concept sets C = E ∪ L ∪ Q of the paper:
-the events, constructs and questions of a task, by its recipe.
+The tables contain the lengths and supports of stories, and the paper's concept sets C = E ∪ L ∪ Q:
+the events, constructs and questions of a task, taken from its recipe.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ SPLITS = (
     "concat-T2", "concat-T7", "concat-T7-trimmed", "inject-T7", "diverse-T7", "concat-T12",
     "concat-T12-trimmed", "inject-T12", "diverse-T12", "mix-T2", "mix-T7", "mix-T12",
 )  # fmt: skip
-"""Recipes of Table 2 in its order. The trimmed ones are those on which the paper's T5 was trained
+"""Recipes of Table 2, in the table's order. The paper's T5 was trained on the trimmed recipes
 (section A.1.2).
 """
 
 SAMPLES = {"quick": 6_000, "gpu": 60_000, "paper": 60_000}
-"""Maximum examples per split: one or two minutes on one core for all splits, except at quick scale.
+"""Maximum examples per split. Above the quick scale, all splits together take one or two minutes on
+one core.
 """
 
 TOLERANCES = {"quick": 0.1, "gpu": 0.03, "paper": 0.03}
 """Maximum relative difference of a mean that counts as agreement: about three standard errors of
-the splits with the highest variance. Stories have several questions, and their lengths differ
-widely: over five seeds the mean length of inject(T7) has a standard error of 2.4 % for 12,000
-examples, and that of task 5 one of 1.1 % for 9,000.
+the splits with the highest variance. Stories have several questions and vary widely in length. Over
+five seeds, the mean length of inject(T7) has a standard error of 2.4 % for 12,000 examples, and
+that of task 5 one of 1.1 % for 9,000.
 """
 
 COLUMNS = ("examples", "length", "support", "minimal")
@@ -56,7 +57,7 @@ COLUMNS = ("examples", "length", "support", "minimal")
     from_recipes=True,
 )
 def table1(scale: str, *, examples: NumberSetting = 0) -> Finding:
-    """Count the training splits of the twelve tasks.
+    """Compute statistics of the training splits of the twelve tasks.
 
     Args:
         scale: Scale, which sets the number of generated examples.
@@ -101,7 +102,7 @@ def table1(scale: str, *, examples: NumberSetting = 0) -> Finding:
     from_recipes=True,
 )
 def table2(scale: str, *, examples: NumberSetting = 0) -> Finding:
-    """Count the paper's splits.
+    """Compute statistics of the paper's splits.
 
     Args:
         scale: Scale, which sets the number of generated examples.
@@ -160,7 +161,7 @@ def _judged_size(name: str, size: int) -> Judgement:
 
 
 def _judged_trim(name: str, size: int) -> Judgement:
-    """Judge how many training questions are missing from a trimmed split."""
+    """Compare the number of training questions missing from a trimmed split with the paper's."""
     (number,) = published("dyna-babi", "section A.1.2", what="trimmed")
     whole = first_split(name.removesuffix("-trimmed")).n
     return judge_number(whole - size, number, claim=f"{name}: questions left out")
@@ -178,7 +179,7 @@ def _rule(scale: str) -> str:
 
 
 SEED = 0
-"""Seed of the tables. The lengths of tasks 3, 5, 7 and 8 were set on this draw
+"""Seed of the tables. The lengths of tasks 3, 5, 7 and 8 were tuned on the data of this seed
 (docs/papers/dyna-babi.md).
 """
 
@@ -212,7 +213,9 @@ def fields_of(name: str) -> BabiFields:
 
 
 def first_split(name: str, most: int | None = None) -> Split:
-    """First split of a recipe, cut to at most `most` examples in the same proportions."""
+    """First split of a recipe, reduced to at most `most` examples without changing the proportions
+    of its groups.
+    """
     split = read(f"babi/{name}").plan(SEED).splits[0]
     if most is None or split.n <= most:
         return split
@@ -226,17 +229,17 @@ def examples_of(name: str, most: int | None = None) -> Iterator[Example]:
 
 
 def sample(name: str, most: int | None = None) -> StorySample:
-    """Generate at most this many examples of a recipe's first split, and compute their means."""
+    """Generate at most `most` examples of a recipe's first split, and compute their means."""
     return counted(f"babi/{name}", first_split(name).n, examples_of(name, most))
 
 
 def counted(recipe: str, size: int, examples: Iterable[Example]) -> StorySample:
-    """Means of some examples.
+    """Compute the means of the given examples.
 
     Args:
         recipe: Recipe of the examples.
         size: Number of examples in the whole split.
-        examples: Those to count.
+        examples: The examples to average over.
     """
     n = length = support = minimal = 0
     for example in examples:
@@ -263,7 +266,7 @@ class PaperConcepts:
     Attributes:
         events: MOVE, POSS, GIVE.
         constructs: COREF, CONJ, NEGATE, INDEF; COMPOUND is COREF and CONJ together.
-        questions: Kinds of questions.
+        questions: Question types.
     """
 
     COLUMNS: ClassVar = ("events", "constructs", "questions")
@@ -278,7 +281,7 @@ class PaperConcepts:
         return (*self.events, *self.constructs, *self.questions)
 
     def cells(self) -> dict[str, str]:
-        """The concepts as cells of a row."""
+        """Return the concepts as cells of a row."""
         return {name: ", ".join(getattr(self, name)) for name in self.COLUMNS}
 
 
@@ -298,10 +301,10 @@ def task_concepts(task: int | str) -> PaperConcepts:
 
 
 def judge_concepts(task: int, concepts: PaperConcepts) -> Judgement:
-    """Judge the concepts of a task against Table 1: they agree if both have the same.
+    """Compare the concepts of a task with Table 1. They agree if both sets are the same.
 
-    The number is how many of the paper's concepts the recipe has or, if it has all of them, its
-    total number of concepts.
+    The reported number is the number of the paper's concepts that the recipe has. If it has all of
+    them, it is the recipe's total number of concepts.
     """
     (number,) = published("dyna-babi", "Table 1", task=task, what="concepts")
     theirs, ours = number.of["names"].split(), concepts.names
@@ -350,13 +353,13 @@ DIVERSE_TASKS = {
     "conj": 12,
     "compound": 13,
 }
-"""bAbI task whose concepts a group of the `diverse` recipes inherits, by the first part of the
-group's name.
+"""For each group of the `diverse` recipes, by the first part of the group's name, the bAbI task
+whose concepts it inherits.
 """
 
 
 def diverse_added(part: str, task: int) -> tuple[str, ...]:
-    """Question types that diverse combines with the concepts of a task, without the task's own."""
+    """Question types that diverse adds to the concepts of a task, excluding the task's own."""
     asked: set[str] = set()
     for group in fields_of(f"diverse-{part}").groups:
         if DIVERSE_TASKS[str(group.name).partition("-")[0]] == task:
@@ -366,7 +369,7 @@ def diverse_added(part: str, task: int) -> tuple[str, ...]:
 
 
 def mark(kind: str, injected: Iterable[str], diverse: Iterable[str]) -> str:
-    """The paper's mark of a kind of questions that new sets add to a task.
+    """The paper's mark for a question type that new training sets add to a task.
 
     >>> mark("where-P", ["where-P"], ["where-P"]), mark("where-O", ["where-O"], [])
     ('I/D', 'I')
@@ -375,12 +378,12 @@ def mark(kind: str, injected: Iterable[str], diverse: Iterable[str]) -> str:
 
 
 def concept_finding(number: int, part: str, tests: tuple[str, ...]) -> Finding:
-    """Concept sets of a set of tasks and of its compositional tests as a finding.
+    """Build a finding with the concept sets of a set of tasks and of its compositional tests.
 
     Args:
         number: Number of the paper's table.
         part: `T7` or `T12`.
-        tests: The recipes of the tests that the table has.
+        tests: Recipes of the tests in the table.
     """
     place, inject = f"Table {number}", fields_of(f"inject-{part}").inject
     rows: list[dict[str, Any]] = []
@@ -437,7 +440,7 @@ def concept_finding(number: int, part: str, tests: tuple[str, ...]) -> Finding:
 
 
 DRAW = 3.0
-"""Number of standard deviations within which two draws count as equal."""
+"""Maximum number of standard errors by which counts from two draws may differ and still agree."""
 
 
 def gift_counts(examples: Iterable[Example]) -> Counter[tuple[int, bool]]:
@@ -452,7 +455,7 @@ def gift_counts(examples: Iterable[Example]) -> Counter[tuple[int, bool]]:
     from_recipes=True,
 )
 def table9(scale: str) -> Finding:
-    """Count the questions of mix(T7), all 3,000 at every scale."""
+    """Count the questions of mix(T7), using all 3,000 questions at every scale."""
     return gift_finding(gift_counts(examples_of("mix-T7")))
 
 

@@ -1,5 +1,5 @@
-"""Table 5 and Figures 1, 5 and 6 of Dyna-bAbI: its building blocks, and stories from its sets. None
-of them needs trained models.
+"""Table 5 and Figures 1, 5 and 6 of Dyna-bAbI: its building blocks, and example stories from its
+sets. They need no trained models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.text_format import split_passage
 
 SEARCHED = 2_000
-"""Maximum stories searched for a building block."""
+"""Maximum number of stories searched for a building block."""
 
 
 def _story(example: Example) -> str:
@@ -44,13 +44,15 @@ def _row(name: str, example: Example) -> dict[str, Any]:
 
 
 ENRICHED = 12_000
-"""Maximum stories of inject(T7) read for Figure 6: those of task 1, and some of task 2."""
+"""Maximum number of inject(T7) stories read for Figure 6, which covers all stories of task 1 and
+some of task 2.
+"""
 
 SAMPLED = 10
-"""Step between the stories that are read for Table 5."""
+"""Table 5 reads every tenth story."""
 
 STORY = ("set", "story", "question", "answer", "support")
-"""Columns of a table of stories; support: the lines that the answer follows from."""
+"""Columns of a table of stories. `support` contains the lines from which the answer follows."""
 
 
 @study(
@@ -60,8 +62,9 @@ STORY = ("set", "story", "question", "answer", "support")
     from_recipes=True,
 )
 def table5(scale: str) -> Finding:
-    """List the building blocks, each with its shortest sentence or question in stories."""
-    # Only task 5 has questions about gifts, and only task 13 compound co-reference without more.
+    """List the building blocks, each with the shortest sentence or question that contains it."""
+    # Only task 5 has questions about gifts, and only task 13 has compound co-reference without
+    # other constructs.
     examples = [e for name in ("mix-T12", "5", "13") for e in islice(examples_of(name), SEARCHED)]
     rows = list(_blocks(examples))
     return Finding(
@@ -89,7 +92,9 @@ def _blocks(examples: list[Example]) -> Iterator[dict[str, Any]]:
 
 
 def _told(example: Example) -> Iterator[tuple[Event, str]]:
-    """Events of a story with their sentences. A pronoun comes with the sentence before it."""
+    """Yield the events of a story with their sentences. Sentences with a pronoun include the
+    preceding sentence.
+    """
     before = ""
     for event in _events(example):
         yield event, f"{before} {event.text}" if event.pronoun else event.text
@@ -102,7 +107,7 @@ def _events(example: Example) -> tuple[Event, ...]:
 
 
 def _blocks_of(event: Event) -> tuple[str, ...]:
-    """The event that a sentence states, and its constructs."""
+    """Return the event type of a sentence, and its constructs."""
     compound = ("COMPOUND",) if event.compound else ()
     return (
         EVENT_TYPES[event.kind].name,
@@ -118,7 +123,7 @@ def _blocks_of(event: Event) -> tuple[str, ...]:
     from_recipes=True,
 )
 def figure1(scale: str) -> Finding:
-    """List the groups of mix(T7) with the concepts that they ask for and a story of each."""
+    """List the groups of mix(T7), with the concepts that they require and a story of each."""
     stories: dict[str, Example] = {}
     for example in examples_of("mix-T7"):
         stories.setdefault(str(example.traits["group"]), example)
@@ -161,7 +166,9 @@ def figure5(scale: str) -> Finding:
 
 
 def _misleads(example: Example) -> bool:
-    """True if a sentence with "there" follows the mention of a place where its subject is not."""
+    """True if a sentence with "there" follows a mention of a place other than the one where its
+    subject is.
+    """
     places: dict[str, str] = {}
     last = ""
     for event in _events(example):
@@ -180,7 +187,9 @@ def _misleads(example: Example) -> bool:
     from_recipes=True,
 )
 def figure6(scale: str) -> Finding:
-    """Show a short story of each set of T7; inject's is that of concat with a further question."""
+    """Show a short story from each set of T7. The inject story is the concat story with one more
+    question.
+    """
     own, further = min(_enriched(), key=lambda pair: len(pair[0].input))
     rows = [_row("concat-T7", own), _row("inject-T7", further)]
     for name in ("diverse-T7", "mix-T7"):
@@ -195,8 +204,8 @@ def figure6(scale: str) -> Finding:
 
 
 def _enriched() -> Iterator[tuple[Example, Example]]:
-    """Questions of concat(T7), each with a question of another type that inject asks of its story.
-    They are from stories of task 2, the first task to which questions are added.
+    """Yield questions of concat(T7), each with a question of another type that inject asks about
+    the same story. They come from stories of task 2, the first task to which questions are added.
     """
     stories: dict[str, dict[str, Example]] = {}
     for example in examples_of("inject-T7"):

@@ -1,5 +1,5 @@
 """Experiments behind the studies of Dyna-bAbI: the paper's conditions, those of the results page,
-and small stories that can be learned in minutes on two cores.
+and short stories that can be learned in minutes on two cores.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ SMALL_LEARNERS: dict[str, Block] = {
         "batch": 4,
     },
 }
-"""Networks that demonstrate the whole pipeline in a minute. They learn little from the stories."""
+"""Networks that run through the whole pipeline in a minute. They learn little from the stories."""
 
 READERS = ("rasor", "document-reader", "qanet", "mnemonic-reader", "fusionnet")
-"""Reading-comprehension models that the paper compares besides BiDAF. None of them is pretrained.
+"""Reading-comprehension models in the paper's comparison other than BiDAF. None of them is
+pretrained.
 """
 
 PRETRAINED = {
@@ -83,7 +84,7 @@ WITHOUT_FEATURES = {
     f"{name}-no-features": {"learner": name, "preset": "dyna-babi", "features": False}
     for name in ("document-reader", "mnemonic-reader", "fusionnet")
 }
-"""Readers that Table 8 also has without exact match and term frequency."""
+"""Readers that Table 8 also lists without the exact-match and term-frequency features."""
 
 PAPER_LEARNERS: dict[str, Block] = {
     "entnet": {"learner": "entnet", "preset": "dyna-babi"},
@@ -129,14 +130,14 @@ GPU_LEARNERS: dict[str, Block] = {
         **_GPU_LOOP,
     },
 }
-"""Learners of the page of results, as benchmarks/dyna_babi/further.yaml trained them."""
+"""Learners of the results page, as trained by benchmarks/dyna_babi/further.yaml."""
 
 LEARNERS = {"quick": SMALL_LEARNERS, "gpu": GPU_LEARNERS, "paper": PAPER_LEARNERS}
 
 GPU_SEEDS = {"entnet": 5, "stm": 3, "bidaf": 3, "smollm2": 3}
 
 GPU_TESTS = {"T2": (1_000, None), "T7": (3_000, 1_050), "T12": (2_000, 1_800)}
-"""Maximum questions of a split on the GPU, and questions of concat's test; None: all of them."""
+"""Maximum questions of a split on the GPU, and questions of concat's test (None: all questions)."""
 
 BEST_OF = {"entnet": 10, "stm": 10}
 """Number of trainings from which the paper takes the best on dev."""
@@ -144,15 +145,15 @@ BEST_OF = {"entnet": 10, "stm": 10}
 PARTS = ("T2", "T7", "T12")
 
 SIZES: dict[str, int] = {"T2": 2, "T7": 7, "T12": 12}
-"""Number of tasks in the sets. At quick scale, training has this many times `EACH` questions."""
+"""Number of tasks in each set. At quick scale, training has this many times `EACH` questions."""
 
 EACH = 60
-"""Training questions of each task at quick scale."""
+"""Number of training questions per task at quick scale."""
 
 
 def learner(scale: str, name: str) -> Block:
     """Learner block for a scale. A hub id, a folder of weights or a packaged model is fine-tuned
-    with the settings of SmolLM2, or of the pretrained readers if it is an encoder.
+    with the settings of SmolLM2 or, if it is an encoder, of the pretrained readers.
     """
     known = LEARNERS[scale]
     if name in known:
@@ -164,7 +165,7 @@ def learner(scale: str, name: str) -> Block:
             **known["smollm2"],
             "model": name,
             "longest_answer": 32,
-        }  # its tokeniser may cut words into more pieces
+        }  # its tokeniser may split words into more tokens
     raise ParameterError(
         "model",
         f"must be a model of this scale, a hub id or a folder of weights, not '{name}';"
@@ -176,7 +177,9 @@ ENCODER: Block = {"learner": "extractive", "preset": "dyna-babi"}
 QUICK_ENCODER: Block = {"epochs": 0, "steps": 6, "batch": 4, "evaluate_every": 0}
 
 WRITERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-"""Endings of the architectures, in config.json, that write text. All others are encoders."""
+"""Endings of architecture names in config.json for models that write text. All others are treated
+as encoders.
+"""
 
 
 def is_encoder(folder: Path) -> bool:
@@ -190,13 +193,17 @@ def is_encoder(folder: Path) -> bool:
 
 
 def squad_learner(scale: str, name: str) -> Block:
-    """Learner block for SQuAD, where an answer may be anywhere and not only late in the text."""
+    """Learner block for SQuAD, where the answer may be anywhere in the text, not only near its
+    end.
+    """
     block = learner(scale, name)
     return {**block, "cut": "end"} if block["learner"] == "extractive" else block
 
 
 def extracts(scale: str, name: str) -> bool:
-    """True if a model extracts answers from the text. In T12, some answers do not occur there."""
+    """True if a model extracts answers from the text. In T12, some answers do not occur in the
+    text.
+    """
     return learner(scale, name)["learner"] in ("bidaf", *READERS, "extractive")
 
 
@@ -214,7 +221,9 @@ def small_sizes(data: str, part: str) -> dict[str, int]:
 
 
 def recipe_block(scale: str, data: str, part: str, trimmed: bool = False) -> Block:
-    """A training recipe; `trimmed` is concat as the paper's T5 was trained on it."""
+    """Block of a training recipe. `trimmed` selects the version of concat on which the paper's T5
+    was trained.
+    """
     name = f"babi/{data}-{part}" + (
         "-trimmed" if trimmed and data == "concat" and part != "T2" else ""
     )
@@ -257,7 +266,7 @@ def block(
     probes: bool = False,
     more: Mapping[str, Any] | None = None,
 ) -> Block:
-    """Experiment of one model on one training set."""
+    """Experiment with one model on one training set."""
     own = learner(scale, name)
     trimmed = own["learner"] == "fine-tune"
     if scale == "paper" and name == "entnet" and data == "concat":
@@ -278,7 +287,7 @@ def block(
 
 
 def models(scale: str, model: str, default: Sequence[str]) -> list[str]:
-    """The chosen model, or the study's own."""
+    """The chosen model, or the study's default models."""
     names = [model] if model else list(default)
     for name in names:
         learner(scale, name)
@@ -286,7 +295,7 @@ def models(scale: str, model: str, default: Sequence[str]) -> list[str]:
 
 
 LANGUAGE = {"quick": "entnet", "gpu": "smollm2", "paper": "t5"}
-"""Model in place of T5 for its tables and figures, by scale."""
+"""Model that replaces T5 in its tables and figures, by scale."""
 
 
 def table3_experiments(scale: str, model: str) -> list[Block]:
@@ -331,8 +340,8 @@ def map_experiments(scale: str, model: str) -> list[Block]:
 
 
 def probe_experiments(scale: str, model: str) -> list[Block]:
-    """Experiments of Table 10 and Figures 4 and 8: a model trained on diverse(T12) answers the
-    probes.
+    """Experiments of Table 10 and Figures 4 and 8, in which a model trained on diverse(T12) answers
+    the probes.
     """
     (name,) = models(scale, model, [LANGUAGE[scale]])
     return [block(scale, name, "diverse", "T12", probes=True)]
@@ -340,7 +349,7 @@ def probe_experiments(scale: str, model: str) -> list[Block]:
 
 def concurrence_experiments(scale: str, model: str) -> list[Block]:
     """Experiments of Figure 2: several models on concat(T7), and extractive models on SQuAD if its
-    files are available. The paper's own scores of 20 readers are data of Table 8.
+    files are available. The paper's scores of 20 readers are stored with Table 8.
     """
     own: dict[str, tuple[str, ...]] = {
         "quick": ("entnet", "stm", "bidaf", *READERS),
@@ -375,14 +384,14 @@ DOSES = {"quick": (10, 40), "gpu": (10, 100, 500), "paper": (10, 50, 100, 250, 5
 
 
 def inoculation_experiments(scale: str, model: str) -> list[Block]:
-    """First experiments of Figure 7: models trained on concat and saved."""
+    """First experiments of Figure 7, which train models on concat and save them."""
     (name,) = models(scale, model, [LANGUAGE[scale]])
     parts = ("T7",) if scale == "quick" else ("T7", "T12")
     return [block(scale, name, "concat", part, more={"keep": {"model": True}}) for part in parts]
 
 
 def dose_learner(scale: str, model: str) -> Block:
-    """Learner that continues training with a dose."""
+    """Learner that continues training on a dose of examples."""
     (name,) = models(scale, model, [LANGUAGE[scale]])
     lengths: dict[str, Block] = {
         "quick": {"steps": 60},
@@ -397,12 +406,14 @@ def dose_learner(scale: str, model: str) -> Block:
 
 
 def continued(block: Block, folder: str) -> Block:
-    """A learner's block that starts from a saved model, without settings for choosing by dev."""
+    """Learner block that starts from a saved model, without the settings for model selection on
+    dev.
+    """
     return {**block, "start_from": folder}
 
 
 def dose_blocks(scale: str, part: str, learner_block: Block, seed: int) -> list[Block]:
-    """One experiment per dose, which continues the model of one seed."""
+    """One experiment per dose, each of which continues the model of one seed."""
     kinds = {"T2": 1, "T7": 3, "T12": 6}[part]
     mix = 120 if scale == "quick" else None
     return [
@@ -418,8 +429,8 @@ def dose_blocks(scale: str, part: str, learner_block: Block, seed: int) -> list[
             ],
             "learners": [learner_block],
             "seeds": [seed],
-            # Figure 7 has two curves: the mix, and the test of concat, which a dose may make the
-            # model forget.
+            # Figure 7 has two curves: one for the mix, and one for the test of concat, which the
+            # model may forget after a dose.
             "evaluate": ["mix", evaluated(scale, part)[0]],
         }
         for dose in DOSES[scale]

@@ -1,6 +1,6 @@
 """Probes of Dyna-bAbI: one question in two phrasings, "Is Mary in the park?" and "Where is Mary?"
-(Table 10 and Figure 4), and places entailed only by two indefinite sentences together (Figure 8 and
-appendix A.7).
+(Table 10 and Figure 4), and places that only follow from two indefinite sentences together (Figure
+8 and appendix A.7).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from taskloom.papers.dyna_babi.runs import (
 from taskloom.recipe import read
 
 RECIPES = {"yes-no": "babi/phrasing-T12", "where-P": "babi/phrasing-T12-where"}
-"""Recipes of the two phrasings, whose stories are the same row by row."""
+"""Recipes of the two phrasings. Their stories are identical row by row."""
 
 SIZES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4+": (4, 99), "all": (0, 99)}
 """Rows of the figure, by the number of supporting facts."""
@@ -86,7 +86,9 @@ PAIRS = (
     traits=TRAITS,
 )
 def table10(runs: Runs) -> list[Finding]:
-    """Count the pairs of questions answered correctly in both phrasings, in one, or in neither."""
+    """Count the question pairs that are answered correctly in both phrasings, in one, or in
+    neither.
+    """
     groups = paired_trainings(runs)
     rows, gaps = [], []
     judgements: list[Judgement] = []
@@ -115,14 +117,14 @@ def table10(runs: Runs) -> list[Finding]:
 
 
 def _published_shares() -> str:
-    """The paper's table as text, for runs of models other than the paper's."""
+    """The paper's table as text, shown with runs of models that are not in the paper."""
     numbers = published("dyna-babi", "Table 10")
     shares = ", ".join(f"{number.of['what']} {number.value:.3f}" for number in numbers)
     return f"The paper's Table 10 is of T5 after diverse(T12), as shares of 446 pairs: {shares}."
 
 
 def paired_trainings(runs: Runs) -> list[StoryTrainings]:
-    """Trainings that answered both phrasings. Raises an error if there are none."""
+    """Return the trainings that answered both phrasings. Raises an error if there are none."""
     splits = [f"{recipe}:pairs" for recipe in RECIPES.values()]
     groups = [g for g in story_trainings(runs) if all(g.split(split) == split for split in splits)]
     if not groups:
@@ -134,7 +136,7 @@ def paired_trainings(runs: Runs) -> list[StoryTrainings]:
 
 
 def pair_scores(group: StoryTrainings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores [seeds, pairs] of the yes-no and of the where-P phrasing."""
+    """Scores [seeds, pairs] for the yes-no and the where-P phrasing."""
     yes_no, where = (group.answers(f"{recipe}:pairs") for recipe in RECIPES.values())
     if [item["index"] for item in yes_no.items] != [item["index"] for item in where.items]:
         raise StudyError(
@@ -176,7 +178,9 @@ def _phrasing_cells(group: StoryTrainings) -> Iterator[TableCell]:
 def _outcomes(
     group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArray[np.float64]
 ) -> Iterator[TableCell]:
-    """Yield the shares of pairs counted in the paper, for trainings on its training set."""
+    """Yield the shares of pairs that the paper reports, for trainings on the paper's training
+    set.
+    """
     if (group.paper_model, group.data, group.part) != ("t5", "diverse", "T12"):
         return
     shares = {
@@ -205,7 +209,7 @@ def figure4(runs: Runs, *, example: NumberSetting = 0) -> Finding:
 
     Args:
         runs: The runs.
-        example: Index of the pair. Those with most supporting facts come first.
+        example: Index of the pair. Pairs with the most supporting facts come first.
     """
     groups = paired_trainings(runs)
     for group in [*(g for g in groups if g.data == "diverse"), *groups]:
@@ -225,8 +229,8 @@ def figure4(runs: Runs, *, example: NumberSetting = 0) -> Finding:
 
 
 def sensitive_pairs(group: StoryTrainings) -> list[int]:
-    """Positions of the pairs that the first seed answers correctly as where-P and wrongly as
-    yes-no, those with most supporting facts first.
+    """Indices of the pairs that the first seed answers correctly as where-P and wrongly as yes-no,
+    starting with the most supporting facts.
     """
     yes_no, where = pair_scores(group)
     items = group.answers(f"{RECIPES['yes-no']}:pairs").items
@@ -243,7 +247,7 @@ def _shown_pair(group: StoryTrainings, pairs: Sequence[int], which: int) -> Find
         index = int(answers.items[place]["index"])
         (item,) = (
             read(recipe).plan(0).split("pairs").rows(index, index + 1)
-        )  # a smaller split is a prefix
+        )  # a smaller split is a prefix of a larger one
         answered[phrasing] = (item, answers.predictions[0][place])
     total = len(group.answers(f"{RECIPES['yes-no']}:pairs").items)
     item = answered["yes-no"][0]
@@ -335,7 +339,7 @@ def _of_group(kind: str) -> Kept:
 
 
 def answer_shares(group: StoryTrainings) -> Iterator[TableCell]:
-    """Yield the share of each answer to each question type. Answers other than yes, maybe and no
+    """Yield the share of each answer for each question type. Answers other than yes, maybe and no
     are counted together.
     """
     answers = group.answers(ENDING)
@@ -364,7 +368,7 @@ def _kind_of(prediction: str | None) -> str:
 
 
 def _example() -> Iterator[str]:
-    """Yield an example of the probe, for readers who are not familiar with double disjunctions."""
+    """Yield the lines of an example, for readers who are not familiar with double disjunctions."""
     for example in read(DISJUNCTIONS).plan(0).split(ENDING).rows(0, 6):
         if example.traits["group"] == "double":
             lines = example.input.removesuffix(example.question).strip().rstrip(".").split(". ")

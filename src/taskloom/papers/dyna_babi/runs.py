@@ -1,5 +1,5 @@
-"""Runs on stories for studies: their training sets, and the answers to each question with its
-traits.
+"""Runs on stories for studies: their training sets, and their answers to each question with the
+question's traits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from taskloom.experiments.statistics import (
 from taskloom.experiments.table import Runs
 
 TRAITS = ("question", "support", "composition", "group")
-"""Traits that these studies use; files of scores keep them."""
+"""Traits that these studies use and that files of scores therefore keep."""
 
 LABELS = {
     "entnet": "EntNet",
@@ -55,7 +55,7 @@ LABELS = {
 """Names of learners as in the paper. Pretrained models keep their own names."""
 
 GUESSING = "majority"
-"""Learner whose score is the chance level. It has no accuracy to lose."""
+"""Learner whose score is the chance level. It is not a model, so its accuracy cannot fall."""
 
 PAPER_MODELS = {
     "entnet": "entnet",
@@ -65,16 +65,16 @@ PAPER_MODELS = {
     "fine-tune": "t5",
 }
 """The paper's model for each learner. Other pretrained models are compared with the paper's model
-of the same kind.
+of the same type.
 """
 
 RECIPE = re.compile(r"(?:.*/)?(?P<data>concat|inject|diverse)-(?P<part>T2|T7|T12)(?:-trimmed)?")
-"""Training recipes of the paper. The trimmed ones are those on which its T5 was trained."""
+"""Names of the paper's training recipes. The paper's T5 was trained on the trimmed ones."""
 
 MIX, TEST = "mix", "test"
 
 Kept = Callable[[Mapping[str, Any]], bool]
-"""Predicate for questions to include, given their traits with `answer` and `prediction`."""
+"""Predicate that selects questions, given their traits with `answer` and `prediction`."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class StoryTrainings:
 
     Attributes:
         model: Name of the model.
-        paper_model: The paper's model of the same kind. Empty if there is none.
+        paper_model: The paper's model of the same type. Empty if the paper has none.
         data: concat, inject or diverse.
         part: T2, T7 or T12.
         conditions: All settings of recipe and learner.
@@ -108,7 +108,7 @@ class StoryTrainings:
     @property
     def passes(self) -> float | None:
         """Passes over the training data: steps times batch size, divided by the number of training
-        examples. None if one of them is unknown.
+        examples. None if any of these is unknown.
         """
         steps = self.conditions.get("learner.steps")
         batch = self.conditions.get("learner.batch")
@@ -118,11 +118,13 @@ class StoryTrainings:
         return float(steps * batch / rows)
 
     def passes_at(self, step: int) -> float:
-        """Passes after so many steps, to a tenth; the steps themselves if passes are unknown."""
+        """Number of passes after `step` steps, to one decimal. If the number of passes is unknown,
+        the number of steps.
+        """
         if not self.passes:
             return float(step)
         rows = int(self.conditions["recipe.splits.train.n"])
-        # A pass leaves out the rows that do not fill a batch.
+        # A pass leaves out the rows that do not fill a batch
         per_pass = max(1, rows // int(self.conditions["learner.batch"]))
         return round(step / per_pass, 1)
 
@@ -132,8 +134,8 @@ class StoryTrainings:
         return sorted(self.by_seed)
 
     def split(self, ending: str) -> str:
-        """The split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`); empty if
-        there is none.
+        """Name of the split with this ending, with or without its recipe (`mix`,
+        `babi/mix-T7:mix`). Empty if there is none.
         """
         splits = self.runs[self.by_seed[self.seeds[0]]].splits
         names = [name for name in splits if name == ending or name.endswith(f":{ending}")]
@@ -144,13 +146,13 @@ class StoryTrainings:
         return list(self.scores_by_seed(ending).values())
 
     def scores_by_seed(self, ending: str) -> dict[int, float]:
-        """Score of each seed that answered a split, by its number."""
+        """Score on a split for each seed that answered it."""
         split = self.split(ending)
         scores = {seed: self.runs[self.by_seed[seed]].score(split) for seed in self.seeds}
         return {seed: score for seed, score in scores.items() if score is not None}
 
     def answers(self, ending: str) -> StoryAnswers:
-        """Answers on a split, cached."""
+        """Answers on a split. They are cached."""
         split = self.split(ending)
         if split not in self._read:
             self._read[split] = self._answers(split, ending)
@@ -185,7 +187,7 @@ class StoryAnswers:
     Attributes:
         items: The traits of each question, with `answer` and `index`.
         scores: [seeds, questions].
-        predictions: By seed.
+        predictions: Predictions for each seed.
     """
 
     items: Sequence[Mapping[str, Any]]
@@ -193,7 +195,7 @@ class StoryAnswers:
     predictions: Sequence[Sequence[str | None]]
 
     def places(self, kept: Kept) -> list[int]:
-        """Positions of the questions to include."""
+        """Indices of the questions to include."""
         return [place for place, item in enumerate(self.items) if kept(item)]
 
     def of(self, kept: Kept) -> NDArray[np.float64]:
@@ -227,11 +229,12 @@ def point(estimated: Estimate) -> dict[str, Any]:
 def story_trainings(
     runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")
 ) -> list[StoryTrainings]:
-    """Trainings on the paper's training sets, by part, training set and model. Raises an error if
-    there are none.
+    """Return the trainings on the paper's training sets, by part, training set and model. Raises an
+    error if there are none.
 
-    Trainings of one learner on one training set with different settings are distinguished by their
-    number of steps. The chance baseline is left out of parts without other trainings.
+    If one learner was trained on the same training set with different settings, the trainings are
+    labelled with their number of steps. The chance baseline is left out of parts without other
+    trainings.
     """
     groups = []
     for names in repeated_runs(runs):
@@ -271,17 +274,19 @@ def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
 
 
 def _label(learner: str, conditions: Conditions) -> str:
-    """Name of a learner in tables. A reader without its features is a model of its own."""
+    """Name of a learner in tables. A reader without its features counts as a separate model."""
     name = LABELS.get(learner) or model_name(conditions) or learner
     return f"{name} (no features)" if conditions.get("learner.features") is False else name
 
 
 SQUAD = "squad"
-"""Name of the data in runs on SQuAD's files, and of their folder in TASKLOOM_DATA."""
+"""Name of the data in runs on SQuAD's files, and of the folder with these files in
+TASKLOOM_DATA.
+"""
 
 
 def squad_scores(runs: Runs) -> dict[str, list[float]]:
-    """Exact match on SQuAD's dev split for each seed, by model, in the runs that have it."""
+    """Exact match on SQuAD's dev split for each seed, by model, for runs that include it."""
     scores: dict[str, list[float]] = {}
     for names in repeated_runs(runs):
         if runs[names[0]].recipe != SQUAD:
@@ -306,13 +311,13 @@ def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
 
 
 def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
-    """Compare two trainings on the same questions of mix. None unless they answered exactly the
-    same ones.
+    """Compare two trainings on the same questions of mix. Returns None unless they answered exactly
+    the same questions.
     """
     try:
         first, second = a.answers(MIX), b.answers(MIX)
     except StudyError:
-        return None  # their file of scores has no answers to single questions
+        return None  # their file of scores has no answers to individual questions
     if list(first.items) != list(second.items):
         return None
     return compare_trainings(first.scores, second.scores)
@@ -331,10 +336,10 @@ def compare_trainings(a: NDArray[np.float64], b: NDArray[np.float64]) -> Compari
 
 
 def compare_scores(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
-    """Compare two tables of scores [seeds, questions] with the same seeds and paired questions.
+    """Compare two arrays of scores [seeds, questions] with the same seeds and paired questions.
 
-    Over seeds and questions if there are several seeds, otherwise over questions only, by McNemar's
-    test.
+    With several seeds, the interval is over seeds and questions. For a single seed it is over
+    questions only, by McNemar's test.
     """
     return paired_two_way(a, b) if len(a) > 1 else mcnemar(a[0], b[0])
 
@@ -344,11 +349,11 @@ Gap = tuple[float, float, float]
 
 
 def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
-    """Accuracy on one kind of questions minus that on another, for the same seeds: [seeds,
+    """Difference in accuracy between two types of questions for the same seeds, from scores [seeds,
     questions].
 
-    Over seeds and questions if there are several seeds, otherwise over questions only, by
-    Newcombe's interval.
+    With several seeds, the interval is over seeds and questions. For a single seed it is
+    Newcombe's, over questions only.
     """
     if len(one) > 1:
         several = min(one.shape[1], other.shape[1]) > 1
@@ -359,7 +364,8 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
         )
         if not math.isnan(
             found.low
-        ):  # otherwise all questions of a kind were answered alike, which does not make it certain
+            # otherwise all questions of a type have one score, and the interval has no width
+        ):
             return found.mean, found.low, found.high
     (a, a_low, a_high), (b, b_low, b_high) = (_share(kind) for kind in (one, other))
     return (
@@ -370,8 +376,8 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
 
 
 def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Gap:
-    """`kinds_gap` within strata that have questions of both kinds, weighted by their number of
-    questions.
+    """Average `kinds_gap` over strata that have questions of both types, weighted by their number
+    of questions.
 
     For a single seed, the half-widths of the strata are added in quadrature.
     """
@@ -410,18 +416,18 @@ STORIES = (
     "Every question of mix has a story of its own; in concat about five questions share one, so"
     " that its intervals over questions are somewhat too narrow."
 )
-"""Assumption behind intervals over questions, for notes and captions."""
+"""Assumption behind intervals over questions, stated in notes and captions."""
 
 
 SOLVED = 0.95
-"""Accuracy on the test of concat above which a seed has solved it."""
+"""Accuracy on the test of concat above which a seed counts as having solved it."""
 
 SeedCurve = Mapping[int, float]
 """Score by step."""
 
 
 def curves_of(group: StoryTrainings, ending: str) -> dict[int, SeedCurve]:
-    """Learning curves on a split, by seed. Empty if the runs kept none."""
+    """Learning curves on a split, by seed. Empty if the runs kept no curves."""
     seeds = {run: seed for seed, run in group.by_seed.items()}
     split = group.split(ending)
     curves: dict[int, dict[int, float]] = {}
@@ -433,8 +439,9 @@ def curves_of(group: StoryTrainings, ending: str) -> dict[int, SeedCurve]:
 
 
 def growth_after_solving(group: StoryTrainings) -> dict[int, tuple[int, float, float]]:
-    """For each seed that solves the test of concat before the last point of its curve: the step at
-    which it first does, and its accuracy on mix there and at the last step.
+    """For each seed that solves the test of concat before the last point of its curve, return the
+    step at which it first does, its accuracy on mix at that step, and its accuracy on mix at the
+    last step.
     """
     tests, mixes = curves_of(group, TEST), curves_of(group, MIX)
     grown = {}
@@ -452,12 +459,16 @@ def passes_text(group: StoryTrainings) -> str:
 
 
 def equal_passes(groups: Sequence[StoryTrainings]) -> bool:
-    """True if all trainings read their data equally often, as far as tables show it."""
+    """True if all trainings made the same number of passes over their data, to the precision shown
+    in tables.
+    """
     return len({passes_text(group) for group in groups}) == 1 and groups[0].passes is not None
 
 
 def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
-    """A note on the passes over the training data of each training; none if no passes are known."""
+    """Note on the number of passes of each training over its data. Empty if no numbers are
+    known.
+    """
     known = [f"{group.name} {passes_text(group)}" for group in groups if group.passes is not None]
     if not known:
         return []
@@ -468,7 +479,7 @@ def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
 
 
 def support_size(item: Mapping[str, Any]) -> int:
-    """Number of supporting facts of a question; 0 if it is unknown."""
+    """Number of supporting facts of a question. 0 if unknown."""
     return int(item.get("support") or 0)
 
 
@@ -482,7 +493,7 @@ PAPER_NAMES = {"bidaf": "BiDAF", "roberta": "RoBERTa", "t5": "T5"}
 
 
 def preprint_notes(place: str) -> Iterator[str]:
-    """Yield a note on a table's numbers in the preprint that differ from the published ones."""
+    """Yield a note on a table's numbers if the preprint has different ones."""
     for model, name in PAPER_NAMES.items():
         theirs = published("dyna-babi", f"preprint {place}", model=model)
         if theirs:
@@ -490,7 +501,7 @@ def preprint_notes(place: str) -> Iterator[str]:
 
 
 def listed_shares(numbers: Sequence[PublishedNumber]) -> str:
-    """Published accuracies, each with its subject."""
+    """List published accuracies, each with its subject."""
     return ", ".join(f"{_asked(number.of)} {100 * number.value:g} %" for number in numbers)
 
 

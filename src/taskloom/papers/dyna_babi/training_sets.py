@@ -1,6 +1,6 @@
 """Tables 4 and 9 and Figure 7 of Dyna-bAbI: accuracy by the number of supporting facts for models
-trained on inject, diverse and concat, and for a model trained on concat that continues with a few
-examples of the test's structure (inoculation).
+trained on inject, diverse and concat, and accuracy of models trained on concat that continue with a
+few examples of the test's structure (inoculation).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ TESTS = {"concat": TEST, "mix": MIX}
 
 CONCAT_GROUP = "qa"
 """Prefix of the groups of concat's stories, qa1 to qa13. The test of diverse has other groups and
-is not in the table.
+is not included in the table.
 """
 
 
@@ -136,8 +136,8 @@ PASSES = (
     traits=TRAITS,
 )
 def table4(runs: Runs) -> list[Finding]:
-    """Compute Table 4, with concat in addition to inject and diverse, and compare the training sets
-    on the same questions of mix.
+    """Compute Table 4 with concat added to inject and diverse, and compare the training sets on the
+    same questions of mix.
     """
     groups = _enriched(story_trainings(runs))
     cells = [cell for group in groups for cell in _cells(group)]
@@ -159,7 +159,7 @@ def table4(runs: Runs) -> list[Finding]:
 
 
 def _growth(groups: Sequence[StoryTrainings]) -> Iterator[Finding]:
-    """Accuracy by pass, for runs that kept learning curves on mix."""
+    """Yield accuracy by pass, for runs that kept learning curves on mix."""
     points = [point for group in groups for point in _by_pass(group)]
     rows = [_growth_row(group) for group in groups if group.data == "concat"]
     if not points or not rows:
@@ -220,8 +220,8 @@ def _growth_row(group: StoryTrainings) -> dict[str, Any]:
 
 
 def _enriched(groups: Sequence[StoryTrainings]) -> list[StoryTrainings]:
-    """Trainings of models and parts that have inject or diverse as well; all trainings if there are
-    none.
+    """Trainings of models and parts that also have inject or diverse. If there are none, all
+    trainings.
     """
     learned = [group for group in groups if group.model != GUESSING]
     enriched = {(group.model, group.part) for group in learned if group.data != "concat"}
@@ -251,7 +251,8 @@ def _cells(group: StoryTrainings) -> Iterator[TableCell]:
                 claim=f"{group.name}: on {test}, support {size}",
                 further={
                     "passes": passes_text(group),
-                    # The same mark in all panels: each has one part.
+                    # Each panel has one part, so a training set can have the same mark in all
+                    # panels.
                     "training": f"{group.model}, {group.data}",
                     "panel": f"tested on {test}({group.part})",
                 },
@@ -278,7 +279,7 @@ CLAIMS = {
 
 
 def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
-    """Yield the claims about every two training sets of one model: the difference on mix."""
+    """Yield the claims about every two training sets of one model, as differences on mix."""
     for a in groups:
         for b in groups:
             text = CLAIMS.get((a.data, b.data))
@@ -294,7 +295,9 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
 
 
 def _with_support(size: int, give: str) -> Kept:
-    """Questions with this number of supporting facts, `with` or `without` GIVE among them."""
+    """Predicate for questions with this number of supporting facts, with or without GIVE among
+    them.
+    """
     return lambda item: support_size(item) == size and has_gift(item) == (give == "with")
 
 
@@ -331,8 +334,8 @@ TABLE9 = PaperTable(
     traits=TRAITS,
 )
 def gift_accuracy(runs: Runs) -> list[Finding]:
-    """Compute the accuracies of Table 9: by the number of supporting facts and whether one of them
-    is a gift.
+    """Compute the accuracies of Table 9, by the number of supporting facts and by whether one of
+    them is a gift.
     """
     groups = [g for g in story_trainings(runs, ("concat",)) if g.part == "T7" and g.split(MIX)]
     if not groups:
@@ -368,8 +371,8 @@ def _gift_cells(group: StoryTrainings) -> Iterator[TableCell]:
 
 
 def _unpublished(groups: Sequence[StoryTrainings]) -> Iterator[str]:
-    """Yield a note on models without published accuracies, and the published ones if there is
-    nothing else to show.
+    """Yield a note on models without published accuracies. If no model has any, the note lists the
+    published accuracies.
     """
     numbers = published("dyna-babi", "Table 9", what="accuracy")
     models = list(dict.fromkeys(str(number.of["model"]) for number in numbers))
@@ -403,12 +406,12 @@ KINDS = {"T2": 1, "T7": 3, "T12": 6}
 """Number of question types in the mixes. Doses are counted per type, as in the paper."""
 
 LIMIT, DOSE = 0.9, 500
-"""The paper's claim: over 90 % with 500 examples of each question type (appendix A.3)."""
+"""The paper's claim: over 90 % accuracy with 500 examples of each question type (appendix A.3)."""
 
 
 def doses(runs: Runs, scale: str, model: str) -> list[dict[str, Any]]:
-    """Experiments that continue the runs on concat with doses of the mix, each seed from its own
-    model.
+    """Experiments that continue the runs on concat with doses of the mix. Each seed continues its
+    own model.
     """
     blocks = []
     for group in story_trainings(runs, ("concat",)):
@@ -504,7 +507,7 @@ def _in_order(name: str) -> list[tuple[int, float, str]]:
 
 def dose_cells(runs: Runs) -> Iterator[TableCell]:
     """Yield the accuracy on mix, and on the test of concat, for each training on concat that was
-    continued, and after each dose.
+    continued, before and after each dose.
 
     A dose of 0 includes only the seeds that were continued.
     """
@@ -535,16 +538,16 @@ def dose_cells(runs: Runs) -> Iterator[TableCell]:
 
 
 def _split(run: Run, ending: str) -> SplitScores | None:
-    """Scores of a run on the split of that name, with or without its recipe."""
+    """Scores of a run on the split with this ending, with or without its recipe."""
     names = [name for name in run.splits if name == ending or name.endswith(f":{ending}")]
     return run.splits[names[0]] if names else None
 
 
 def _base(groups: Mapping[str, StoryTrainings], run: Run, part: str) -> StoryTrainings | None:
-    """The training on concat that a run continues.
+    """Return the training on concat that a run continues.
 
-    A file of scores has other digests than the store that the run named. In that case the training
-    is identified as the only one of this learner and part.
+    A file of scores has other digests than the store that the run refers to. In that case, the
+    training is identified by its learner and part, if only one has both.
     """
     digest = base_run(run.fields)
     if not digest or digest in groups:
@@ -564,8 +567,8 @@ def _key(group: StoryTrainings) -> str:
 
 
 def base_run(fields: Mapping[str, Any]) -> str:
-    """Digest of the run that a run continues, from the folder of its model. Empty if it continues
-    none.
+    """Digest of the run that a run continues, taken from the folder of its model. Empty if it does
+    not continue a run.
 
     >>> base_run({"learner.start_from": "runs/ab/abcdef/model"})
     'abcdef'
@@ -583,8 +586,8 @@ def _dose_claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[PaperClaim]:
         text = f"over 90 % on mix with {DOSE} examples of each kind"
         measure = f"{name}, dose {nearest['dose']:g}"
         low, high = nearest["low"], nearest["high"]
-        # An insufficient dose below the paper's, or a sufficient one above it, is no evidence about
-        # the paper's dose.
+        # If a smaller dose is insufficient, or a larger one sufficient, this says nothing about the
+        # paper's dose.
         silent = (nearest["dose"] < DOSE and low <= LIMIT) or (
             nearest["dose"] > DOSE and high >= LIMIT
         )

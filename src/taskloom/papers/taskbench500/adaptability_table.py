@@ -1,4 +1,4 @@
-"""Table 1 of TaskBench500: generalisation by kind of task and procedure, and by family."""
+"""Table 1 of TaskBench500: generalisation by type of task and procedure, and by family."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TABLE = PaperTable(
 ATOMIC, WORDS, SEQUENCES = "atomic", "word-level composition", "sequential composition"
 SEPARATED = "sequential composition (+separators)"
 KINDS = (ATOMIC, WORDS, SEQUENCES, SEPARATED)
-"""Columns of the table. In the paper's, sequences have no separators."""
+"""Columns of the table. In the paper's table, sequences have no separators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class TaskScores:
 
 
 def scores_of(chosen: Iterable[Adaptation]) -> list[float]:
-    """One score per task. Adaptations without a generalisation score are left out."""
+    """Return one score per task. Adaptations without a generalisation score are left out."""
     return [score for one in chosen if (score := one.adaptability) is not None]
 
 
 def kind_of(one: Adaptation) -> str:
-    """Column of Table 1 for a task."""
+    """Column of Table 1 that a task belongs to."""
     if one.composition == "atomic":
         return ATOMIC
     if one.composition in ("map", "filter", "map_filter"):
@@ -80,7 +80,7 @@ def kind_of(one: Adaptation) -> str:
 
 
 def cells(chosen: Sequence[Adaptation]) -> list[TaskScores]:
-    """Cells of the table that have tasks, procedure by procedure."""
+    """Return the cells of the table that have tasks, ordered by procedure."""
     table = []
     for procedure in procedures(chosen):
         for kind in KINDS:
@@ -119,7 +119,9 @@ def table1(runs: Runs) -> list[Finding]:
 
 
 def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
-    """Scores compared with the best constant answers. None if no `majority` runs are stored."""
+    """Compare scores with the best constant answers. Returns no findings if no `majority` runs are
+    stored.
+    """
     rows = []
     for cell in table:
         excesses = [one.excess for one in cell.chosen if one.excess is not None]
@@ -151,7 +153,9 @@ def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
 
 
 def shown(scores: Sequence[float]) -> str:
-    """Mean ± standard error with the number of tasks; a dash for no tasks."""
+    """Format the mean ± standard error with the number of tasks, or a dash if there are no
+    tasks.
+    """
     if not scores:
         return "–"
     spread = f" ± {over_tasks(scores).se:.3f}" if len(scores) > 1 else ""
@@ -159,7 +163,7 @@ def shown(scores: Sequence[float]) -> str:
 
 
 def signed(value: float, low: float, high: float) -> str:
-    """A difference with its interval and signs; a missing interval is left out.
+    """Format a difference with its interval and signs. A missing interval is left out.
 
     >>> signed(-0.0581, -0.2, 0.084), signed(0.1, math.nan, math.nan)
     ('-0.058 [-0.200, +0.084]', '+0.100')
@@ -171,7 +175,9 @@ def signed(value: float, low: float, high: float) -> str:
 
 
 def kind_table(table: Sequence[TaskScores]) -> ResultTable:
-    """The table as the paper has it: a row for each procedure, a column for each kind."""
+    """Build the table in the paper's layout, with a row for each procedure and a column for each
+    task type.
+    """
     chosen: dict[str, list[Adaptation]] = {}
     for cell in table:
         chosen.setdefault(cell.kind, []).extend(cell.chosen)
@@ -184,8 +190,8 @@ def kind_table(table: Sequence[TaskScores]) -> ResultTable:
 
 
 def constant_cell(chosen: Sequence[Adaptation]) -> str:
-    """Mean score of the best constant answers over tasks. A dash unless it is known for all of
-    them.
+    """Format the mean score of the best constant answers over tasks, or a dash unless it is known
+    for all of them.
     """
     known = {one.task: one.constant for one in chosen}
     constants = [constant for constant in known.values() if constant is not None]
@@ -195,7 +201,7 @@ def constant_cell(chosen: Sequence[Adaptation]) -> str:
 
 
 def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
-    """A row for each kind and family, a column for each procedure."""
+    """Build a table with a row for each task type and family, and a column for each procedure."""
     names = procedures(chosen)
     rows = []
     for kind in KINDS:
@@ -225,7 +231,9 @@ def method_difference(one: Adaptation) -> Iterator[str]:
 
 
 ALIKE = 0.05
-"""Maximum difference of means that counts as comparable: the paper calls 0.469 and 0.426 so."""
+"""Maximum difference between means that counts as comparable: the paper calls 0.469 and 0.426
+comparable.
+"""
 
 CLAIM_RULE = (
     "A claim that one is better holds if the whole 95 % interval of the difference, over the same"
@@ -280,7 +288,7 @@ def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
 def paired_scores(
     some: Sequence[Adaptation], others: Sequence[Adaptation]
 ) -> tuple[list[float], list[float], list[tuple[str, ...]]]:
-    """Scores of the tasks that two groups share, task by task, and the parts of each."""
+    """Scores in both groups of the tasks that the two groups share, and each task's parts."""
     known = {one.task: one.adaptability for one in others}
     pairs = [(one.adaptability, known.get(one.task), one.parts) for one in some]
     both = [(a, b, parts) for a, b, parts in pairs if a is not None and b is not None]

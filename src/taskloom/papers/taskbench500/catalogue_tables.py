@@ -1,11 +1,11 @@
 """Tables 2 and 4 to 8 of TaskBench500: the tasks that the paper lists, counted and named from the
-catalogue, and the rules from functions to SPARQL, and whether our queries follow them.
+catalogue; the rules that translate functions to SPARQL, and whether our queries follow them.
 
-A rule defines the answers of a composed task, given those of its parts: the pairs of either
-(union), of both (intersection), or for the inputs that both decide, the disjunction or conjunction
-of their truths (lor, land). We write each query as text, run it over an invented world, and compare
-with the rule applied to the answers of the parts' own queries; an atom is compared with the facts
-of the world.
+A rule defines the answers of a composed task in terms of the answers of its parts: the pairs of
+either part (union), the pairs of both parts (intersection) or, for the inputs that both parts
+decide, the disjunction or conjunction of their truth values (lor, land). We write each query as
+text, run it over an invented world, and compare the result with the rule applied to the answers of
+the parts' own queries. An atom is compared with the facts of the world.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ EXAMPLES = {
 
 
 def kind_of(task: CatalogTask) -> str:
-    """Kind of an atomic task: predicate or relation."""
+    """Type of an atomic task: predicate or relation."""
     return read_typed(task.expression)[1].form
 
 
@@ -67,7 +67,7 @@ def kind_of(task: CatalogTask) -> str:
     from_recipes=True,
 )
 def table4(scale: str) -> Finding:
-    """List the atomic tasks by family, predicates and relations apart."""
+    """List the atomic tasks by family, with separate rows for predicates and relations."""
     atomic = [task for task in catalog() if task.composition == "atomic"]
     rows, judgements = [], []
     for number in published(PAPER, "Table 4"):
@@ -92,7 +92,7 @@ def table4(scale: str) -> Finding:
     from_recipes=True,
 )
 def table5(scale: str) -> Finding:
-    """List the composition functions with the paper's example tasks in our notation."""
+    """List the composition functions with the paper's example tasks, in our notation."""
     rows = []
     for word, (category, example) in EXAMPLES.items():
         english = describe(parse(example))
@@ -127,7 +127,7 @@ def table5(scale: str) -> Finding:
     from_recipes=True,
 )
 def table6(scale: str, *, names: bool = False) -> Finding:
-    """Count the composed word-level tasks; with `names`, list them.
+    """Count the composed word-level tasks. With `names`, also list them.
 
     Args:
         scale: Ignored, because the tasks are the same at all scales.
@@ -143,7 +143,7 @@ def table6(scale: str, *, names: bool = False) -> Finding:
     from_recipes=True,
 )
 def table7(scale: str, *, names: bool = False) -> Finding:
-    """Count the mapped tasks; with `names`, list them.
+    """Count the mapped tasks. With `names`, also list them.
 
     Args:
         scale: Ignored, because the tasks are the same at all scales.
@@ -164,8 +164,8 @@ def table7(scale: str, *, names: bool = False) -> Finding:
     from_recipes=True,
 )
 def table8(scale: str, *, names: bool = False) -> Finding:
-    """Count the filters and the maps of filtered sequences, and all tasks of the tables; with
-    `names`, list the former.
+    """Count the filters, the maps of filtered sequences, and the tasks of all tables. With `names`,
+    also list the filters and maps.
 
     Args:
         scale: Ignored, because the tasks are the same at all scales.
@@ -185,12 +185,12 @@ def table8(scale: str, *, names: bool = False) -> Finding:
 
 
 def composed(number: int, compositions: Sequence[str], names: bool) -> Finding:
-    """Composed tasks of one of the paper's tables as a finding.
+    """Build a finding with the composed tasks of one of the paper's tables.
 
     Args:
         number: Number of the table.
         compositions: Its compositions.
-        names: A row for every task instead of one for each composition and family.
+        names: True for a row per task instead of a row per composition and family.
     """
     own = {word: [task for task in catalog() if task.composition == word] for word in compositions}
     tasks = [task for word in compositions for task in own[word]]
@@ -208,8 +208,8 @@ def composed(number: int, compositions: Sequence[str], names: bool) -> Finding:
 
 
 def judge_tasks(tasks: Sequence[CatalogTask], number: PublishedNumber, claim: str) -> Judgement:
-    """Judge how many different tasks the paper prints: those of the catalogue that it does not
-    print are left out.
+    """Compare the number of distinct tasks with the number that the paper prints. Catalogue tasks
+    that the paper does not print are left out.
     """
     return judge_number(
         sum(task.printed for task in tasks), number, claim=f"{claim}: different tasks printed"
@@ -217,8 +217,8 @@ def judge_tasks(tasks: Sequence[CatalogTask], number: PublishedNumber, claim: st
 
 
 def family_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
-    """A row for each composition and family: number of tasks, number that the paper prints, and the
-    first task.
+    """Build a table with a row for each composition and family: the number of tasks, the number
+    that the paper prints, and the first task.
     """
     groups: dict[tuple[str, str], list[CatalogTask]] = {}
     for task in tasks:
@@ -237,7 +237,7 @@ def family_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
 
 
 def task_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
-    """A row for every task."""
+    """Build a table with a row for every task."""
     rows = [
         {
             "composition": t.composition,
@@ -269,7 +269,9 @@ def _swapped(tasks: Sequence[CatalogTask]) -> list[str]:
 Answers = set[tuple[str, str]]
 
 PEOPLE = 300
-"""Number of people in the invented world: enough for each of the example tasks to have answers."""
+"""Number of people in the invented world. This is enough for each of the example tasks to have
+answers.
+"""
 
 
 def _either(one: Answers, other: Answers) -> Answers:
@@ -298,14 +300,14 @@ def _decided(one: Answers, other: Answers, truth: Callable[[bool, bool], bool]) 
 
 @dataclass(frozen=True, slots=True)
 class QueryRule:
-    """A rule of the table, with a task that it is tried on.
+    """A rule of the table, with an example task.
 
     Attributes:
         name: Name in the paper.
         fragment: The paper's SPARQL.
-        task: The example.
-        parts: Its parts; empty for an atom.
-        combine: Computes the answers of the task from those of its parts.
+        task: The example task.
+        parts: Parts of the example; empty for an atom.
+        combine: Computes the answers of the task from the answers of its parts.
     """
 
     name: str
@@ -349,14 +351,14 @@ RULES = (
 
 
 def answers(world: RdfWorld, task: str) -> Answers:
-    """Result of a task's query: pairs of an input and a value or truth."""
+    """Run a task's query and return pairs of an input and a value or truth value."""
     solutions = world.query(task_query(*read_typed(task)))
     return {(to_id(row["x"].value), to_id(row["y"].value)) for row in solutions}
 
 
 def pattern(task: str) -> str:
-    """The query of a task in one line, without its prefixes and the conditions that values are
-    entities.
+    """Write the query of a task on one line, without prefixes and without the conditions that
+    values are entities.
     """
     query = task_query(*read_typed(task))
     lines = query[query.index("SELECT") :].splitlines()
@@ -364,7 +366,7 @@ def pattern(task: str) -> str:
 
 
 def ruled(world: RdfWorld, rule: QueryRule) -> Answers:
-    """Answers that a rule gives for its example, computed from the answers of the parts or, for an
+    """Apply a rule to its example: compute the answers from the answers of the parts or, for an
     atom, from the facts.
     """
     if rule.combine is None:
@@ -389,7 +391,7 @@ def invented_world(folder: Path) -> RdfWorld:
     from_recipes=True,
 )
 def table2(scale: str) -> Finding:
-    """Write the query of an example of each rule, run it, and compare its answers with those of the
+    """Write and run the query of an example of each rule, and compare its answers with those of the
     rule.
     """
     rows = []
@@ -440,7 +442,7 @@ STAGES = {
     "composed task": "union(antonyms[eng], synonyms[eng])",
     "sequence task": "map(synonyms[eng])",
 }
-"""Tasks that show the stages of the paper's Figure 1, all of them over the packaged lexicon."""
+"""Tasks for the stages of the paper's Figure 1, all over the packaged lexicon."""
 
 
 @study(
@@ -450,7 +452,9 @@ STAGES = {
     from_recipes=True,
 )
 def figure1(scale: str) -> Finding:
-    """Show a task of each stage of the task creation process, with the first row of its dataset."""
+    """Show a task for each stage of the task creation process, with the first row of its
+    dataset.
+    """
     recipe = quick_words(tuple(STAGES.values()))
     changes = [f"{key}={json.dumps(value)}" for key, value in recipe["set"].items()]
     plan = read(recipe["recipe"], changes).plan(0)

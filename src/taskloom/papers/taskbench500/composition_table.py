@@ -1,13 +1,14 @@
 """Table 3 and Figures 3 and 5 of TaskBench500: can the score of a composed task be predicted from
 those of its atomic parts?
 
-For each composition and procedure a line is fitted over tasks: y is the generalisation of the
-composed task, x the mean of its atomic parts under the same procedure. A task whose answers are
-often the same is easy for any model, and so are the tasks that are composed of it. So the primary
-numbers control for the best constant answer (the `majority` learner) in two ways:
+For each composition and procedure, a line is fitted over tasks: y is the generalisation of the
+composed task, x the mean of its atomic parts under the same procedure. A task whose answer is often
+the same is easy for any model, and so are the tasks composed of it. The primary numbers therefore
+control for the best constant answer (the `majority` learner) in two ways:
 
-- the line of the excess: composed task minus its constant, on the mean of its parts minus theirs;
-- the partial r² of the parts beside the constant of the composed task.
+- the line of the excess: the composed task's score minus that of its constant, against the mean of
+  the same difference over its parts;
+- the partial r² of the parts, given the constant of the composed task.
 
 The paper's line, without this control, is reported next to them. Sequences are scored in two ways:
 correctly, and like the public code, which compares the first n words with the n positions.
@@ -58,10 +59,12 @@ SEQUENCES = tuple(
     f"{word}{apart}" for word in ("map", "filter", "map_filter") for apart in ("", SEPARATED)
 )
 COMPOSITIONS = ("chain", "union", "intersection", "land", "lor", *SEQUENCES)
-"""In the paper's order; its table has neither map_filter nor filters with separators."""
+"""Compositions in the paper's order. The paper's table has neither map_filter nor filters with
+separators.
+"""
 
 ENOUGH = 20
-"""Minimum number of tasks for which the paper draws a line. Rows with fewer have a star."""
+"""Minimum number of tasks for which the paper draws a line. Rows with fewer tasks have a star."""
 
 RIGHT, COMPATIBLE = "right", "reference-compatible"
 """Ways to score sequences."""
@@ -69,7 +72,7 @@ RIGHT, COMPATIBLE = "right", "reference-compatible"
 
 @dataclass(frozen=True, slots=True)
 class ComposedTask:
-    """A composed task and its parts: y and x of the regression."""
+    """A composed task and its parts. They provide y and x of the regression."""
 
     one: Adaptation
     parts: float
@@ -80,14 +83,15 @@ class ComposedTask:
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
-    """Composed tasks of one group with the scores of constant answers, one number per task.
+    """Composed tasks of one group with the scores of constant answers. Lists have one number per
+    task.
 
     Attributes:
         scores: Score of the composed task.
         parts: Mean score of its atomic parts.
         constants: Score of the constant answer to the composed task.
         parts_constants: Mean score of the constant answers to the parts.
-        atoms: The atomic parts, which tasks share.
+        atoms: Atomic parts, which several tasks may share.
     """
 
     scores: list[float]
@@ -98,14 +102,14 @@ class Controlled:
 
     @property
     def excesses(self) -> list[float]:
-        """Score of each task minus that of its constant."""
+        """Score of each task minus the score of its constant."""
         return [
             score - constant for score, constant in zip(self.scores, self.constants, strict=True)
         ]
 
     @property
     def excess_line(self) -> Regression:
-        """Fit the excess of composed tasks on the mean excess of their parts."""
+        """Line fitted to the excess of composed tasks over the mean excess of their parts."""
         across = [
             score - constant
             for score, constant in zip(self.parts, self.parts_constants, strict=True)
@@ -114,7 +118,9 @@ class Controlled:
 
     @property
     def beside_constant(self) -> Regression:
-        """Line with the constants of the composed tasks as covariate; its r² is the partial one."""
+        """Line with the constants of the composed tasks as covariate, so that its r² is the partial
+        one.
+        """
         return regress(self.parts, self.scores, self.constants, parts=self.atoms)
 
     @property
@@ -134,7 +140,7 @@ class CompositionTasks:
 
     @property
     def line(self) -> Regression:
-        """Fit the line."""
+        """Line fitted to the tasks."""
         return regress(
             [t.parts for t in self.tasks], [t.score for t in self.tasks], parts=self.atoms
         )
@@ -145,8 +151,8 @@ class CompositionTasks:
         return [t.one.parts for t in self.tasks]
 
     def controlled(self, name: str = CONSTANT) -> Controlled | None:
-        """The tasks with constant answers of that name. None unless it is known for all of them and
-        their parts.
+        """The tasks with their constant answers of this name. None unless the constants of all
+        tasks and all parts are known.
         """
         if not all(name in t.constants for t in self.tasks):
             return None
@@ -160,8 +166,8 @@ class CompositionTasks:
 
     @property
     def beside_answers(self) -> Regression | None:
-        """Line with the logarithm of the number of answers as covariate. None if that is unknown or
-        the same for all.
+        """Line with the logarithm of the number of answers as covariate. None if this number is
+        unknown or equal for all tasks.
         """
         known = [t for t in self.tasks if t.answers]
         sizes = [math.log(t.answers or 1) for t in known]
@@ -183,7 +189,9 @@ def composition_of(one: Adaptation) -> str:
 
 
 def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
-    """Composed tasks whose atomic parts have adaptations. Raises an error if there are none."""
+    """Return the composed tasks whose atomic parts have adaptations, and all adaptations that measure
+    generalisation. Raises an error if there are no such tasks.
+    """
     chosen = generalising(runs)
     atomic = {(a.procedure, a.task): a for a in chosen if a.composition == "atomic"}
     groups = []
@@ -228,8 +236,8 @@ def _composed(
     traits=(ANSWERS,),
 )
 def table3(runs: Runs) -> list[Finding]:
-    """Fit a line for each composition and procedure: controlled for the best constant, without
-    control, and controlled for the number of answers.
+    """Fit a line for each composition and procedure: controlled for the best constant,
+    uncontrolled, and controlled for the number of answers.
     """
     groups, chosen = composed_tasks(runs)
     right = [group for group in groups if group.scoring == RIGHT]
@@ -256,7 +264,7 @@ def table3(runs: Runs) -> list[Finding]:
 
 
 def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
-    """The primary numbers; none if no `majority` runs are stored."""
+    """Compute the primary numbers. Returns no findings if no `majority` runs are stored."""
     groups = [group for group in right if group.controlled() is not None]
     if not groups:
         return []
@@ -326,7 +334,9 @@ def _labels(group: CompositionTasks) -> dict[str, Any]:
 
 
 def constant_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """A row for each composition and procedure: scores controlled for the best constant answer."""
+    """Build a table with a row for each composition and procedure: scores controlled for the best
+    constant answer.
+    """
     controlled = [(group, group.controlled()) for group in groups]
     return table_of(
         [
@@ -350,8 +360,8 @@ def constant_table(groups: Sequence[CompositionTasks]) -> ResultTable:
 
 
 def _other_constants(groups: Sequence[CompositionTasks]) -> list[Finding]:
-    """The primary numbers with constants that were chosen otherwise; none if no others are
-    stored.
+    """Compute the primary numbers with constants that were chosen in other ways. Returns no
+    findings if no other constants are stored.
     """
     rows = []
     for group in groups:
@@ -382,7 +392,7 @@ def _other_constants(groups: Sequence[CompositionTasks]) -> list[Finding]:
 
 
 def excess_cell(beside: Controlled) -> str:
-    """Mean excess over the constant with its interval over parts."""
+    """Format the mean excess over the constant, with its interval over parts."""
     if len(beside.scores) < 2:
         return "–"
     excess = over_task_differences(beside.excesses, beside.atoms)
@@ -390,12 +400,12 @@ def excess_cell(beside: Controlled) -> str:
 
 
 def r2_cell(line: Regression) -> str:
-    """r² with its interval."""
+    """Format r² with its interval."""
     return interval(line.r2, line.r2_low, line.r2_high)
 
 
 def slope_cell(line: Regression) -> str:
-    """Slope with its interval."""
+    """Format the slope with its interval."""
     return interval(line.slope, line.slope_low, line.slope_high)
 
 
@@ -407,7 +417,7 @@ def slope_cell(line: Regression) -> str:
     traits=(ANSWERS,),
 )
 def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
-    """Draw the composed tasks against their parts.
+    """Plot the composed tasks against their parts.
 
     Args:
         runs: The runs.
@@ -431,7 +441,7 @@ def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
     traits=(ANSWERS,),
 )
 def figure5(runs: Runs) -> Finding:
-    """Draw the mapped tasks, with separators as in the paper and without them."""
+    """Plot the mapped tasks, with separators as in the paper and without them."""
     groups, chosen = composed_tasks(runs)
     maps = [
         g for g in groups if g.scoring == RIGHT and g.composition in ("map", "map (+separators)")
@@ -448,7 +458,7 @@ def figure5(runs: Runs) -> Finding:
 
 
 def _above(groups: Sequence[CompositionTasks]) -> str:
-    """Number of tasks of one composition that score more than their parts, by procedure."""
+    """State how many tasks of one composition have higher scores than their parts, by procedure."""
     counts = (
         f"{sum(t.score > t.parts for t in g.tasks)} of {len(g.tasks)} ({g.procedure})"
         for g in groups
@@ -492,7 +502,7 @@ def _figure(
 
 
 def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """A row for each composition, procedure and way of scoring."""
+    """Build a table with a row for each composition, procedure and way of scoring."""
     rows = []
     for group in groups:
         line, number = group.line, _number(group, "r2")
@@ -516,14 +526,14 @@ def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
 
 
 def interval(value: float, low: float, high: float) -> str:
-    """A number with its interval; a dash if it is unknown."""
+    """Format a number with its interval, or a dash if it is unknown."""
     if math.isnan(value):
         return "–"
     return f"{value:.2f}" if math.isnan(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """Lines controlled for the number of answers."""
+    """Build a table of lines controlled for the number of answers."""
     rows = []
     for group in groups:
         beside, plain = group.beside_answers, group.line
@@ -585,11 +595,11 @@ def _terms(number: PublishedNumber, one: Adaptation) -> dict[str, Any]:
 
 
 HALF = 0.5
-"""Minimum r² (exclusive) of a composition that the paper calls compositional."""
+"""Minimum r² (exclusive) at which the paper calls a composition compositional."""
 
 
 def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
-    """Claims about the primary numbers: r² of the excess, and the partial r² given the best
+    """Yield claims about the primary numbers: r² of the excess, and partial r² given the best
     constant.
     """
     for group in groups:
@@ -608,15 +618,15 @@ def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
 
 
 def _claim_text(group: CompositionTasks) -> tuple[str, bool]:
-    """The paper's claim about a composition, and whether it claims that r² is small. An empty text
-    if there is none.
+    """Return the paper's claim about a composition, and True if it claims a small r². The text is
+    empty if there is no claim.
     """
     if group.composition in ("chain", "union"):
         return f"{group.composition}: composed follows from atomic (r² > 0.5)", False
     if group.composition == "map":
         return "map without separators: composed does not follow from atomic (r² < 0.5)", True
     if group.composition == "map (+separators)":
-        # With separators full fine-tuning is the exception that the paper finds.
+        # Full fine-tuning with separators is the exception that the paper reports
         if group.procedure == "FFT":
             return "map with separators: composed does not follow from atomic (r² < 0.5)", True
         return "map with separators: composed follows from atomic (r² > 0.5)", False
@@ -624,7 +634,7 @@ def _claim_text(group: CompositionTasks) -> tuple[str, bool]:
 
 
 def _scoring_notes(groups: Sequence[CompositionTasks]) -> Iterator[str]:
-    """Yield the effect of scoring sequences as the public code does."""
+    """Yield notes on the effect of scoring sequences like the public code."""
     means: dict[str, dict[str, dict[str, float]]] = {}
     for group in groups:
         ways_of = means.setdefault(group.composition, {}).setdefault(group.procedure, {})

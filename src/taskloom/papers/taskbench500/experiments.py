@@ -1,5 +1,5 @@
 """Experiments behind the studies of TaskBench500: its tasks with T5-base under the paper's
-conditions, with SmolLM2 as on the results page, and a dozen small ones for two cores.
+conditions, with SmolLM2 as on the results page, and a dozen small tasks for two cores.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ COMPOSED = (
     "union(antonyms[eng], hyponyms[eng])",
 )
 MAPPED = ("map(synonyms[eng])", "map(antonyms[eng])", "map(hyponyms[eng])")
-"""English tasks of the lexicon in this package: three compositions of each kind, the minimum to
-which a line need not fit exactly.
+"""English tasks of the packaged lexicon. Each composition type has three tasks, the minimum for
+which a line does not fit perfectly by construction.
 """
 
 FAMILIES = (
@@ -39,7 +39,7 @@ FAMILIES = (
     "father",
     "place_of_birth",
 )
-"""Two atomic tasks of each family, for memorisation."""
+"""Two atomic tasks of each family, for the memorisation experiments."""
 
 UNIONS = (
     "union(antonyms[eng], synonyms[eng])",
@@ -55,41 +55,42 @@ QUICK_LOOP = {
     "threads": 1,
 }
 QUICK_STEPS, QUICK_LIMIT = 3, 2
-"""Number of steps for a dozen tasks with four rows each, which take seconds on one core; and
-maximum tests of a task, since answering takes most of the time.
+"""Number of steps for a dozen tasks with four rows each, which take seconds on one core, and
+maximum number of test inputs per task, because generating answers takes most of the time.
 """
 
 QUICK_MEMORISATION = {"steps": 12, "evaluate_every": 3, "rate": 5e-3}
-"""Steps and learning rate with which LoRA memorises four examples and the curve rises before that.
+"""Steps and learning rate with which LoRA memorises four examples and the curve still shows a
+rise.
 """
 
 OTHER_TOKENS = 3
 """Factor on the maximum number of answer tokens for other models, whose tokenisers may split words
-into more pieces.
+into more tokens.
 """
 
 PROMPT, FINE = "prompt-tune", "lora"
 
 CONSTANT = {"learner": "majority"}
-"""The control of Tables 1 and 3. On sequences it gives one whole training sequence, a weaker
-constant than one repeated item, which `benchmarks/taskbench500/constants.py` scores.
+"""The control of Tables 1 and 3. For sequences it answers with one whole training sequence. This is
+a weaker constant than one repeated item, which `benchmarks/taskbench500/constants.py` scores.
 """
 
 FEW = 32
 """Number of examples in the few-shot procedures."""
 
 FEW_SEEDS = 4
-"""Number of draws of the examples, over which the paper averages."""
+"""Number of draws of the examples over which the paper averages."""
 
 
 def learners(model: str, **settings: Any) -> list[dict[str, Any]]:
-    """LoRA and prompt tuning of a model, with which many tasks share a pass."""
+    """LoRA and prompt tuning of a model. Many tasks share each pass."""
     base = {"model": model or MODEL, **settings}
     return [{"learner": FINE, **base}, {"learner": PROMPT, **base}]
 
 
 def quick_learners(model: str, **settings: Any) -> list[dict[str, Any]]:
-    """Both learners with so few steps and such short prompts that two cores suffice."""
+    """Both learners, with steps and prompts small enough for two cores."""
     loop: dict[str, Any] = {**QUICK_LOOP, "steps": QUICK_STEPS, **settings}
     if model not in ("", MODEL):
         loop["longest_answer"] *= OTHER_TOKENS
@@ -186,9 +187,7 @@ def sequences(**size: int) -> list[dict[str, Any]]:
 
 
 def paper_learners(model: str, preset: str = "taskbench500", **settings: Any) -> Experiments:
-    """Full fine-tuning and prompt tuning at the paper's conditions, T5-base unless a model is
-    named.
-    """
+    """Full fine-tuning and prompt tuning under the paper's conditions. Default model: T5-base."""
     base = {"preset": preset, **({"model": model} if model else {}), **settings}
     return [{"learner": "fine-tune", **base}, {"learner": PROMPT, **base}]
 
@@ -197,7 +196,7 @@ FEW_PATIENCE = 100
 """Epochs without a better dev score before few-shot training stops, as in the public code."""
 
 GPU_TESTS = 40
-"""Number of tests of each task that were answered on the GPU."""
+"""Number of test inputs per task that were answered on the GPU."""
 
 GPU_SEQUENCES = sequences(length=4, kept=2)
 
@@ -211,7 +210,7 @@ _GPU = {
 }
 GPU_FINE: dict[str, Any] = {**_GPU, "rank": 4, "alpha": 8, "rate": 0.002, "warmup": 10}
 GPU_PROMPT: dict[str, Any] = {**_GPU, "n": 20, "rate": 0.02}
-"""LoRA and prompts as benchmarks/taskbench500/jobs.yaml trained them, 177 tasks in a batch."""
+"""LoRA and prompts as trained by benchmarks/taskbench500/jobs.yaml, with 177 tasks per batch."""
 
 GPU_STEPS = {
     ("words", 0): (160, 200),
@@ -221,7 +220,7 @@ GPU_STEPS = {
     ("balanced", 0): (100, 100),
     ("memorise", 0): (160, 160),
 }
-"""Steps of LoRA and of prompt tuning, by the kind of task and the examples (0: all)."""
+"""Steps of LoRA and of prompt tuning, by type of task and number of examples (0: all)."""
 
 
 def gpu_learners(model: str, kind: str, shots: int = 0, **settings: Any) -> Experiments:
@@ -236,8 +235,8 @@ def gpu_learners(model: str, kind: str, shots: int = 0, **settings: Any) -> Expe
 
 
 UPDATES = {"fine-tune": 20_000, PROMPT: 200_000}
-"""Updates of memorisation: fine-tuning converges at about 20k, prompt tuning needs over 200k to
-begin (section 5).
+"""Number of updates for memorisation. In the paper, fine-tuning converges at about 20k, and prompt
+tuning needs over 200k before it starts to memorise (section 5).
 """
 
 CURVE_POINTS = 20
@@ -248,7 +247,7 @@ def memorisation_learners(scale: str, model: str, **settings: Any) -> Experiment
     """Learners of Figures 2 and 6 at the scale `gpu` or `paper`."""
     if scale == "gpu":
         return gpu_learners(model, "memorise", decay="constant", evaluate_every=16, **settings)
-    # Memorisation is measured in updates, without a dev split to stop by.
+    # Memorisation is measured in updates. There is no dev split for early stopping.
     loop = {"epochs": 0, "evaluate_epochs": 0, "patience": 0}
     return [
         {
@@ -266,13 +265,13 @@ GPU_MEMORISED = 64
 
 
 def memorised(scale: str, name: str) -> dict[str, Any]:
-    """Recipe of examples to memorise at the scale `gpu` or `paper`."""
+    """Recipe for examples to memorise, at the scale `gpu` or `paper`."""
     fewer = {"memorise": GPU_MEMORISED} if scale == "gpu" else {}
     return {"recipe": name, "set": {"facts": "wikidata", **fewer}}
 
 
 def memorisation_experiments(scale: str, model: str) -> Experiments:
-    """Experiments of Figure 2: a few training examples of every atomic task, memorised."""
+    """Experiments of Figure 2, which memorise a few training examples of every atomic task."""
     if scale == "quick":
         recipe = quick_words(FAMILIES, memorise=4)
         chosen = quick_learners(model, **QUICK_MEMORISATION)
@@ -287,15 +286,15 @@ def memorisation_experiments(scale: str, model: str) -> Experiments:
         ]
     chosen = memorisation_learners(scale, model)
     recipe = memorised(scale, "taskbench/memorise")
-    # The dashed lines of the figure are accuracy on the tests, which was not measured on the GPU.
+    # The figure's dashed lines show accuracy on the test split, which was not measured on the GPU.
     evaluate = ["memorise"] if scale == "gpu" else ["memorise", "test"]
     how = {"tasks": "each", "train": "memorise", "evaluate": evaluate}
     return [{"recipes": [recipe], "learners": chosen, **how}]
 
 
 def permutation_experiments(scale: str, model: str) -> Experiments:
-    """Experiments of Figure 6: own and permuted labels for the pre-trained model, permuted ones for
-    its random twin.
+    """Experiments of Figure 6: original and permuted labels for the pre-trained model, and permuted
+    labels for its randomly initialised twin.
     """
     if scale == "quick":
         own, permuted = (
@@ -322,8 +321,8 @@ def permutation_experiments(scale: str, model: str) -> Experiments:
 
 
 def balance_experiments(scale: str, model: str) -> Experiments:
-    """Experiments of Figure 4: balanced unions, and the atomic tasks that distinguish the easier
-    side from the harder.
+    """Experiments of Figure 4: balanced unions, and the atomic tasks that tell which side is
+    easier.
     """
     keep = {"logprobs": "targets"}
     if scale == "quick":
@@ -349,7 +348,7 @@ def balance_experiments(scale: str, model: str) -> Experiments:
                 "keep": keep,
             },
         ]
-    # Section 7 takes all pairs of atoms, not the 57 unions of the 500 tasks.
+    # Section 7 uses all pairs of atoms, not the 57 unions of the 500 tasks.
     unions["set"] |= {"catalog": None, "compose": {"compositions": ["union"]}}
     blocks: Experiments = []
     few_shots: dict[str, Any] = {"shots": FEW, "patience": FEW_PATIENCE}

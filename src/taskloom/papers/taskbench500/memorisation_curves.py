@@ -1,4 +1,4 @@
-"""Figures 2 and 6 of TaskBench500: how fast tasks are memorised, by family, with permuted labels
+"""Figures 2 and 6 of TaskBench500: how fast models memorise tasks, by family, with permuted labels
 and without pre-training.
 """
 
@@ -22,10 +22,12 @@ from taskloom.papers.taskbench500.experiments import (
 from taskloom.papers.taskbench500.runs import MEMORISED, Adaptation, adaptations, model_notes
 
 PASSING = "train"
-"""Curve of the training batches, used if the memorised examples were not answered at each point."""
+"""Curve of the training batches, used if the model was not evaluated on the memorised examples at
+each point.
+"""
 
 FAMILIES = ("lexical", "factual", "random")
-"""Families in the order in which the paper finds them memorised."""
+"""Families in the order in which the paper's models memorise them."""
 
 PERMUTED_RANDOM = "A: not pre-trained, permuted"
 PERMUTED = "B: pre-trained, permuted"
@@ -46,20 +48,22 @@ class LearntTask:
 
     @property
     def setting(self) -> str:
-        """Panel of Figure 6; empty for a random twin with true labels, which the paper does not
-        have.
+        """Panel of Figure 6. Empty for a randomly initialised twin with true labels, which the
+        paper does not have.
         """
         if self.one.permuted:
             return PERMUTED if self.one.pretrained else PERMUTED_RANDOM
         return OWN if self.one.pretrained else ""
 
     def mean(self, steps: Iterable[int]) -> float:
-        """Mean score over some steps: the area under the curve, by which rates are compared."""
+        """Mean score over the given steps: the area under the curve, used to compare rates."""
         return statistics.fmean(self.curve[step] for step in steps)
 
 
 def learnt_tasks(runs: Runs) -> list[LearntTask]:
-    """Atomic tasks that were memorised and have curves. Raises an error if there are none."""
+    """Return the atomic tasks that were memorised and have curves. Raises an error if there are
+    none.
+    """
     curves: dict[str, dict[str, Curve]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:
@@ -100,7 +104,7 @@ def _mean_curve(curves: Sequence[Curve]) -> Curve:
     experiment=memorisation_experiments,
 )
 def figure2(runs: Runs) -> list[Finding]:
-    """Average the memorisation curves of each family under each method."""
+    """Average the memorisation curves of each family for each method."""
     tasks = [task for task in learnt_tasks(runs) if task.setting == OWN]
     if not tasks:
         raise StudyError(
@@ -128,8 +132,8 @@ def figure2(runs: Runs) -> list[Finding]:
     experiment=permutation_experiments,
 )
 def figure6(runs: Runs) -> list[Finding]:
-    """Average the memorisation curves of each family with own and permuted labels, with and without
-    pre-training.
+    """Average the memorisation curves of each family with original and permuted labels, with and
+    without pre-training.
     """
     tasks = [task for task in learnt_tasks(runs) if task.setting]
     several = len({task.one.method for task in tasks}) > 1
@@ -150,7 +154,7 @@ def figure6(runs: Runs) -> list[Finding]:
 
 
 def grouped(tasks: Iterable[LearntTask], panel: Any) -> dict[tuple[str, str], list[LearntTask]]:
-    """Tasks by panel and family, families in the paper's order."""
+    """Group tasks by panel and family, with families in the paper's order."""
     groups: dict[tuple[str, str], list[LearntTask]] = {}
     for task in tasks:
         groups.setdefault((panel(task), task.one.family), []).append(task)
@@ -165,12 +169,12 @@ def grouped(tasks: Iterable[LearntTask], panel: Any) -> dict[tuple[str, str], li
 
 
 def shared_steps(tasks: Sequence[LearntTask]) -> list[int]:
-    """Steps at which all tasks were measured."""
+    """Steps at which all tasks were evaluated."""
     return sorted(set.intersection(*(set(task.curve) for task in tasks)))
 
 
 CURVES = PaperTable(unit="tasks", draw=figures.lines)
-"""Both figures: means over tasks, by training step."""
+"""Both figures show means over tasks by training step."""
 
 
 def _finding(
@@ -289,7 +293,7 @@ def _setting_claims(tasks: Sequence[LearntTask]) -> Iterator[PaperClaim]:
 
 
 def _reversal_claims(permuted: Sequence[LearntTask]) -> Iterator[PaperClaim]:
-    """Yield the claim that permuted labels reverse the order of the families: random labels are
+    """Yield the claim that permuted labels reverse the order of the families, with random labels
     easier than false ones.
     """
     random = [task for task in permuted if task.one.family == "random"]
@@ -312,7 +316,9 @@ def _paired(
     others: Sequence[LearntTask],
     at_end: bool = False,
 ) -> PaperClaim:
-    """The claim that tasks are memorised better in one way than in the other, task by task."""
+    """Build the claim that tasks are memorised better in one way than in the other, compared task
+    by task.
+    """
     known = {task.one.task: task for task in others}
     both = [(task, known[task.one.task]) for task in some if task.one.task in known]
     steps = shared_steps([task for pair in both for task in pair]) if both else []

@@ -1,4 +1,4 @@
-"""Runs on TaskBench500 for studies: a model adapted to a task by a procedure, over its seeds."""
+"""Runs on TaskBench500 for studies, grouped by model, task and procedure over seeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taskloom.suites.taskbench.language.operators import Expression, Operator
 
 METHODS = {"fine-tune": "fine-tuning", "lora": "fine-tuning", "prompt-tune": "prompt tuning"}
 """The paper's method for each of our learners. LoRA replaces fine-tuning if the weights of all
-tasks do not fit.
+tasks do not fit in memory.
 """
 
 SHORT = {"fine-tuning": "FT", "prompt tuning": "PT"}
@@ -34,12 +34,12 @@ CONSTANT = "majority"
 """Learner whose score is that of the best constant answer."""
 
 LABELS, BEST_ON_TEST = "labels", "best on test"
-"""Other constants that may be stored: the most frequent training label, and the answer that is best
-on the tests themselves.
+"""Other constants that may be stored: the most frequent training label, and the answer with the
+best score on the tests themselves.
 """
 
 REFERENCE, ANSWERS = "reference-compatible", "answers"
-"""Further numbers of a run: its score as the public code computes it, and the mean number of
+"""Additional numbers of a run: its score as computed by the public code, and the mean number of
 acceptable answers.
 """
 
@@ -53,12 +53,12 @@ class Adaptation:
         learner: The learner's name.
         shots: Number of training examples. 0: the whole training split.
         conditions: All settings of recipe and learner.
-        scores: For each split, by seed.
-        further: For each split, other numbers of it by name, as means over seeds.
+        scores: Scores of each split, by seed.
+        further: Other numbers of each split, by name, as means over seeds.
         runs: The digest of each seed's run.
         environment: Machine and other recorded information.
-        constants: Scores of constant answers on the same tests, by how the answer was chosen:
-            `CONSTANT` for the `majority` learner's, others if they were stored. Empty without
+        constants: Scores of constant answers on the same tests, by the way the answer was chosen:
+            `CONSTANT` for the `majority` learner, and others if they were stored. Empty without
             such a run.
     """
 
@@ -79,23 +79,23 @@ class Adaptation:
 
     @property
     def procedure(self) -> str:
-        """Method and amount of data as Table 1 writes them: FFT, FPT, 32FT, 32PT."""
+        """Method and amount of data in the notation of Table 1: FFT, FPT, 32FT, 32PT."""
         short = SHORT.get(self.method, f" {self.method}")
         return f"{self.shots}{short}" if self.shots else f"F{short}"
 
     @property
     def separators(self) -> bool:
-        """True if the items of its sequences are separated by #."""
+        """True if # separates the items of the task's sequences."""
         return bool(self.conditions.get("recipe.sequences.separators"))
 
     @property
     def permuted(self) -> bool:
-        """True if its labels were shuffled across inputs."""
+        """True if the labels were shuffled across inputs."""
         return self.conditions.get("recipe.labels") == "permuted"
 
     @property
     def balanced(self) -> bool:
-        """True if it learned from a balanced mixture of two tasks."""
+        """True if the model was trained on a balanced mixture of two tasks."""
         return bool(self.conditions.get("recipe.balanced"))
 
     @property
@@ -115,39 +115,41 @@ class Adaptation:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Atomic tasks that it is composed of, each as often as it occurs."""
+        """Atomic tasks that the task is composed of, repeated as often as they occur."""
         return tuple(name(part) for part in _atomic(_tree(self.task)))
 
     @property
     def split(self) -> str:
-        """The split that measures generalisation: `test`, or `dev` if the run has no other."""
+        """The split that measures generalisation: `test`, or `dev` if the run has no test split."""
         return "test" if "test" in self.scores or "dev" not in self.scores else "dev"
 
     def mean(self, split: str) -> float | None:
-        """Mean score over seeds on a split; None if it was not answered."""
+        """Mean score over seeds on a split. None if the split was not evaluated."""
         known = list(self.scores.get(split, {}).values())
         return statistics.fmean(known) if known else None
 
     @property
     def adaptability(self) -> float | None:
-        """Mean generalisation score over seeds: adapt_gen of the paper."""
+        """Mean generalisation score over seeds, called adapt_gen in the paper."""
         return self.mean(self.split)
 
     @property
     def reference_score(self) -> float | None:
-        """Generalisation score as computed by the public code. For single words it equals ours."""
+        """Generalisation score as computed by the public code. For single words it equals our
+        score.
+        """
         if self.composition in ("map", "filter", "map_filter"):
             return self.further.get(self.split, {}).get(REFERENCE)
         return self.adaptability
 
     @property
     def answers(self) -> float | None:
-        """Mean number of acceptable answers to an input (to an item of a sequence)."""
+        """Mean number of acceptable answers per input (for sequences, per item)."""
         return self.further.get(self.split, {}).get(ANSWERS)
 
     @property
     def constant(self) -> float | None:
-        """Score of the best constant answer, chosen on training data; None if it is not known."""
+        """Score of the best constant answer, chosen on training data. None if unknown."""
         return self.constants.get(CONSTANT)
 
     @property
@@ -155,7 +157,7 @@ class Adaptation:
         """Generalisation score minus the score of the best constant answer. None unless both are
         known.
 
-        Negative values are kept: such a model is worse than a single fixed answer.
+        Negative values are kept. They mean that the model is worse than a single fixed answer.
         """
         score = self.adaptability
         if score is None or self.constant is None:
@@ -177,7 +179,9 @@ def _atomic(tree: Expression) -> Iterator[Expression]:
 
 
 def adaptations(runs: Runs) -> list[Adaptation]:
-    """Adaptations to each task. Raises an error if no run is on a task of TaskBench500."""
+    """Return the adaptations to each task. Raises an error if no run is on a task of
+    TaskBench500.
+    """
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
     tasks = _tasks(runs)
@@ -231,9 +235,9 @@ def _adaptation(
 
 
 def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
-    """All settings of a run, computed once for runs that differ only in their tasks."""
-    # Parsing an experiment takes most of the time here, and tasks of one experiment differ only in
-    # their names.
+    """All settings of a run, cached for runs that differ only in their tasks."""
+    # Parsing an experiment takes most of the time here, and the tasks of one experiment differ only
+    # in name.
     others = {key: value for key, value in runs[run].fields.items() if key != TASK_FIELD}
     key = repr((runs[run].recipe, runs[run].learner, sorted(others.items(), key=str)))
     if key not in known:
@@ -255,12 +259,12 @@ def _constants(
 
 
 WHICH_TASKS = ("recipe.task", "recipe.functions", "recipe.catalog", "recipe.compose")
-"""Settings that only choose tasks; the data of one task do not depend on them."""
+"""Settings that only select tasks. The data of a single task do not depend on them."""
 
 
 def _data_key(task: str, conditions: Conditions) -> str:
-    """Task and settings of its data: runs on the same data have the same key, whatever was trained
-    on it.
+    """Task and settings of its data. Runs on the same data have the same key, whatever was
+    trained.
     """
     settings = {
         k: v
@@ -271,7 +275,7 @@ def _data_key(task: str, conditions: Conditions) -> str:
 
 
 def _tasks(runs: Runs) -> dict[str, str | None]:
-    """Functions of the runs, each parsed once."""
+    """Normalised task of each task text in the runs, each parsed only once."""
     return {text: _task(text) for text in dict.fromkeys(map(_task_text, runs))}
 
 
@@ -281,7 +285,9 @@ def _task_text(run: Run) -> str:
 
 
 def _task(text: str) -> str | None:
-    """Function of a task. None for anything else and for a mixture of tasks."""
+    """Normalised name of a task. None for a mixture of tasks and for anything that is not a
+    task.
+    """
     if not text.startswith(PREFIX):
         return None
     try:
@@ -306,7 +312,7 @@ PROCEDURES = ("FFT", "FPT", "32FT", "32PT")
 
 
 def procedures(chosen: Iterable[Adaptation]) -> list[str]:
-    """Procedures of some adaptations, those of the paper first and in its order."""
+    """Procedures of the given adaptations, starting with the paper's in the paper's order."""
     present = list(dict.fromkeys(one.procedure for one in chosen))
     return [
         *(p for p in PROCEDURES if p in present),
@@ -315,8 +321,8 @@ def procedures(chosen: Iterable[Adaptation]) -> list[str]:
 
 
 def generalising(runs: Runs) -> list[Adaptation]:
-    """Adaptations whose generalisation counts: pre-trained models, true labels, no mixture, nothing
-    memorised.
+    """Adaptations that measure generalisation: pre-trained models, true labels, no mixtures, and no
+    memorisation.
     """
     chosen = [
         one
@@ -333,7 +339,7 @@ def generalising(runs: Runs) -> list[Adaptation]:
 
 
 def model_notes(chosen: Iterable[Adaptation]) -> list[str]:
-    """Notes for every page on the models and methods behind its numbers."""
+    """Notes for every page on the models and methods that produced its numbers."""
     chosen = list(chosen)
     models = sorted({model_name(one.conditions) or one.learner for one in chosen})
     notes = [f"Model: {', '.join(models)} (the paper: T5-base, 220M parameters)."]

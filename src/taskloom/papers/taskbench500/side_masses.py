@@ -1,11 +1,11 @@
-"""Figure 4 of TaskBench500: how a model trained on a balanced union divides its probability between
-the easier and the harder side.
+"""Figure 4 of TaskBench500: how a model trained on a balanced union distributes its probability
+over the easier and the harder side.
 
-A balanced union has as many training examples of one relation as of the other. On inputs that both
-relations know, the probabilities of all acceptable answers of each side are summed; an answer that
-both accept counts on both. The easier side is the relation to which the same procedure adapts
-better on its own. Runs keep the log-probabilities of the acceptable answers (`keep: {logprobs:
-targets}`), or have the masses as numbers `mass SIDE`.
+A balanced union has the same number of training examples from each of two relations. On inputs that
+both relations cover, the probabilities of all acceptable answers of each side are summed; an answer
+acceptable for both counts on both sides. The easier side is the relation to which the same
+procedure adapts better on its own. Runs either keep the log-probabilities of the acceptable answers
+(`keep: {logprobs: targets}`) or have the masses as numbers `mass SIDE`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MASS = "mass "
 
 EASIER, HARDER = "easier side", "harder side"
 UNORDERED = ("first side", "second side")
-"""Names of the two sides if no pair has an easier one."""
+"""Names of the two sides if no pair has an easier side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class TaskPair:
     """A balanced union with the mean mass on each side.
 
     Attributes:
-        one: The adaptation to it.
-        easier: The side that the same procedure adapts to better.
-        harder: The other.
-        gap: Difference between the two scores.
-        easier_mass: The mean probability of all answers of the easier side.
-        harder_mass: Mass on the harder side.
+        one: The adaptation to the union.
+        easier: The relation to which the same procedure adapts better.
+        harder: The other relation.
+        gap: Difference between the scores of the two relations.
+        easier_mass: Mean total probability of the easier side's answers.
+        harder_mass: Mean total probability of the harder side's answers.
     """
 
     one: Adaptation
@@ -62,12 +62,12 @@ class TaskPair:
 
 
 def kept_masses(runs: Runs, highest: bool = False) -> dict[str, dict[str, float]]:
-    """Mean mass on each side by run, from the log-probabilities that runs kept.
+    """Mean mass on each side for each run, from the log-probabilities that runs kept.
 
     Args:
         runs: The runs.
-        highest: True for the mass of the most probable answer of a side, as in appendix D, instead
-            of that of all its answers.
+        highest: True to use the most probable answer of a side, as in appendix D, instead of all
+            its answers.
     """
     sums: dict[str, dict[str, list[float]]] = {}
     for row in runs.predictions(columns=["traits", "logprobs"]).to_pylist():
@@ -83,8 +83,8 @@ def kept_masses(runs: Runs, highest: bool = False) -> dict[str, dict[str, float]
 
 
 def task_pairs(runs: Runs, highest: bool = False) -> tuple[list[TaskPair], list[str]]:
-    """Balanced unions with their masses, and notes on those that are left out. Raises an error if
-    there are none. See `kept_masses`.
+    """Return balanced unions with their masses, and notes on those that are left out. Raises an
+    error if there are none. See `kept_masses`.
     """
     atomic = {(a.procedure, a.task): a.adaptability for a in _atomic(runs)}
     kept = kept_masses(runs, highest)
@@ -127,7 +127,7 @@ def _atomic(runs: Runs) -> list[Adaptation]:
     try:
         return [one for one in generalising(runs) if one.composition == "atomic"]
     except StudyError:
-        # `task_pairs` raises the error, which names what is missing for this study.
+        # `task_pairs` raises an error that names what is missing for this study.
         return []
 
 
@@ -169,7 +169,7 @@ ONE_PAIR = PaperTable(paper="taskbench500", place="section 7")
     experiment=balance_experiments,
 )
 def figure4(runs: Runs, *, mass: Literal["all", "highest"] = "all") -> list[Finding]:
-    """Average the mass on the easier and on the harder side over all pairs of tasks, under each
+    """Average the mass on the easier and on the harder side over all pairs of tasks, for each
     procedure.
 
     Args:
@@ -217,7 +217,7 @@ def _cells(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iter
 
 
 def _published_pair(pairs: Sequence[TaskPair]) -> Iterator[TableCell]:
-    """Yield the one pair for which the paper gives numbers, trained once."""
+    """Yield the only pair for which the paper gives numbers, from a single training."""
     for words in (number.of for number in published("taskbench500", "section 7")):
         for pair in pairs:
             masses = {pair.easier: pair.easier_mass, pair.harder: pair.harder_mass}

@@ -1,16 +1,16 @@
-"""Linear regression over tasks: y = slope x + intercept, with intervals and an optional covariate;
-and its figure.
+"""Linear regression over tasks, y = slope x + intercept, with intervals, an optional covariate and
+a figure.
 
-The slope's interval is Student's, that of r² Fisher's (z = atanh r, standard error 1 / √(n - 3)),
-whose ends are squared. With a covariate the slope is that of x given the covariate, and the partial
-r² is the share of the variance left by the covariate that x explains.
+The interval of the slope is Student's. That of r² is Fisher's (z = atanh r, standard error 1 / √(n
+- 3)) with squared ends. With a covariate, the slope is that of x given the covariate, and the
+partial r² is the share of the variance unexplained by the covariate that x explains.
 
-Both assume independent points, but composed tasks are not independent: 57 unions of 28 atomic tasks
-share their parts, and so share the difficulty of composing each part. If the parts are known, a
-jackknife leaves out one part at a time, with all tasks that contain it. Its standard errors are
-used if they are larger. In simulations on the paper's unions and chains, with effects of single
-parts or with skewed scores, Fisher's interval contained the true r² in 65 to 90 % of the cases, and
-that of the jackknife in 92 to 97 %.
+Both intervals assume independent points, but composed tasks are not independent: 57 unions of 28
+atomic tasks share their parts, and with them the difficulty of composing each part. If the parts
+are known, a jackknife leaves out one part at a time, together with all tasks that contain it. Its
+standard errors are used if they are larger. In simulations on the paper's unions and chains, with
+effects of single parts or with skewed scores, Fisher's interval contained the true r² in 65 to 90 %
+of cases, and the jackknife's in 92 to 97 %.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Regression:
     """A fitted line.
 
     Attributes:
-        n: Points.
+        n: Number of points.
         slope: Slope of x.
-        slope_low: The lower end of its interval.
-        slope_high: Its upper end.
-        intercept: y at x = 0 (and covariate 0).
-        r2: Squared Pearson correlation; with a covariate the partial one.
-        r2_low: The lower end of its interval.
-        r2_high: Its upper end.
+        slope_low: Lower end of the slope's interval.
+        slope_high: Upper end of the slope's interval.
+        intercept: y at x = 0 (and at covariate 0).
+        r2: Squared Pearson correlation. With a covariate, the squared partial correlation.
+        r2_low: Lower end of the interval of r².
+        r2_high: Upper end of the interval of r².
         p: p-value of the slope.
     """
 
@@ -73,16 +73,16 @@ def regress(
     level: float = LEVEL,
     parts: Sequence[Collection[str]] | None = None,
 ) -> Regression:
-    """Fit y on x, with an optional covariate. Numbers that cannot be computed from these points are
-    nan.
+    """Fit y on x, with an optional covariate. Numbers that cannot be computed from the points are
+    NaN.
 
     Args:
         x: Predictor.
         y: Response.
         covariate: Covariate to control for.
         level: Confidence level of the intervals.
-        parts: Parts of each point. Points that share a part are not independent. None: all points
-            are independent.
+        parts: Parts of each point. Points that share a part are not independent. Default: all
+            points are independent.
     """
     whole = _fit(x, y, covariate, level)
     if parts is None or math.isnan(whole.r2_low):
@@ -99,7 +99,7 @@ def regress(
     half = quantile * _jackknife([fit.slope for fit in fits])
     low, high = _squared_ends(_z(whole), quantile * _jackknife([_z(fit) for fit in fits]))
     p = t_two_sided(whole.slope * quantile / half, len(names) - 1) if half > 0 else whole.p
-    # With only a few parts the jackknife may underestimate, so the wider interval is used.
+    # With few parts the jackknife may underestimate, so the wider interval is used
     return replace(
         whole,
         slope_low=min(whole.slope_low, whole.slope - half),
@@ -111,18 +111,20 @@ def regress(
 
 
 def _jackknife(values: Sequence[float]) -> float:
-    """Jackknife standard error, from the values with each part left out."""
+    """Jackknife standard error from leave-one-out values."""
     n, centre = len(values), sum(values) / len(values)
     return math.sqrt((n - 1) / n * sum((value - centre) ** 2 for value in values))
 
 
 def _z(line: Regression) -> float:
-    """Fisher's z of a line's correlation, with its sign."""
+    """Fisher's z of a line's correlation, signed."""
     return math.copysign(math.atanh(min(math.sqrt(line.r2), 1 - 1e-12)), line.slope)
 
 
 def _squared_ends(centre: float, half: float) -> tuple[float, float]:
-    """Ends of r² from an interval of z. If the interval includes 0, r² begins at 0."""
+    """Interval of r² from an interval of z. If the interval of z includes 0, that of r² starts at
+    0.
+    """
     low, high = sorted((math.tanh(abs(centre) - half), math.tanh(abs(centre) + half)))
     return max(0.0, low) ** 2, max(high, -low) ** 2
 
@@ -140,7 +142,7 @@ def _fit(
         return Regression(n, *[NAN] * 8)
     weights, *_ = np.linalg.lstsq(design, values, rcond=None)
     left = values - design @ weights
-    if df < 1:  # as many points as weights: the fit is perfect whatever they are
+    if df < 1:  # with as many points as weights, the fit is always perfect
         return Regression(n, float(weights[0]), NAN, NAN, float(weights[1]), *[NAN] * 4)
     r2 = _partial(design, values, left)
     inverse = np.linalg.inv(design.T @ design)
@@ -160,18 +162,18 @@ def _fit(
 def _partial(
     design: NDArray[np.float64], values: NDArray[np.float64], left: NDArray[np.float64]
 ) -> float:
-    """Share of the variance left by all other columns that the first column explains."""
+    """Share of the variance unexplained by all other columns that the first column explains."""
     others = design[:, 1:]
     without = values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
     unexplained = float(without @ without)
-    # If all scores are equal, the residuals are only the rounding error of their mean.
+    # If all scores are equal, the residuals are only the rounding errors of their mean.
     if unexplained <= 1e-18 * max(1.0, float(values @ values)):
         return NAN
     return min(1.0, max(0.0, 1 - float(left @ left) / unexplained))
 
 
 def r2_interval(r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Fisher's interval of a squared correlation of n points; nan for fewer than four.
+    """Fisher's interval for the squared correlation of n points. NaN for fewer than four points.
 
     >>> [round(end, 2) for end in r2_interval(0.56, 67)]
     [0.38, 0.7]
@@ -183,7 +185,7 @@ def r2_interval(r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
 
 
 def slope_interval(slope: float, r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Interval of a published slope, whose standard error follows from r² and n.
+    """Interval of a published slope, whose standard error is derived from r² and n.
 
     >>> [round(end, 2) for end in slope_interval(1.27, 0.56, 67)]
     [0.99, 1.55]
@@ -195,11 +197,11 @@ def slope_interval(slope: float, r2: float, n: int, level: float = LEVEL) -> tup
 
 
 ACROSS = 2
-"""Panels per row. Their legends have long lines."""
+"""Panels per row. Legends need the width."""
 
 
 def draw_regressions(data: ResultTable) -> Any:
-    """Draw a panel for each procedure, a marker and a line for each composition."""
+    """Draw a panel for each procedure, with markers and a line for each composition."""
     with figures.style():
         procedures = figures.values_of(data, "procedure")
         compositions = figures.values_of(data, "composition")
@@ -230,7 +232,7 @@ def _draw(axis: Any, rows: list[dict[str, Any]], number: int, composition: str) 
     dashes: Any = figures.DASHES[number % len(figures.DASHES)]
     x, y = [r["atomic"] for r in rows], [r["composed"] for r in rows]
     line = regress(x, y, parts=[r["parts"].split() for r in rows])
-    # Filled marks would hide each other where many tasks score nothing.
+    # Filled markers would hide each other where many tasks have a score of 0.
     axis.plot(
         x,
         y,

@@ -1,5 +1,5 @@
-"""Studies of ZEST (docs/papers/zest.md): its tables on the data, and on models that learn from task
-descriptions.
+"""Studies of ZEST (docs/papers/zest.md): its tables about the data, and its tables about models
+that learn from task descriptions.
 """
 
 from taskloom.papers.zest import breakdown_tables, competence_tables

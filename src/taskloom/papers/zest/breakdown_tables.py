@@ -1,8 +1,8 @@
 """Tables 2, 5 and 6 of ZEST.
 
 Table 2 compares `zest/synthetic`, which replaces the crowd-sourced data, with the paper's
-statistics. Table 5 has scores with only the question and with only the passage, and Table 6 the
-kinds of errors that a model makes.
+statistics. Table 5 has scores with only the question or only the passage as input, and Table 6 the
+types of errors that a model makes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NAMES = {
     "context": "context only",
     "none": "nothing",
 }
-"""Rows of the table. A constant answer needs no input."""
+"""Names of the table's rows. A constant answer needs no input."""
 
 
 NOT_NA = "answers that are not n/a"
@@ -135,7 +135,7 @@ def _cells(group: DescriptionRuns, split: str) -> Iterator[TableCell]:
 
 
 def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDirection]:
-    """Yield the directions from each half of the input to the whole of it."""
+    """Yield the directions from each half of the input to the whole input."""
     for whole in (group for group in groups if group.part == "both"):
         for half in (
             group for group in groups if group.part != "both" and group.model == whole.model
@@ -153,8 +153,8 @@ def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDi
 
 
 def _questions(groups: list[DescriptionRuns]) -> list[DescriptionRuns]:
-    """Runs on the question only, with that in their name. Table 3 compares those on the whole input
-    with constants.
+    """Select the runs on the question only, and add that to their names. Table 3 compares runs on the
+    whole input with constants.
     """
     return [
         replace(group, model=f"{group.model}, question only")
@@ -174,7 +174,9 @@ CATEGORIES = {
     "partial": ("partial",),
     "other": ("malformed", "other"),
 }
-"""Categories of the table in terms of ours. The paper counts malformed JSON among the others."""
+"""The table's categories in terms of ours. The paper counts malformed JSON among the other
+errors.
+"""
 
 LOOKED_AT = 100
 """Number of errors that the paper's authors categorised."""
@@ -191,7 +193,7 @@ TABLE6 = PaperTable(
 
 
 def share(category: str) -> Measure:
-    """Measure of a category: its share of all errors."""
+    """Function that returns a category's share of all errors."""
 
     def measure(report: ScoreReport) -> float | None:
         errors = sum(report.mistakes.values())
@@ -203,7 +205,7 @@ def share(category: str) -> Measure:
 
 
 def unreadable(report: ScoreReport) -> float | None:
-    """Share of requested structures that were answered by invalid JSON."""
+    """Share of requested structures that were answered with invalid JSON."""
     wanted = set()
     for score in report.tasks:
         for place, instance in enumerate(score.task.instances):
@@ -277,7 +279,7 @@ def _error_cells(group: DescriptionRuns, split: str) -> Iterator[TableCell]:
 
 def unasked(group: DescriptionRuns, split: str) -> float | None:
     """Share of JSON among the answers to questions that ask for no structure, over all seeds. None
-    if all ask for one.
+    if every question asks for one.
     """
     asked = [is_structure(example.target) for example in group.examples.get(split, ())]
     texts = group.predicted.get(split, {}).values()
@@ -320,16 +322,16 @@ ROWS = {
 """The rows of the table, by attribute of `Statistics`."""
 
 WORDED = ("passage_words", "task_words")
-"""Rows that no field of the recipe sets; the others are set by the recipe."""
+"""Rows that follow from the wording. The other rows are set by fields of the recipe."""
 
 TOLERANCE = 0.05
-"""Maximum relative difference in numbers of words that counts as agreement. The length of
-descriptions varies as much between seeds (docs/suites/zest.md).
+"""Maximum relative difference in word counts that counts as agreement. The length of descriptions
+varies by about this much between seeds (docs/suites/zest.md).
 """
 
 
 def tasks_in(examples: Iterable[Example]) -> list[ZestTask]:
-    """Tasks of consecutive examples, each with only its passages."""
+    """Tasks of consecutive examples, each with the passages of these examples only."""
     tasks = [task_of(list(own)) for _, own in groupby(examples, key=attrgetter("task"))]
     return [
         replace(t, instances=tuple(replace(i, context=context(i.context)) for i in t.instances))
@@ -349,7 +351,7 @@ def split_statistics(plan: Plan) -> dict[str, Statistics]:
     from_recipes=True,
 )
 def table2(scale: str) -> Finding:
-    """Count all of `zest/synthetic`, which takes seconds at every scale."""
+    """Compute statistics of the whole of `zest/synthetic`, which takes seconds at every scale."""
     return table2_finding(split_statistics(read(RECIPE).plan(SEED)))
 
 
@@ -360,7 +362,7 @@ def _share(formats: Mapping[str, int], name: str) -> float:
 
 
 def table2_finding(splits: dict[str, Statistics]) -> Finding:
-    """Statistics of train, dev and test as a finding."""
+    """Build a finding with statistics of train, dev and test."""
     rows, judgements = [], []
     for name, label in ROWS.items():
         values = {split: getattr(row, name) for split, row in splits.items()}
@@ -425,7 +427,7 @@ def _row(example: Example) -> dict[str, Any]:
     from_recipes=True,
 )
 def table1(scale: str) -> Finding:
-    """Show a base task of dev and the tasks derived from it, each by its shortest instance."""
+    """Show a base task of dev and the tasks derived from it, each with its shortest instance."""
     tasks: dict[str, list[Example]] = {}
     for example in _examples("dev", 10**9):
         tasks.setdefault(example.task, []).append(example)
@@ -463,7 +465,7 @@ def table1(scale: str) -> Finding:
     from_recipes=True,
 )
 def figure1(scale: str) -> Finding:
-    """Show an instance of a training task next to one of a new task."""
+    """Show an instance of a training task next to an instance of a new task."""
     rows = [{"split": split, **_row(_examples(split, 1)[0])} for split in ("train", "test")]
     return Finding(
         "ZEST Figure 1",

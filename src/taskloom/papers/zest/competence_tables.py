@@ -1,5 +1,5 @@
 """Tables 3, 4, 7, 8, 9 and 10 of ZEST: mean F1, C@75 and C@90, overall and by generalization type,
-and consistency.
+and the consistency of derived tasks with their base tasks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BY_TYPE = {
     "table9": "BART-large on ZEST only",
     "table10": "people",
 }
-"""Source of the scores in each table by type."""
+"""The model or person whose scores each table by type contains."""
 
 PAPER_MODELS = {
     "bart-large": "BART-large, ZEST only",
@@ -58,12 +58,12 @@ PAPER_MODELS = {
 
 
 def measure_of(row: str, score: str) -> Measure:
-    """Measure of a row of a table."""
+    """Measure for a row of a table."""
     return overall(score) if row == "overall" else of_type(row, score)
 
 
 def beside(cell: TableCell) -> str:
-    """Percentage over seeds, with the paper's number in brackets if it has one."""
+    """Percentage over seeds, with the paper's number in brackets if there is one."""
     ours = percent(cell.by_unit)
     return f"{ours} ({100 * cell.number.value:.0f})" if cell.number else ours
 
@@ -76,14 +76,14 @@ def measured(
     labels: Mapping[str, Any],
     **details: Any,
 ) -> TableCell:
-    """A cell of runs, which is comparable if the split has as many tasks as the paper's.
+    """Build a cell from runs. It is comparable if the split has the paper's number of tasks.
 
     Args:
         table: The table.
         group: Our runs.
-        split: The split that they answered.
-        measure: What is measured.
-        labels: A value for each column that distinguishes cells.
+        split: The split.
+        measure: The measure to report.
+        labels: A value for each column that distinguishes the cells.
         **details: Arguments of `PaperTable.cell`: `of`, `claim`.
     """
     tasks, values = _other_tasks(group, split), group.values(split, measure)
@@ -93,8 +93,8 @@ def measured(
 
 
 def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
-    """A condition if a split has another number of tasks than the paper's: intervals are over
-    seeds, not over tasks.
+    """A condition that differs if a split does not have the paper's number of tasks, because
+    intervals are over seeds, not over tasks.
     """
     own = int(group.conditions.get(f"recipe.tasks.{split}") or 0)
     numbers = published("zest", "Table 2", split=split, what="tasks")
@@ -139,7 +139,7 @@ def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
     constants = constant_runs(groups, mode)
     cells: list[TableCell] = []
     for group in [*groups, *constants]:
-        # A constant answer does not depend on a seed.
+        # The score of a constant answer does not depend on a seed.
         seeds = "" if group in constants else None
         for split in SPLITS:
             if split in group.reports:
@@ -173,7 +173,7 @@ def _overall_cells(
 
 
 def _beside_models(group: DescriptionRuns) -> Iterator[TableCell]:
-    """Yield our scores once for each model of the paper that has such a score."""
+    """Yield our scores once for each model that has such a score in the paper."""
     for split in (s for s in SPLITS if s in group.reports):
         for score, head in SCORES.items():
             values = group.values(split, overall(score))
@@ -201,13 +201,13 @@ def _over_tasks(groups: Sequence[DescriptionRuns]) -> str:
 
 
 def _caption(what: str, groups: Sequence[DescriptionRuns], diamonds: str = "") -> str:
-    """The caption of a figure; constant answers, which have no seeds, do not count."""
+    """Caption of a figure. Constant answers do not count, because they have no seeds."""
     seeds = [len(by_seed) for group in groups for by_seed in group.reports.values()]
     return f"{what} {seeds_caption(seeds)}{diamonds}."
 
 
 def notes_of(groups: Sequence[DescriptionRuns]) -> Iterator[str]:
-    """Yield notes on the runs: how they were evaluated, and how few seeds there are."""
+    """Yield notes on how runs were evaluated and on small numbers of seeds."""
     yield from dict.fromkeys(note for group in groups for note in group.notes)
     if any(group.by_script for group in groups):
         yield (
@@ -228,10 +228,11 @@ class Consistency:
     """Consistency of derived tasks with their base tasks, at one threshold.
 
     Attributes:
-        both: Tasks in which the model is competent together with their base task.
-        base_only: Competent in the base task, not in the derived one.
-        derived_only: The other way round.
-        neither: Competent in neither of the two.
+        both: Number of tasks in which the model is competent in the derived task and in its base
+            task.
+        base_only: Number in which it is competent only in the base task.
+        derived_only: Number in which it is competent only in the derived task.
+        neither: Number in which it is competent in neither.
     """
 
     both: int
@@ -241,23 +242,25 @@ class Consistency:
 
     @property
     def inconsistent(self) -> float | None:
-        """Share of tasks where the model is competent in only one of the derived task and its base
-        task, among those where it is competent in at least one. None if there are no such tasks.
+        """Share of tasks where the model is competent in either the derived task or its base task
+        but not both, among those where it is competent in at least one. None if there are no such
+        tasks.
         """
         one = self.base_only + self.derived_only
         return one / (one + self.both) if one + self.both else None
 
 
 def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Consistency:
-    """Count the tasks of a type by whether a model is competent in them and in their base task.
+    """Count the derived tasks of a type by whether a model is competent in them and in their base
+    task.
 
     Args:
         report: The evaluation of a split.
         kind: `paraphrase` or `target_semantics`.
-        threshold: The F1 from which a model is competent.
+        threshold: Minimum F1 of a competent model.
     """
-    # The public script compares floats exactly: 0.75 computed as 0.7499… does not count as
-    # competent there.
+    # The public script compares floats exactly, so 0.75 computed as 0.7499… does not count as
+    # competent.
     least = threshold - (0.0 if report.mode == "official" else ROUNDING)
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     for own, base in derived_scores(report, kind).values():
@@ -268,7 +271,7 @@ def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Cons
 
 
 def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, float]]:
-    """Own F1 of each paraphrase or flip and that of its base task, by the task's id.
+    """F1 of each paraphrase or flip on its own, and of its base task, by the task's id.
 
     Args:
         report: The evaluation of a split.
@@ -284,8 +287,8 @@ def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, flo
 
 
 def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
-    """Compute a table by generalization type next to the paper's numbers, and the consistency of
-    the same runs.
+    """Compute a table by generalization type with the paper's numbers, and the consistency of the
+    same runs.
     """
     groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
     constants = constant_runs(groups, mode)
@@ -342,7 +345,7 @@ def _type_cells(
 
 
 def _constant_points(always: Sequence[TableCell], split: str) -> Iterator[TableCell]:
-    """Yield C@90 of always saying yes by type, for the figure."""
+    """Yield C@90 by type for always answering yes, for the figure."""
     for cell in always:
         model, column = cell.further["model"], cell.further["column"]
         if model.startswith(ALWAYS_YES) and column == f"{split} {SCORES['90']}":
@@ -350,8 +353,8 @@ def _constant_points(always: Sequence[TableCell], split: str) -> Iterator[TableC
 
 
 def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[ClaimedDirection]:
-    """Yield the paper's directions between base tasks and each derived kind, and that competence is
-    below the mean. C@75 above C@90 is omitted, because it holds by definition.
+    """Yield the paper's directions between base tasks and each derived type, and between the mean
+    and competence. C@75 above C@90 is omitted, because it holds by definition.
     """
     pairs = [(("normal", "mean"), (kind, "mean")) for kind in PAPER_NAMES if kind != "normal"]
     pairs.append((("overall", "mean"), ("overall", "75")))
@@ -385,7 +388,7 @@ def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Claim
 def _over_kinds(
     group: DescriptionRuns, split: str, higher: str, lower: str
 ) -> tuple[float, float] | None:
-    """Interval over tasks of the difference between the means of two kinds, each task counted with
+    """Interval over tasks of the difference between the means of two types. Each task counts with
     its mean over seeds.
     """
     means = [list(_task_means(group, split, kind).values()) for kind in (higher, lower)]
@@ -405,8 +408,8 @@ def _task_means(group: DescriptionRuns, split: str, kind: str) -> dict[str, floa
 
 
 def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirection]:
-    """Yield the directions from paraphrases and flips to their own base tasks, each by its own F1,
-    without the minimum.
+    """Yield the directions from paraphrases and flips to their base tasks, using each task's own F1
+    instead of the minimum.
     """
     reports = [report for _, report in sorted(group.reports[split].items())]
     for kind in PAIRED:
@@ -433,12 +436,14 @@ def _shown_split(group: DescriptionRuns) -> str:
 
 
 def _own_competence(kind: str) -> Measure:
-    """C@75 of derived tasks on their own, without the minimum over their base tasks."""
+    """C@75 of derived tasks on their own, without taking the minimum with their base tasks."""
     return lambda report: report.own["type"].get(kind, {}).get("75")
 
 
 def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
-    """How often a model is competent in only one of a base task and its paraphrase (or flip)."""
+    """Report how often a model is competent in only one of a base task and its paraphrase (or
+    flip).
+    """
     rows = []
     for group in groups:
         for split in (s for s in SPLITS if s in group.reports):

@@ -1,11 +1,11 @@
-"""Directions: which of two scores is higher. They can hold even for another model and other tasks,
-for which the numbers cannot agree.
+"""Directions, that is, which of two scores is higher. They can hold even for another model and
+other tasks, whose numbers cannot agree with the paper's.
 
 A direction holds if the difference over seeds is on the paper's side of 0 with a p-value of at most
 0.05 after Holm's correction over the directions of one table. It does not hold if the difference is
 as clearly on the other side, and is inconclusive otherwise. All seeds answer the same tasks. If the
-two scores belong to different tasks, or to one model and a constant answer, a claim beyond these
-tasks also needs the interval over tasks: without it the direction holds on these tasks.
+two scores belong to different tasks, or to a model and a constant answer, a claim beyond these
+tasks also needs the interval over tasks. Without it, the direction only holds on these tasks.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDirection:
-    """One score compared with another.
+    """A comparison of two scores.
 
     Attributes:
-        claim: The side that is higher in the paper, in words.
+        claim: The side that is higher in the paper, as text.
         model: Our model.
-        paper: The paper's difference; None if the paper does not have these scores.
+        paper: The paper's difference. None if the paper does not report these scores.
         higher: Our scores of the side that is higher in the paper, by seed.
         lower: Our scores of the other side, by seed.
         paired: True if both sides have the same seeds, in the same order; otherwise the seeds are
             independent.
-        tasks: Ends of the difference's interval over tasks; None if the difference is not one of
+        tasks: Ends of the difference's interval over tasks. None if the difference is not between
             tasks.
-        built_in: True if the score puts the second below the first by definition. Such a
-            direction is not tested.
+        built_in: True if the second score is below the first by definition. Such a direction is not
+            tested.
     """
 
     claim: str
@@ -64,7 +64,7 @@ class ClaimedDirection:
 
     @property
     def test(self) -> tuple[float, float, float]:
-        """Ends of the difference's 95 % interval over seeds, and its p-value; nan, nan and 1 if
+        """Ends of the difference's 95 % interval over seeds, and its p-value. NaN, NaN and 1 if
         there are too few seeds.
         """
         if min(len(self.higher), len(self.lower)) < 2:
@@ -73,13 +73,13 @@ class ClaimedDirection:
             result = welch(self.lower, self.higher)
             return result.low, result.high, 1.0 if math.isnan(result.p) else result.p
         own = over_seed_differences([a - b for a, b in zip(self.higher, self.lower, strict=True)])
-        if math.isnan(own.low):  # equal differences have no spread to test with
+        if math.isnan(own.low):  # equal differences have no variance to test with
             return math.nan, math.nan, 1.0
         return own.low, own.high, t_two_sided(own.mean / own.se, own.df)
 
     @property
     def seeds(self) -> str:
-        """Number of seeds, of both sides if they differ."""
+        """Number of seeds, or the numbers of both sides if they differ."""
         more, fewer = len(self.higher), len(self.lower)
         return str(more) if more == fewer else f"{more} and {fewer}"
 
@@ -87,7 +87,7 @@ class ClaimedDirection:
         """Verdict on the direction.
 
         Args:
-            p: Its p-value over seeds, after correction.
+            p: Its p-value over seeds, corrected.
         """
         if self.built_in:
             return BUILT_IN
@@ -101,7 +101,7 @@ class ClaimedDirection:
         return outcome if over_tasks else f"{outcome} on these tasks"
 
     def row(self, p: float) -> dict[str, object]:
-        """Row of a table, in points of a hundred.
+        """Row of a table, in percentage points.
 
         Args:
             p: Its p-value over seeds, after correction.
@@ -126,7 +126,7 @@ def _points(ends: Ends) -> str:
 def directions_finding(
     directions: Sequence[ClaimedDirection], title: str = "Directions"
 ) -> Finding:
-    """Directions as a finding, with p-values that are corrected over all of them."""
+    """Build a finding from directions, with p-values corrected over all of them."""
     shown = [d for d in directions if d.higher and d.lower]
     tested = [d for d in shown if not d.built_in]
     corrected = (

@@ -1,10 +1,11 @@
-"""The experiments behind the studies of ZEST: language models that are fine-tuned on tasks with
-descriptions, on all or half of the input, alone or together with other question answering.
+"""The experiments behind the studies of ZEST, which fine-tune language models on tasks with
+descriptions: on the whole input or half of it, alone or together with other question answering.
 
-`gpu` fine-tunes SmolLM2-135M for four passes over `zest/synthetic`, which a GPU does in minutes,
-and one training serves all tables. `paper` has an arm for each row of the paper's Table 3: T5-11B
-on ZEST, T5-11B on ZEST and four other datasets, and BART-large, each with the paper's search. The
-studies choose among the runs of a search by dev (`papers/zest/runs.py`).
+At the scale `gpu`, SmolLM2-135M is fine-tuned for four passes over `zest/synthetic`, which takes
+minutes on a GPU, and one training serves all tables. The scale `paper` has an arm for each row of
+the paper's Table 3: T5-11B on ZEST, T5-11B on ZEST and four other datasets, and BART-large, each
+with the paper's search. The studies choose among the runs of a search by their dev score
+(`papers/zest/runs.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PARTS = ("both", "question", "context")
 """The whole input, and the halves of the paper's Table 5."""
 
 SMALL_TASKS = {"tasks": {"train": 60, "dev": 40, "test": 40}, "passages": 5}
-"""Tasks of every generalization type in a few hundred examples."""
+"""A few hundred examples with tasks of every generalization type."""
 
 SMALL_LEARNER: dict[str, Any] = {
     "learner": "decoder",
@@ -37,18 +38,18 @@ SMALL_LEARNER: dict[str, Any] = {
     "evaluate_every": 0,
     "longest_answer": 120,
 }
-"""A text model from scratch that learns in a minute to say n/a, which is all that two cores and few
-examples allow.
+"""A text model trained from scratch. In a minute it learns to answer n/a, which is all that two
+cores and few examples allow.
 """
 
 LONGEST_OF_OTHERS = 360
-"""Tokens that an answer of another model may have: its tokeniser may cut words into more pieces
-than ours.
+"""Maximum answer tokens of other models, whose tokenisers may split words into more tokens than
+ours.
 """
 
 GPU_TASKS = {"tasks": {"test": 300}}
-"""The paper's sizes, but half of its test tasks: answering all of them takes a model of this size
-longer than training.
+"""The paper's sizes, but half of its test tasks, because answering all of them takes a model of
+this size longer than training.
 """
 
 GPU_LEARNER: dict[str, Any] = {
@@ -74,10 +75,10 @@ KEPT_TRAITS = ("generalization_type", "domain")
 SEEDS = {"quick": 2, "gpu": 3}
 
 RATES = [5e-4, 1e-3, 2e-3, 4e-3]
-"""Rates of T5 among which dev chooses (appendix C.1)."""
+"""Learning rates of T5, of which the best on dev is chosen (appendix C.1)."""
 
 BART_SEARCH = {"learner.rate": [3e-5, 5e-5], "learner.epochs": [3, 5, 10, 15, 20]}
-"""Rates and epochs of BART among which dev chooses (appendix C.2)."""
+"""Learning rates and epochs of BART, of which the best on dev are chosen (appendix C.2)."""
 
 OTHERS = ("boolq", "multirc", "record", "squad")
 """Datasets that the multi-task arm learns together with ZEST, at equal rates (section 5.2)."""
@@ -100,13 +101,13 @@ ARMS = {
     "table9": ("bart",),
     "table10": ("t5",),
 }
-"""Arms of the scale `paper` behind each table. Tables 6 and 10 do not name the model that they
-compare with errors and people. We assume T5 trained only on ZEST.
+"""Arms of the scale `paper` for each table. The paper does not name the model whose errors Table 6
+shows or the model compared with people in Table 10. We assume T5 trained only on ZEST.
 """
 
 
 def table_experiments(table: str) -> Callable[[str, str], Experiments]:
-    """Experiments of a table of whole inputs."""
+    """Experiments of a table about the whole input."""
 
     def experiments(scale: str, model: str) -> Experiments:
         if scale != "paper":
@@ -117,8 +118,8 @@ def table_experiments(table: str) -> Callable[[str, str], Experiments]:
 
 
 def arm_experiments(arm: str, model: str = "") -> Experiments:
-    """Experiments of an arm at the paper's conditions: the generated tasks with all splits, and, if
-    available, the published files, whose test answers are not public.
+    """Experiments of an arm under the paper's conditions: the generated tasks with all splits and,
+    if available, the published files, whose test answers are not public.
 
     Args:
         arm: `t5`, `multi-task` or `bart`.
@@ -145,8 +146,8 @@ def arm_experiments(arm: str, model: str = "") -> Experiments:
 
 
 def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Experiments]:
-    """Experiments on some parts of the input. The whole answers both test splits, half of it dev,
-    as in the paper.
+    """Experiments on the given parts of the input. As in the paper, runs on the whole input answer
+    the dev and test splits, and runs on half of it only dev.
 
     Args:
         parts: Some of `PARTS`.
@@ -166,7 +167,7 @@ def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Expe
 
 
 def part_experiments(part: str, model: str) -> Experiments:
-    """Experiments of T5 on a part of the input at the paper's conditions."""
+    """Experiments of T5 on a part of the input under the paper's conditions."""
     blocks = arm_experiments("t5", model)
     if part == "both":
         return blocks
@@ -185,7 +186,7 @@ def splits_of(part: str) -> tuple[str, ...]:
 def description_experiment(
     scale: str, model: str, part: str, splits: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
-    """Experiment of one seed on one part of the input, at the scale `quick` or `gpu`."""
+    """Experiment with one seed on one part of the input, at the scale `quick` or `gpu`."""
     small = scale == "quick"
     learner: dict[str, Any] = dict(SMALL_LEARNER if small else GPU_LEARNER)
     if model:

@@ -1,7 +1,7 @@
-"""Runs on ZEST for studies: every run's answers to whole splits, evaluated as in the paper.
+"""Runs on ZEST for studies. Each run's answers to whole splits are evaluated as in the paper.
 
-Answers come from the run; the tasks come from the run's recipe, which makes or reads them again. So
-a file of scores that includes the predictions is as good as a run store.
+The answers come from the run. The tasks come from the run's recipe, which generates or reads them
+again. A file of scores with predictions is therefore as good as a run store.
 
 Competence has to be compared with constant answers. A task whose answer is usually yes is "solved"
 by a system that reads neither the description nor the passage, so C@75 and C@90 of a weak model may
@@ -37,7 +37,7 @@ from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 SPLITS = ("dev", "test")
 
 SCORES = {"mean": "mean", "75": "C@75", "90": "C@90"}
-"""The columns of the paper's tables, by the names that reports have for them."""
+"""The columns of the paper's tables, by their names in reports."""
 
 INPUTS = {
     "both": "the whole input",
@@ -47,7 +47,9 @@ INPUTS = {
 """Names of the parts of the input in error messages."""
 
 Measure = Callable[[ScoreReport], float | None]
-"""Function from the evaluation of a split to a number, or None if the split has no such number."""
+"""Function that returns a number for the evaluation of a split, or None if it is not defined for
+this split.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,13 @@ class DescriptionRuns:
 
     Attributes:
         model: Name of the model in tables.
-        part: Part of the input that it was given: `both`, `question` or `context`.
+        part: Part of the input that the model received: `both`, `question` or `context`.
         conditions: All settings of recipe and learner.
         reports: The evaluation of each split, by seed.
-        answered: The share of instances with an answer other than n/a, by split and seed.
+        answered: Share of instances with an answer other than n/a, by split and seed.
         notes: Notes on the evaluation.
-        examples: The examples that were answered, by split; none for splits whose data this version
-            makes otherwise.
+        examples: The examples that were answered, by split. Splits that this version generates
+            differently are left out.
         predicted: The answers to these examples, by split and seed.
     """
 
@@ -77,7 +79,7 @@ class DescriptionRuns:
 
     @property
     def by_script(self) -> bool:
-        """True if the public script's evaluation was used. The script stops at some answers."""
+        """True if the evaluation follows the public script, which fails on some answers."""
         return any(
             report.mode == "official"
             for by_seed in self.reports.values()
@@ -85,7 +87,7 @@ class DescriptionRuns:
         )
 
     def values(self, split: str, measure: Measure) -> list[float]:
-        """A number of each seed on a split."""
+        """Values of a measure on a split, one per seed."""
         values = [measure(report) for _, report in sorted(self.reports.get(split, {}).items())]
         return [value for value in values if value is not None]
 
@@ -101,7 +103,7 @@ def of_type(kind: str, score: str) -> Measure:
 
 
 def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
-    """A split with the number of its tasks for captions: `the 114 tasks of dev`."""
+    """A split with its number of tasks, for captions: `the 114 tasks of dev`."""
     sizes = [
         int(group.conditions.get(f"recipe.tasks.{split}") or 0)
         for group in groups
@@ -126,14 +128,14 @@ def percent(values: Iterable[float]) -> str:
 def description_runs(
     runs: Runs, parts: Sequence[str] = ("both",), mode: Mode = "official", totals: bool = False
 ) -> list[DescriptionRuns]:
-    """Runs on ZEST with their evaluations. Raises an error if the store has none.
+    """Return the runs on ZEST with their evaluations. Raises an error if the store has none.
 
     Args:
         runs: Runs of any kind; those of other suites are left out.
         parts: Only runs on these parts of the input.
-        mode: `official`, where the public script does not stop, or `corrected`.
-        totals: True if the scores of whole splits suffice. Then a run on data that an earlier
-            version of the suite made counts with the scores that were computed when it was made.
+        mode: `official`, except where the public script fails, or `corrected`.
+        totals: True if the scores of whole splits suffice. A run on data from an earlier version of
+            the suite then counts with the scores that were computed at the time of the run.
     """
     kinds: dict[str, list[str]] = {}
     for run in runs:
@@ -160,14 +162,15 @@ SEARCHED = ("learner.rate", "learner.epochs")
 
 
 def chosen_by_dev(runs: Runs, kinds: Sequence[list[str]]) -> list[tuple[list[str], str]]:
-    """Best runs on dev among a preset's runs that differ only in searched settings, each with a
-    note on the choice, which is empty if there was none.
+    """Return the best runs on dev among a preset's runs that differ only in searched settings, each
+    with a note on the choice. The note is empty if there was no choice.
 
-    Runs without a preset are all kept: their settings are the user's, and each is a row.
+    Runs without a preset are all kept, because their settings are the user's. Each is a separate
+    row.
 
     Args:
         runs: The runs.
-        kinds: Names of runs, grouped so that those in a group differ only in the seed.
+        kinds: Names of runs, grouped so that runs in a group differ only in the seed.
     """
     searches: dict[str, list[list[str]]] = {}
     for names in kinds:
@@ -194,7 +197,7 @@ def _best(runs: Runs, search: Sequence[list[str]]) -> tuple[list[str], str]:
 
 
 def _on_dev(runs: Runs, names: Sequence[str]) -> float:
-    """Mean score of the examples of dev; an error if a run of a search did not answer it."""
+    """Mean score of the dev examples. Raises an error if a run of a search has no dev score."""
     scores = []
     for name in names:
         own = [
@@ -212,8 +215,8 @@ def _on_dev(runs: Runs, names: Sequence[str]) -> float:
 
 
 def _plain(split: str) -> str:
-    """Name of a split of ZEST without its recipe, which splits of a mix have; empty if it is of
-    other data.
+    """Name of a ZEST split without its recipe, which prefixes the splits of a mix. Empty for splits
+    of other data.
 
     >>> _plain("dev"), _plain("zest/synthetic:dev"), _plain("squad:dev")
     ('dev', 'dev', '')
@@ -249,7 +252,7 @@ def _group(
         model = f"{model}, multi-task"
     if not conditions.get("learner.model"):
         conditions["learner.model"] = (
-            learner  # a network trained from scratch, or predictions from elsewhere
+            learner  # a network trained from scratch, or predictions from another tool
         )
     group = DescriptionRuns(model, part, conditions, {})
     seen: dict[tuple[str, tuple[str, ...]], int] = {}
@@ -278,7 +281,7 @@ def _group(
                 group.predicted.setdefault(split, {})[seed] = texts
             report = evaluated(examples, texts, mode, group.notes) if stored is None else stored
             group.reports.setdefault(split, {})[seed] = report
-            if files:  # which have their own number of tasks, whatever the recipe generates
+            if files:  # the files have their own number of tasks, whatever the recipe generates
                 conditions[f"recipe.tasks.{split}"] = len(report.tasks)
             group.answered.setdefault(split, {})[seed] = statistics.fmean(
                 not says_na(text) for text in texts
@@ -295,7 +298,9 @@ EARLIER = (
 
 
 def _constant(texts: Sequence[str]) -> bool:
-    """True if all answers are the same, as when several trained models always answer n/a."""
+    """True if all answers are the same, for example because several trained models always answer
+    n/a.
+    """
     return len(set(texts)) == 1
 
 
@@ -344,8 +349,8 @@ def _examples(
 def _check(
     runs: Runs, run: str, split: str, examples: Sequence[Example], answers: pa.Table
 ) -> None:
-    """Refuse part of a split, whose tasks would lack passages, and data that this version makes
-    otherwise.
+    """Raise an error for part of a split, whose tasks would lack passages, and for data that this
+    version generates differently.
     """
     if len(answers) != len(examples):
         raise StudyError(
@@ -360,14 +365,14 @@ def _check(
 
 
 def _same(examples: Sequence[Example], answers: pa.Table) -> bool:
-    """True if a run answered these examples, judged by their right answers."""
+    """True if a run answered these examples, compared by their gold answers."""
     return [targets[0] for targets in answers["targets"].to_pylist()] == [
         example.target for example in examples
     ]
 
 
 def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
-    """Totals of a split that were computed with the run, if it kept them."""
+    """Scores of a split that were computed with the run, if it kept them."""
     stored = runs[run].splits.get(split)
     prefix = "official " if mode == "official" else ""
     if stored is None or stored.score is None:
@@ -382,7 +387,7 @@ def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
 def evaluated(
     examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]
 ) -> ScoreReport:
-    """Evaluate a split. If the public script would stop, evaluate as described in the paper."""
+    """Evaluate a split. If the public script would fail, evaluate as described in the paper."""
     try:
         return score_examples(examples, predictions, mode)
     except Undefined as error:
@@ -394,7 +399,7 @@ def evaluated(
 
 
 CONSTANTS = ("yes", "n/a")
-"""Answers that are right for whole tasks: `yes` if that is the usual answer, `n/a` if no passage
+"""Answers that can be right for whole tasks: `yes` if that is the usual answer, `n/a` if no passage
 answers the task.
 """
 
@@ -402,12 +407,13 @@ ALWAYS_YES = "always yes"
 
 
 def constant_runs(groups: Sequence[DescriptionRuns], mode: Mode) -> list[DescriptionRuns]:
-    """Constant answers to the splits that some runs answered, evaluated as these are.
+    """Evaluate constant answers to the splits that the given runs answered, in the same way as the
+    runs.
 
     Args:
-        groups: Runs. Those on one half of the input have the same tasks as those on the whole, and
-            share their baselines.
-        mode: How they were evaluated.
+        groups: The runs. Runs on half of the input have the same tasks as those on the whole input
+            and share their baselines.
+        mode: How the runs were evaluated.
     """
     known: dict[str, list[list[Example]]] = {}
     for group in groups:
@@ -440,7 +446,7 @@ def _same_tasks(a: Sequence[Example], b: Sequence[Example]) -> bool:
 def above_constant(
     groups: Sequence[DescriptionRuns], baselines: Sequence[DescriptionRuns], splits: Sequence[str]
 ) -> Iterator[ClaimedDirection]:
-    """Yield the directions from always saying yes to the runs, by each score.
+    """Yield the directions from always answering yes to the runs, for each score.
 
     Args:
         groups: The runs.
@@ -468,8 +474,8 @@ def above_constant(
 def _always_yes(
     group: DescriptionRuns, baselines: Sequence[DescriptionRuns], split: str
 ) -> ScoreReport | None:
-    """Evaluation of always answering yes on the tasks of a group. None if the group has no tasks of
-    this version.
+    """Evaluate always answering yes on the tasks of a group. Returns None if the group has no tasks
+    of this version.
     """
     for baseline in baselines:
         if not baseline.model.startswith(ALWAYS_YES) or split not in group.examples:
@@ -482,12 +488,12 @@ def _always_yes(
 
 
 def _over_tasks(reports: Sequence[ScoreReport], constant: ScoreReport, score: str) -> Ends | None:
-    """Interval over tasks of the difference to a constant, each task counting with its mean over
+    """Interval over tasks of the difference from a constant. Each task counts with its mean over
     seeds.
 
-    The overall score is the mean over generalization types, so that a task of a small type weighs
-    more. Weighted differences have the right mean, and the spread between types in their variance,
-    which makes the interval a little too wide.
+    The overall score is the mean over generalization types, so a task of a small type has a larger
+    weight. The weighted differences have the right mean, but their variance includes the spread
+    between types, which makes the interval a little too wide.
     """
     worth = _worth(score, constant.mode)
     theirs = _by_task(constant, worth)
@@ -510,7 +516,7 @@ def _worth(score: str, mode: Mode) -> Callable[[float], float]:
     """
     if score == "mean":
         return lambda f1: f1
-    # The public script compares floats as they are; see `competence_tables.consistency`.
+    # The public script compares floats exactly; see `competence_tables.consistency`.
     least = float(score) / 100 - (0.0 if mode == "official" else ROUNDING)
     return lambda f1: float(f1 >= least)
 
