@@ -1,10 +1,11 @@
-"""Items and their answers: assigning items to annotators, and deriving the final answer from
-theirs.
+"""Items and their answers: assigning items to annotators, and deriving final answers from the
+annotators' answers.
 
 Section 4.4 of the paper defines final answers. Yes/no: the majority. Spans: "the answer that was
 the subset of the other answers, preferring shorter responses over longer responses". The paper does
-not say what happens if no answer is a subset of the others, nor with n/a. Here an answer counts if
-more than half of the annotators support it. Everything else goes to an adjudicator.
+not say what happens if no answer is a subset of the others, or if some annotators answer n/a. Here
+an answer counts if more than half of the annotators support it. An adjudicator decides all other
+items.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def _shortest_subset(values: Sequence[str]) -> str | None:
     """Return the shortest answer whose words are contained in more than half of the answers,
     including itself.
 
-    An answer of only articles and punctuation has no words in the evaluation's sense, so only the
-    same text supports it.
+    An answer of only articles and punctuation has no words in the sense of the evaluation, so only
+    identical answers support it.
     """
     bags = [(v, span_words(v)) for v in values if v != NA]
     supported = []
@@ -89,11 +90,11 @@ def _shortest_subset(values: Sequence[str]) -> str | None:
 
 
 def _structure(values: Sequence[str]) -> str | None:
-    """Return the objects that more than half of the annotators name, if all their attributes can be
-    settled.
+    """Return the objects that more than half of the annotators name, or None if there are none or
+    an attribute cannot be settled.
 
-    The main objects must be the same for more than half of the annotators. Each value is then
-    settled among these annotators like a span.
+    More than half of the annotators must name the same main objects. Each value is then settled
+    among these annotators like a span.
     """
     parsed = [rows for v in values if v != NA and (rows := parse_structure(v))]
     by_objects: dict[frozenset[str], list[list[dict[str, str]]]] = {}
@@ -132,14 +133,16 @@ LEASE = 900.0
 """Seconds for which an open item counts as answered, so that not everyone gets the same item."""
 
 LONGEST_TIME = 3_600.0
-"""Maximum seconds recorded for one item, because a page may be left open over lunch."""
+"""Maximum seconds recorded for one item, because annotators may leave a page open over lunch."""
 
 RIGHT = 0.8
-"""Minimum score of a right answer to a qualification item. Spans may differ by a word."""
+"""Minimum score for an answer to a qualification item to count as right. Spans may differ by a
+word.
+"""
 
 BATCH = 40
-"""Candidates read in one query for the next item. 50 concurrent people hold 17 items of three
-answers each.
+"""Number of candidates read in one query for the next item. At three answers per item, 50 people
+working at the same time have about 17 items open.
 """
 
 MOST_SPANS = 50
@@ -214,8 +217,8 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
 
 
 def entity_counts(c: Collection, domain: str) -> Counter[str]:
-    """Count a domain's passages by entity. Paraphrases share the passages of their base tasks,
-    which count once.
+    """Count a domain's passages by entity. Passages that paraphrases share with their base tasks
+    count once.
     """
     entities = {d.id: d.entity for d in c.store.each(Document, parent=domain)}
     tasks = {
@@ -230,8 +233,8 @@ def entity_counts(c: Collection, domain: str) -> Counter[str]:
 
 
 class Leases:
-    """Items that people have open. Kept in memory: losing them costs at most one superfluous
-    answer.
+    """Items that people have open. They are only kept in memory, because losing them costs at most
+    one superfluous answer.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -251,7 +254,7 @@ class Leases:
             return possible
 
     def holders(self, item: str) -> int:
-        """Number of people who have an item open."""
+        """Number of people who have the item open."""
         with self._lock:
             now = self._clock()
             return sum(t > now for t in self._until.get(item, {}).values())
@@ -268,8 +271,8 @@ class Leases:
 def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
     """Return the next item for an annotator, or None if everything is done.
 
-    Qualification items come first. An item is given to as many people as the project requires
-    answers, including those who have it open.
+    Qualification items come first. An item is given to at most as many people as the project
+    requires answers, counting those who have it open.
     """
     require(person, "annotator")
     if not person.qualified:
@@ -283,8 +286,8 @@ def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
         for item in candidates:
             if not leases.take(item.id, person.id, c.file.annotators - item.answered):
                 continue
-            # It may have been answered since it was read. A lease is dropped only after its answer
-            # is saved.
+            # The item may have been answered since it was read, because a lease is dropped only
+            # after its answer is saved.
             current = c.store.get(Item, item.id)
             if (
                 current is not None
@@ -383,8 +386,8 @@ def save_answer(
         if before is not None and (item.state == "decided" or item.known is not None):
             raise ConflictError(phrase("item_decided"))
         if before is None and item.state not in ("open", "qualification"):
-            # The page was open while others gave the last answers. Another one could change what is
-            # settled or exported.
+            # Others gave the last answers while this page was open. One more answer could change
+            # what is already settled or exported.
             raise ConflictError(phrase("item_complete"))
         check_qualified(c, person.id, item)
         change.put(answer, version)
@@ -413,7 +416,7 @@ def _is_right(item: Item, value: str) -> bool:
 
 
 def _qualify(c: Collection, change: Transaction, person: Person) -> None:
-    """Decide whether an annotator qualifies, once all qualification items are answered."""
+    """Decide whether an annotator qualifies once all qualification items are answered."""
     items = {i.id for i in c.store.each(Item, stage="qualification")}
     wanted = len(items)
     # Answers to items that were removed from the project file do not count.
@@ -435,7 +438,7 @@ def _qualify(c: Collection, change: Transaction, person: Person) -> None:
 
 def settle_answered(c: Collection) -> int:
     """Settle open items that have enough answers because the project file now requires fewer.
-    Returns their number.
+    Returns the number of items.
     """
     items = c.store.answered_enough(c.file.annotators)
     with c.store.change(
@@ -447,7 +450,7 @@ def settle_answered(c: Collection) -> int:
 
 
 def settle(c: Collection, change: Transaction, item: Item) -> None:
-    """Update an item: count its answers, and resolve them if there are enough."""
+    """Update the number of answers to an item, and resolve them if there are enough."""
     answers = {a.id: a for a in c.store.each(GivenAnswer, parent=item.id)}
     for kind, id in list(change.changes):
         if kind == GivenAnswer.kind and id.startswith(f"{item.id}/"):
@@ -475,15 +478,15 @@ def adjudicate(
     entered: EnteredAnswer | None,
     take: str = "",
 ) -> Item:
-    """Decide an item on which the annotators disagree.
+    """Decide the answer to an item on which the annotators disagree.
 
     Args:
         c: The project.
-        reviewer: Person who decides, and who must not have answered the item.
+        reviewer: Person who decides. The reviewer must not have answered the item.
         id: The item.
         version: The version of the item that the reviewer saw.
-        entered: The answer; None to take one of the annotators'.
-        take: Id of the annotators' answer to take.
+        entered: The answer, or None to use an annotator's answer.
+        take: Id of the annotator's answer to use.
     """
     require(reviewer, "reviewer")
     item = c.store.need(Item, id).value

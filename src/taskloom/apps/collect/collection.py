@@ -24,11 +24,11 @@ SECRET = ".secret"  # noqa: S105 - the name of a file
 """File with the signing key. It is created after the database."""
 
 SYSTEM = "system"
-"""Actor of the events that the server itself records when it starts."""
+"""Actor of events that the server records on its own at startup."""
 
 UNSEEN = "\u00ad\u034f\u115f\u1160\u200c\u200d\u3164\uffa0"
 """Soft hyphens, joiners and Hangul fillers. They are legitimate in texts, but in a name they only
-hide or imitate another one.
+serve to hide characters or to imitate another name.
 """
 
 MOST_DOCUMENTS = 1_000
@@ -42,7 +42,7 @@ class Collection:
         folder: The project's folder.
         file: The checked project file.
         store: The log and the records.
-        notes: Documents that were skipped at the last reading, and why.
+        notes: Documents that were skipped when the corpus was last read, and why.
         secret: Signing key, created with the project and never shown.
     """
 
@@ -103,7 +103,7 @@ class Collection:
         self.read_corpus()
 
     def read_corpus(self) -> None:
-        """Read documents that are new since the last time. Documents are never read again, since
+        """Read documents added since the last time. Known documents are never read again, because
         passages are cut from them.
         """
         sources = digest(
@@ -145,8 +145,8 @@ class Collection:
             return self._indexes[domain]
 
     def entities(self, domain: str) -> list[str]:
-        """Names of a domain's entities. Cached, since every form check needs them and a corpus may
-        have 100,000.
+        """Names of a domain's entities. They are cached, because every form check needs them and a
+        corpus may have 100,000.
         """
         if domain not in self._entities:
             self._entities[domain] = sorted(
@@ -190,7 +190,7 @@ class Collection:
         return person
 
     def change_roles(self, by: str, id: str, roles: list[str], version: int) -> None:
-        """Change a person's roles. The last owner cannot lose that role."""
+        """Change a person's roles. The last owner cannot lose the owner role."""
         with self.store.change(by, "roles") as change:
             person = self.store.need(Person, id).value
             new = replace(person, roles=check_roles(roles))
@@ -201,7 +201,7 @@ class Collection:
             change.put(new, version)
 
     def renew_link(self, by: str, id: str) -> Person:
-        """Invalidate a person's links and sessions, so that a new link is needed."""
+        """Invalidate a person's links and sessions, so that they need a new link."""
         with self.store.change(by, "link", "older links of this person are invalid") as change:
             person = self.store.need(Person, id).value
             person = replace(person, link=person.link + 1)
@@ -209,7 +209,7 @@ class Collection:
         return person
 
     def requalify(self, by: str, id: str) -> None:
-        """Let an annotator work without having qualified."""
+        """Allow an annotator to work without qualifying."""
         with self.store.change(by, "qualification", "let in by an owner") as change:
             change.put(replace(self.store.need(Person, id).value, qualified="passed"))
 
@@ -218,7 +218,7 @@ class Collection:
         return sorted(self.store.each(Person), key=lambda p: p.name.casefold())
 
     def first_owner(self, name: str = "Owner") -> Person:
-        """Return an owner. A project without one gets its first."""
+        """Return an owner, adding one if the project has none."""
         owner = next((p for p in self.people() if "owner" in p.roles), None)
         return owner or self.add_person(SYSTEM, name, ["owner"])
 

@@ -1,7 +1,7 @@
-"""Documents of a project: folders of text and Markdown, JSON lines and Parquet.
+"""Documents of a project: folders of text and Markdown files, JSON Lines and Parquet.
 
 An unreadable file is skipped with a note, because one broken file among thousands must not stop a
-project. Only a domain without any document is an error.
+project. Only a domain without any documents is an error.
 
 Text from outside, in files and in forms, is cleaned of characters that confuse or deceive a reader.
 """
@@ -27,13 +27,14 @@ files.
 _INVISIBLE = re.compile(
     "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
 )
-"""Marks that reverse the displayed order, and characters without a width. Joiners stay, because
-some scripts need them.
+"""Marks that reverse the display order, and zero-width characters. Joiners are kept, because some
+scripts need them.
 """
 
 
 def clean(text: str) -> str:
-    """Normalise a text to composed form with plain line ends, without control and direction marks.
+    """Normalise a text to composed form with plain line ends, without control characters and
+    direction marks.
 
     >>> clean("a\\x00b\\r\\nc\\u202ed")
     'ab\\ncd'
@@ -56,15 +57,15 @@ def clean_line(text: str) -> str:
 SUFFIXES = (".txt", ".text", ".md", ".markdown", ".jsonl", ".parquet")
 
 LARGEST = 50_000_000
-"""Maximum bytes of a text file. Larger files are dumps of many documents, which should be JSON
-lines or Parquet.
+"""Maximum bytes of a text file. Larger files are usually dumps of many documents, which should be
+JSON Lines or Parquet.
 """
 
 SHORTEST = 20
 """Minimum characters of a document."""
 
 MOST_NOTES = 20
-"""Maximum notes about skipped files. The rest is counted."""
+"""Maximum number of notes about skipped files. Any others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class SourceDocument:
 
 
 def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
-    """Read the documents of a folder or a file. Also returns notes on the files that were skipped.
+    """Read the documents in a folder or a file. Also returns notes on the files that were skipped.
 
     Raises:
         CollectError: If there is nothing to read.
@@ -117,8 +118,8 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
 
 
 def fingerprint(path: Path) -> str:
-    """Digest of the names, sizes and times of a corpus's files. If it changes, the corpus must be
-    read again.
+    """Digest of the names, sizes and modification times of a corpus's files. If it changes, the
+    corpus must be read again.
     """
     lines = []
     for file in _files(path):
@@ -128,8 +129,8 @@ def fingerprint(path: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """Files of a folder and its subfolders, sorted. A file's path gives the file itself; a missing
-    path gives none.
+    """Files in a folder and its subfolders, sorted. The path of a file yields this file; a missing
+    path yields no files.
     """
     if path.is_dir():
         return sorted(p for p in path.rglob("*") if p.is_file())

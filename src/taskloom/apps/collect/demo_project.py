@@ -1,4 +1,4 @@
-"""The demonstration project: packaged documents, people of all roles, and a half-finished round."""
+"""The demonstration project: packaged documents, people in all roles, and a half-finished round."""
 
 from __future__ import annotations
 
@@ -142,7 +142,9 @@ pattern that shows that the answer is no.
 """
 
 CARELESS = 0.15
-"""Error rate of the demonstration's annotators, so that there are disputes to settle."""
+"""Error rate of the demonstration's annotators. It is above 0 so that there are disputes to
+settle.
+"""
 
 SHARE = 0.55
 """Share of items that the demonstration's annotators have answered."""
@@ -247,7 +249,7 @@ def _vary(c: Collection, people: dict[str, Person], bases: Sequence[CollectedTas
 
 
 def _annotate(c: Collection, people: Sequence[Person]) -> None:
-    """Have the annotators qualify and answer some of the items, not always in agreement."""
+    """Simulate annotators who qualify and answer some of the items, not always in agreement."""
     leases, key = Leases(), Key("collect", "demo")
     quota = round(SHARE * c.store.count(Item, stage="open"))
     for person in people:

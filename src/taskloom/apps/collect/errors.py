@@ -1,6 +1,6 @@
-"""Errors of a collection project by HTTP status, and the sentences of errors and pages.
+"""Errors of a collection project by HTTP status, and the texts of errors and pages.
 
-All sentences are in phrases.yaml, next to this module.
+All texts are in phrases.yaml, next to this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from taskloom.core.errors import TaskloomError
 
 
 class CollectError(TaskloomError):
-    """A request that cannot be carried out: a form or a project file with a mistake.
+    """A request that cannot be carried out because of a mistake in a form or the project file.
 
     Attributes:
         status: The HTTP status under which the server reports it.
@@ -25,7 +25,7 @@ class CollectError(TaskloomError):
 
 
 class ConflictError(CollectError):
-    """Someone else saved the same thing in the meantime."""
+    """Someone else saved the same record in the meantime."""
 
     status = 409
 
@@ -43,7 +43,7 @@ class UnknownError(CollectError):
 
 
 class DiskError(CollectError):
-    """A database that cannot be written. Nothing of the request was saved."""
+    """The database cannot be written. Nothing in the request was saved."""
 
     status = 507
 
@@ -57,12 +57,12 @@ def _sections() -> dict[str, dict[str, Any]]:
 
 
 def page_phrases() -> dict[str, Any]:
-    """Texts of the templates by name."""
+    """Texts for the templates, by name."""
     return _sections()["pages"]
 
 
 def phrase(rule: str, /, **values: object) -> str:
-    """Text of a rule with its values filled in.
+    """Return the text of a rule with its values filled in.
 
     >>> phrase("question_length", fewest=4, most=40, count=3)
     'A question has 4 to 40 words; this one has 3.'

@@ -1,9 +1,9 @@
 """The database of a project: an append-only log of events, and the records derived from it.
 
 Every change is one event (who, when, what) with the rows that it changed, before and after. The
-tables hold the result of replaying the log; `check` replays it and compares. An event is
-acknowledged after SQLite has committed it with `synchronous=FULL`, so whatever was reported as
-saved survives a kill and a power cut.
+tables contain the result of replaying the log; `check` replays it and compares. An event is
+acknowledged only after SQLite has committed it with `synchronous=FULL`, so everything reported as
+saved survives a killed process and a power cut.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ FORMAT = 1
 """Version of the database layout. Later versions must be able to read it."""
 
 PATIENCE = 20.0
-"""Seconds that a write waits for another process that holds the database, such as an export from
-the command line.
+"""Seconds that a write waits for another process that has locked the database, such as an export
+from the command line.
 """
 
 SCHEMA = """
@@ -61,7 +61,7 @@ SESSIONS = """
 CREATE TABLE IF NOT EXISTS ended_sessions (seal TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID
 """
 """Sessions that were ended by signing out. They are not part of the log and are deleted once they
-would have expired. Databases from version 0.2.0 and earlier do not have this table.
+would have expired. Databases created by version 0.2.0 and earlier do not have this table.
 """
 
 EVENT_COLUMNS = "number, at, who, what, note, changes, undoes"
@@ -84,10 +84,10 @@ class RowChange:
     Attributes:
         kind: Kind of the record.
         id: Its id.
-        old_version: Version before the event; 0 if it did not exist.
-        old: Its body before; None if it did not exist.
-        version: Version after the event; 0 if it was removed.
-        new: Its body after; None if it was removed.
+        old_version: Version before the event; 0 if the record did not exist.
+        old: Body before the event; None if the record did not exist.
+        version: Version after the event; 0 if the record was removed.
+        new: Body after the event; None if the record was removed.
     """
 
     kind: str
@@ -131,7 +131,7 @@ class LogEvent:
 
 
 class Transaction:
-    """An event in progress. Reads see the previous state with the changes so far."""
+    """An event in progress. Reads return the previous state with the changes made so far."""
 
     def __init__(self, store: EventStore, connection: sqlite3.Connection) -> None:
         self._store, self._connection = store, connection
@@ -139,7 +139,7 @@ class Transaction:
         self.texts: dict[str, str] = {}
 
     def get(self, cls: type[T], id: str) -> Stored[T] | None:
-        """Return a record, or None."""
+        """Return a record, or None if there is no record with this id."""
         change = self.changes.get((cls.kind, id))
         if change is None:
             return self._store.get(cls, id)
@@ -151,9 +151,9 @@ class Transaction:
         """Write a record.
 
         Args:
-            record: Its new value.
-            version: Version that the writer saw (0: none). Raises `ConflictError` if it has
-                changed. None: any version.
+            record: The new value.
+            version: Version that the writer saw (0: the record did not exist). Raises
+                `ConflictError` if the record has changed since. None: any version.
         """
         before = self._before(record.kind, record.id)
         if version is not None and version != before[0]:
@@ -188,7 +188,8 @@ class Transaction:
     ) -> None:
         if before[1] == new:
             return
-        # Several changes of a record in one event count as one, from its value before the event.
+        # Several changes of a record in one event count as one, starting from its value before the
+        # event.
         first = self.changes.get((kind, id))
         old_version, old = (first.old_version, first.old) if first else before
         version = 0 if new is None else old_version + 1
@@ -196,7 +197,9 @@ class Transaction:
 
 
 class _Connection(sqlite3.Connection):
-    """A thread's connection, closed with its thread, because a server's threads come and go."""
+    """A thread's connection. It is closed with the thread, because a server creates and ends
+    threads all the time.
+    """
 
     def __del__(self) -> None:
         with suppress(sqlite3.Error):
@@ -204,11 +207,12 @@ class _Connection(sqlite3.Connection):
 
 
 class EventStore:
-    """The log and the records of one project, for any number of threads.
+    """The log and the records of one project, usable from any number of threads.
 
     Args:
         path: The database.
-        new_allowed: Create an empty database if there is none. False for a project that had one.
+        new_allowed: True to create an empty database if there is none. Use False for a project that
+            already had a database.
     """
 
     def __init__(self, path: str | Path, new_allowed: bool = True) -> None:
@@ -240,7 +244,7 @@ class EventStore:
             raise self.damaged(found)
 
     def damaged(self, reason: object) -> CollectError:
-        """Error about a damaged database, with the remedy."""
+        """Build the error for a damaged database, with the remedy."""
         lines = str(reason).strip().splitlines()
         return CollectError(
             phrase(
@@ -252,9 +256,7 @@ class EventStore:
         )
 
     def parsed(self, text: str) -> dict[str, Any]:
-        """Parse the body of a record. Pages can be damaged in the middle of a text, which SQLite
-        does not notice.
-        """
+        """Parse the body of a record. SQLite does not notice damage in the middle of a text."""
         try:
             body: dict[str, Any] = json.loads(text)
         except ValueError as error:
@@ -316,8 +318,8 @@ class EventStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Make all reads of this thread inside the block see one state, whatever others save
-        meanwhile.
+        """Make all of this thread's reads inside the block see the same state, whatever other
+        threads save meanwhile.
         """
         connection = self._connection()
         if connection.in_transaction:  # inside another snapshot or a change
@@ -332,7 +334,7 @@ class EventStore:
     # Reading.
 
     def get(self, cls: type[T], id: str) -> Stored[T] | None:
-        """Return a record, or None."""
+        """Return a record, or None if there is no record with this id."""
         row = (
             self._connection()
             .execute("SELECT version, body FROM records WHERE kind = ? AND id = ?", (cls.kind, id))
@@ -341,7 +343,7 @@ class EventStore:
         return Stored(self.record(cls, row[1]), row[0]) if row else None
 
     def need(self, cls: type[T], id: str) -> Stored[T]:
-        """Return a record. Raises `UnknownError` if there is none."""
+        """Return a record. Raises `UnknownError` if there is no record with this id."""
         stored = self.get(cls, id)
         if stored is None:
             raise UnknownError(phrase("unknown_record", kind=cls.kind, id=id[:80]))
@@ -397,7 +399,7 @@ class EventStore:
         return {str(stage): int(n) for stage, n in rows}
 
     def owners(self, cls: type[Filed], stage: str) -> dict[str, int]:
-        """Number of records of a stage by owner."""
+        """Number of records in a stage, by owner."""
         rows = self._connection().execute(
             "SELECT owner, count(*) FROM records WHERE kind = ? AND stage = ? GROUP BY owner",
             (cls.kind, stage),
@@ -405,7 +407,7 @@ class EventStore:
         return {str(owner): int(n) for owner, n in rows}
 
     def unanswered(self, person: str, stage: str, after: str = "", limit: int = -1) -> list[Item]:
-        """Items of a stage that a person has not answered, in the order of their ids."""
+        """Items in a stage that a person has not answered, in the order of their ids."""
         rows = self._connection().execute(
             "SELECT body FROM records AS item WHERE kind = 'item' AND stage = ? AND id > ? AND NOT"
             " EXISTS (SELECT 1 FROM records AS answer WHERE answer.kind = 'answer' AND answer.id ="
@@ -424,7 +426,7 @@ class EventStore:
         return [Item(**self.parsed(row[0])) for row in rows.fetchall()]
 
     def text(self, key: str) -> str:
-        """Text with a digest."""
+        """Return the text with a digest."""
         row = (
             self._connection().execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
         )
@@ -432,7 +434,7 @@ class EventStore:
             raise UnknownError(phrase("missing_text", key=key[:40], path=self.path))
         return str(row[0])
 
-    # Changing.
+    # Writing.
 
     @contextmanager
     def change(
@@ -442,7 +444,7 @@ class EventStore:
 
         Args:
             who: The id of the person.
-            what: Kind of event, in a few words.
+            what: Short description of the event.
             note: Note for readers of the log.
             undoes: Number of the event that this one undoes.
         """
@@ -503,7 +505,7 @@ class EventStore:
         return row is not None
 
     def end_session(self, seal: str, until: int, now: int) -> None:
-        """Record that a session has ended, and delete those that have expired."""
+        """Record that a session has ended, and delete expired sessions."""
         with self._writing:
             connection = self._connection()
             try:
@@ -525,14 +527,15 @@ class EventStore:
         oldest_first: bool = False,
         with_changes: bool = True,
     ) -> Iterator[LogEvent]:
-        """Yield events before one number and after another, newest first by default.
+        """Yield the events before number `before` and after number `after`, newest first by
+        default.
 
-        Reading is fast without their changes, of which there may be thousands.
+        Reading is fast without the changes, because an event may have thousands.
         """
         order = "ASC" if oldest_first else "DESC"
         columns = EVENT_COLUMNS if with_changes else EVENT_COLUMNS.replace("changes", "'[]'")
         rows = self._connection().execute(
-            # `order` is one of two keywords.
+            # `order` is one of two keywords
             f"SELECT {columns} FROM events"  # noqa: S608
             f" WHERE number < ? AND number > ? ORDER BY number {order} LIMIT ?",
             (before if before is not None else 2**62, after, limit),
@@ -556,14 +559,14 @@ class EventStore:
         return self._event(row)
 
     def _event(self, row: tuple[Any, ...]) -> LogEvent:
-        """Build an event, whose changes may be damaged."""
+        """Build an event from its row. Raises an error if its changes are damaged."""
         try:
             return parse_event(row)
         except (ValueError, TypeError) as error:
             raise self.damaged(error) from error
 
     def undone(self, number: int) -> int | None:
-        """Number of the event that undid this one, unless that was undone itself."""
+        """Number of the event that undid this one, unless that event was undone itself."""
         rows = self._connection().execute(
             "SELECT number FROM events WHERE undoes = ? ORDER BY number DESC", (number,)
         )
@@ -573,15 +576,16 @@ class EventStore:
         return None
 
     def undo(self, who: str, number: int, check: Callable[[], None] = lambda: None) -> None:
-        """Undo an event with a new event that restores the previous values.
+        """Undo an event by recording a new event that restores the previous values.
 
         Args:
             who: The id of the person.
-            number: The event.
-            check: Called before anything is restored. Raises if undoing is not allowed.
+            number: Number of the event to undo.
+            check: Called before anything is restored. It raises an error if the event must not be
+                undone.
 
         Raises:
-            ConflictError: If it is already undone, or one of its records has changed since.
+            ConflictError: If the event is already undone, or one of its records has changed since.
         """
         event = self.event(number)
         with self.change(
@@ -599,7 +603,7 @@ class EventStore:
                     transaction.put(from_json(change.kind, change.old))
 
     def _refuse_later(self, change: RowChange, number: int) -> None:
-        """Raise an error if a record has changed since an event."""
+        """Raise an error if a record has changed since the event."""
         row = (
             self._connection()
             .execute(
@@ -609,8 +613,8 @@ class EventStore:
             .fetchone()
         )
         body = self.parsed(row[1]) if row else None
-        # Compared by content: a later event that was undone changes the version but not the
-        # content.
+        # Compare content, not versions: a later event that was undone changes the version but not
+        # the content.
         if body != change.new:
             later = phrase("event_number", number=row[0]) if row else phrase("later_event")
             raise ConflictError(
@@ -629,7 +633,7 @@ class EventStore:
         return number
 
     def restore(self, events: Iterable[LogEvent], texts: Mapping[str, str]) -> None:
-        """Fill a new database with the events and texts of another."""
+        """Fill a new database with the events and texts of another database."""
         with self._writing:
             connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
@@ -646,7 +650,7 @@ class EventStore:
             connection.execute("COMMIT")
 
     def check(self) -> list[str]:
-        """Replay the log and list every record that differs from the table. The list should be
+        """Replay the log and list every record that differs from its table. The list should be
         empty.
         """
         with self.snapshot():
@@ -679,7 +683,7 @@ class EventStore:
 
 
 def is_damage(error: BaseException) -> bool:
-    """True if an error means that the content of a database is damaged, rather than the database
+    """True if an error means that the database content is damaged, rather than that the database is
     busy or full.
     """
     if isinstance(error, UnicodeDecodeError):  # raised if the error message itself is damaged

@@ -1,5 +1,5 @@
-"""Export: ZEST's files with and without answers, a Taskloom dataset with its card, statistics,
-agreement, audit and log.
+"""Exporting a project: ZEST's files with and without answers, a Taskloom dataset with its card,
+statistics, agreement, audit and log.
 
 EXPORT/
   zest/train.jsonl dev.jsonl test.jsonl      tasks with answers, one a line, as in ZEST's files
@@ -40,8 +40,8 @@ from taskloom.suites.zest.task_files import PAPER, Instance, Statistics, ZestTas
 SPLITS = ("train", "dev", "test")
 
 MOST_YES, FEWEST_ANSWERS = 0.8, 10
-"""Share of yes among yes and no above which a split is called biased, and the minimum number of
-answers for a share to be meaningful.
+"""Maximum share of yes among yes and no answers before a split is reported as biased, and the
+minimum number of answers for this check.
 """
 
 
@@ -59,9 +59,10 @@ class Release:
     """Contents of an export: tasks by split, and objections to exporting.
 
     Attributes:
-        splits: The finished tasks of each split that has any.
-        leaks: Leaks of test items. An export with leaks must be confirmed.
-        remarks: Remarks for the owner: unfinished items, shares that differ from the intended ones.
+        splits: The finished tasks of each split that has tasks.
+        leaks: Leaks of test items. An export with leaks requires confirmation.
+        remarks: Remarks for the owner, such as unfinished items or shares that differ from the
+            intended ones.
         audit: The audit of the dataset; None if there is nothing to audit.
     """
 
@@ -72,10 +73,10 @@ class Release:
 
 
 def finished_tasks(c: Collection) -> tuple[dict[str, list[FinishedTask]], list[str]]:
-    """Approved tasks that can be exported, by split, and remarks on the others.
+    """Return the approved tasks that can be exported, by split, and remarks on the others.
 
-    A task is exported with its items that have a final answer. A variant of a task without such
-    items is left out, because the evaluation needs both.
+    A task is exported with its items that have a final answer. A variant is left out if the base
+    task or the variant has no such items, because the evaluation needs both.
     """
     values: dict[str, tuple[str, ...]] = {
         row.item.id: tuple(row.answers[p] for p in sorted(row.answers))
@@ -132,7 +133,7 @@ def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Release:
-    """Write a release into a new folder, completely or not at all.
+    """Write a release into a new folder. If anything fails, nothing is written.
 
     Args:
         c: The project.
@@ -151,7 +152,7 @@ def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Relea
 
 
 def _write(c: Collection, folder: Path, despite_leaks: bool) -> Release:
-    with c.store.snapshot():  # others may continue to work while it is written
+    with c.store.snapshot():  # others may continue to work during the export
         return _write_snapshot(c, folder, despite_leaks)
 
 
@@ -187,8 +188,8 @@ def prepare(c: Collection, folder: Path) -> Release:
     )
     files = "".join(f"  {name}: zest/{name}.jsonl\n" for name in splits)
     (folder / "recipe.yaml").write_text(f"suite: zest\nfiles:\n{files}", encoding="utf-8")
-    # Named after the project, because the folder has a temporary name until the release is
-    # complete.
+    # The recipe is named after the project, because the folder has a temporary name until the
+    # release is complete.
     recipe = replace(read(folder / "recipe.yaml"), name=recipe_name(c.file.name))
     data = make(recipe, folder / "dataset")
     report = audit(data)
@@ -223,8 +224,8 @@ def _audit_leaks(report: Audit) -> list[str]:
 
 
 def _near_remarks(report: Audit) -> list[str]:
-    """Remarks on near-duplicates of training inputs. Most are other questions about the same
-    passage, as in ZEST itself.
+    """Remarks on near-duplicates of training inputs. Most of them are other questions about the
+    same passage, as in ZEST itself.
     """
     return [
         phrase("remark_near", count=o.near, split=o.split, other=o.other)
@@ -258,7 +259,7 @@ def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
 
 
 def share_remarks(c: Collection) -> list[str]:
-    """Remarks on entities that have more than their share of a domain's passages."""
+    """Remarks on entities with more than the allowed share of a domain's passages."""
     remarks = []
     for domain in c.file.domains:
         counts = entity_counts(c, domain.name)
@@ -275,7 +276,7 @@ def share_remarks(c: Collection) -> list[str]:
 
 def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
     """Remarks on splits whose yes/no tasks are nearly always answered yes. A model could learn to
-    say yes instead of learning the tasks.
+    answer yes instead of learning the tasks.
     """
     remarks = []
     for name, tasks in splits.items():
@@ -289,7 +290,9 @@ def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
 
 
 def agreement_report(c: Collection) -> dict[str, Any]:
-    """Alpha by answer format, the number of items that were agreed on, and Table 10."""
+    """Report alpha by answer format, the number of items on which annotators agree, and Table
+    10.
+    """
     rows = annotated_items(c)
     stages = c.store.stages(Item)
     return {
@@ -334,8 +337,8 @@ TABLE2 = (
 
 
 def table2(tables: Mapping[str, Statistics]) -> list[tuple[str, list[str], list[str]]]:
-    """Table 2: for each row its name, the values of our splits, and the paper's values for the same
-    splits.
+    """Rows of Table 2: the name of each row, the values of our splits, and the paper's values for
+    the same splits.
     """
     return [
         (
@@ -348,7 +351,7 @@ def table2(tables: Mapping[str, Statistics]) -> list[tuple[str, list[str], list[
 
 
 def card(c: Collection, tables: Mapping[str, Statistics], release: Release) -> str:
-    """Card of a release."""
+    """Write the card of a release."""
     head = f"| | {' | '.join(tables)} |\n| --- |{' ---: |' * len(tables)}\n"
     rows = "".join(f"| {name} | {' | '.join(ours)} |\n" for name, ours, _ in table2(tables))
     people = c.file.annotators

@@ -1,4 +1,6 @@
-"""Personal links, sessions and form tokens: signed texts that cannot be forged and that expire."""
+"""Personal links, sessions and form tokens. They are signed texts that cannot be forged and that
+expire.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,13 @@ class Signer:
         days = LINK_DAYS if purpose == "link" else SESSION_DAYS
         text = f"{purpose}.{person.id}.{person.link}.{int(self._clock()) + days * DAY}"
         if purpose == "session":
-            # Two sessions that begin in the same second must not end together.
+            # Two sessions that begin in the same second need different tokens, so that ending one
+            # does not end the other.
             text += f".{secrets.token_hex(8)}"
         return f"{text}.{self._seal(text)}"
 
     def person(self, token: str, purpose: Purpose) -> Person:
-        """Person identified by a signed text."""
+        """Return the person whom a signed text identifies."""
         text, _, seal = token.rpartition(".")
         if not hmac.compare_digest(seal.encode("utf-8", "replace"), self._seal_any(text).encode()):
             raise SignInError(phrase("link_invalid"))
@@ -77,12 +80,12 @@ class Signer:
         return self._seal(text.encode("utf-8", "replace").decode())
 
     def form_token(self, session: str) -> str:
-        """Token in the forms of a session, so that no other site can send them."""
+        """Token that a session's forms contain, so that no other site can submit them."""
         return self._seal(f"form.{session}")
 
     def notice_seal(self, session: str, text: str) -> str:
-        """Signature of a notice in an address, so that links from elsewhere cannot put words into
-        our pages.
+        """Signature of a notice in an address, so that external links cannot make our pages show
+        other notices.
         """
         return self._seal(f"notice.{session}.{text}")
 
@@ -93,7 +96,7 @@ class Signer:
         )
 
     def check_form(self, session: str, token: str) -> None:
-        """Raise `SignInError` unless a form was made for this session."""
+        """Raise `SignInError` unless the form was created for this session."""
         if not hmac.compare_digest(
             token.encode("utf-8", "replace"), self.form_token(session).encode()
         ):

@@ -19,12 +19,12 @@ MOST_WORDS = 4
 MOST_ATTRIBUTES = 3
 
 MOST_OBJECTS = 30
-"""Maximum objects in one answer, which is more than a passage of 300 words lists."""
+"""Maximum objects in one answer. A passage of 300 words lists fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StructureAttribute:
-    """One attribute: its name, its possible values, and whether no others are possible."""
+    """An attribute: its name, its allowed values, and whether other values are excluded."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -75,8 +75,8 @@ def compile_structure(
 
     Args:
         main: The name of the main object.
-        rows: For each attribute its name, its possible values separated by commas, and whether they
-            are complete.
+        rows: For each attribute its name, its allowed values separated by commas, and whether the
+            list of values is complete.
         entity: The domain's place-holder, which must not be the main object.
     """
     main = _name(main, phrase("main_object"))
@@ -125,7 +125,7 @@ def compile_answer(
     """Check the objects that an annotator entered, and return them in the format of ZEST's files:
     JSON text, or n/a.
 
-    Values are quotations of the passage (several parts are joined by a bar) or one of the listed
+    Values are quotations from the passage (with several parts joined by a bar) or one of the listed
     values. Empty values become n/a.
     """
     rows: list[dict[str, str]] = []

@@ -1,6 +1,4 @@
-"""The project file: PROJECT/project.yaml, which an owner writes and the server reads at its
-start.
-"""
+"""The project file, PROJECT/project.yaml, which an owner writes and the server reads at startup."""
 
 from __future__ import annotations
 
@@ -116,8 +114,8 @@ class SplitPercent(_Strict):
 
 
 class ModelEntry(_Strict):
-    """A model that may suggest texts once an owner enables it, behind an OpenAI-compatible endpoint
-    or on this machine.
+    """A model that may suggest texts once an owner enables it. It is on this machine or behind an
+    OpenAI-compatible endpoint.
     """
 
     url: str | None = Field(
@@ -174,7 +172,7 @@ class ProjectFile(_Strict):
     def _distinct(self) -> ProjectFile:
         names = [d.name for d in self.domains]
         if len(set(names)) < len(names):
-            raise ValueError("domains must not name one twice")
+            raise ValueError("domains must not repeat a name")
         return self
 
     def domain(self, name: str) -> DomainEntry:
@@ -203,7 +201,7 @@ def read_project(folder: Path) -> ProjectFile:
 
 
 def write_template(folder: Path) -> Path:
-    """Write a project file to start from. An existing one is never overwritten."""
+    """Write a project file to start from. An existing file is never overwritten."""
     path = folder / FILE
     if path.exists():
         raise CollectError(f"{path} is there already; edit it, or choose another folder")

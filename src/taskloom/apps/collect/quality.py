@@ -1,4 +1,4 @@
-"""Quality of people's answers: human performance on the tasks, and agreement of the annotators.
+"""Quality of people's answers: human performance on the tasks, and agreement between annotators.
 
 Human performance is a leave-one-out estimate with the official evaluation, like the paper's Table
 10. Each annotator is scored like a model, against the final answers that follow from the other
@@ -79,7 +79,7 @@ def annotated_items(c: Collection) -> list[AnnotatedItem]:
 
 
 def human_performance(rows: Sequence[AnnotatedItem]) -> list[HumanRow]:
-    """Estimate the performance of people, by generalization type and overall."""
+    """Estimate human performance by generalization type and overall."""
     people = sorted({p for row in rows for p in row.answers})
     sums: dict[str, list[tuple[int, float, float, float]]] = {}
     for person in people:
@@ -108,8 +108,8 @@ def _row(name: str, parts: Sequence[tuple[int, float, float, float]]) -> HumanRo
 
 
 def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask], list[str]]:
-    """Gold tasks from the others' answers, and predictions from one person's, for tasks whose base
-    tasks are present.
+    """Return gold tasks derived from the other annotators' answers, and predictions from one
+    person's answers, for tasks whose base tasks are present.
     """
     instances: dict[str, list[tuple[Instance, str]]] = {}
     tasks: dict[str, CollectedTask] = {}
@@ -123,8 +123,8 @@ def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask
         if gold is not None:
             tasks[row.task.id] = row.task
             instances.setdefault(row.task.id, []).append((Instance("", gold), row.answers[person]))
-    # A paraphrase or a flip is scored together with its base task, which the person must have
-    # answered, too.
+    # A paraphrase or a flip is scored together with its base task, so the person must have answered
+    # that, too.
     bases = {id for id, t in tasks.items() if t.variant == "normal"}
     if not bases:
         return [], []
@@ -190,5 +190,6 @@ def span_difference(first: str, second: str) -> float:
     if NA in (first, second):
         return 1.0
     one, other = first.split("|"), second.split("|")
-    # The evaluation's F1 is not symmetric: it requires the numbers of its first argument.
+    # The evaluation's F1 is not symmetric: only the numbers in its first argument are required in
+    # the other.
     return 1.0 - (list_f1(one, other) + list_f1(other, one)) / 2

@@ -1,8 +1,8 @@
-"""Checks of a question's form, before a second person reads it.
+"""Checks of a question's form, made before a second person reads the question.
 
 The criteria are the paper's: a question applies to any entity of its domain, can be answered from a
-passage, and differs from the others in meaning. An error must be corrected; a warning can be
-overruled by its writer, and the reviewer sees it too.
+passage, and differs from the others in meaning. Errors must be corrected. Writers can override
+warnings, which the reviewer sees, too.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from taskloom.suites.zest.task_files import (
 )
 
 FEWEST_WORDS, MOST_WORDS = 4, 40
-"""Minimum and maximum words of a question. ZEST's have about 12; fewer than four cannot name an
-entity and ask about it.
+"""Minimum and maximum words of a question. ZEST's questions have about 12 words; fewer than four
+cannot name an entity and ask about it.
 """
 
 ALIKE = 0.75
-"""Minimum similarity of probable duplicates in one domain: one word in four differs."""
+"""Minimum similarity of probable duplicates in one domain, reached if one word in four differs."""
 
 FLIPPED_WORDS = 4
-"""Maximum words that a semantic flip changes without a warning. The paper asks for as few as
-possible.
+"""Maximum number of words that a semantic flip may change without a warning. The paper asks for as
+few as possible.
 """
 
 CANDIDATES = 10
-"""Number of possible duplicates that BM25 proposes. These are compared word by word."""
+"""Number of possible duplicates that BM25 retrieves for a word-by-word comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def check_question(
         findings += _paraphrase(question, bases[0])
     if variant == "target_semantics" and bases:
         findings += _flip(question, bases[0])
-    # A derived question resembles its base on purpose.
+    # A derived question resembles its base question on purpose.
     compared = others
     if variant in ("paraphrase", "target_semantics", "structure"):
         related = {base.id for base in bases}
@@ -137,7 +137,9 @@ def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[Form
 
 
 def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
-    """Check the first word, because the public evaluation fails on words that it does not know."""
+    """Check the first word, because the public evaluation fails on words that it does not
+    recognise.
+    """
     first = first_word(question)
     if first not in CLASSIFICATION_WORDS | EXTRACTION_WORDS:
         return [FormFinding("error", phrase("question_word", word=first[:30]))]
@@ -154,7 +156,9 @@ def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
 
 
 def _entities(question: str, domain: DomainEntry, entities: Iterable[str]) -> list[FormFinding]:
-    """Refuse names of entities, because a task must apply to every entity of its domain."""
+    """Report names of entities as errors, because a task must apply to every entity of its
+    domain.
+    """
     words = f" {' '.join(words_of(question))} "
     placeholder = set(words_of(domain.entity))
     for name in entities:
@@ -182,8 +186,8 @@ def _flip(question: str, base: CollectedTask) -> list[FormFinding]:
 
 
 def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[FormFinding]:
-    """Compare with the questions that BM25 finds nearest. The same words are an error, similar ones
-    a warning.
+    """Compare with the most similar questions found by BM25. Identical words are an error, similar
+    words a warning.
     """
     if not others:
         return []

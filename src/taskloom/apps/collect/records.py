@@ -1,8 +1,8 @@
 """Records of a collection project. Each is an immutable value; the store keeps its versions and
 their authors.
 
-A record has a parent (what it belongs to), a stage and an owner, by which the store can find it
-quickly.
+A record has a parent (the record that it belongs to), a stage and an owner. The store can look
+records up by these.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Filed:
 
 @dataclass(frozen=True, slots=True)
 class Person(Filed):
-    """A participant. Only the name is stored.
+    """A participant. The name is the only personal data stored.
 
     Attributes:
         roles: Roles of the person.
@@ -101,8 +101,8 @@ class CollectedTask(Filed):
         split: The split, which a base task gets on approval and its variants share.
         slot: Position of a base task in the permuted blocks that divide base tasks among splits.
         structure: The output structure as JSON form, for structure tasks.
-        reason: Why a reviewer returned it.
-        suggested: The name of the model that suggested the wording, if one did.
+        reason: Why a reviewer returned the task.
+        suggested: Name of the model that suggested the wording. Empty if no model did.
     """
 
     kind: ClassVar[str] = "task"
@@ -149,8 +149,8 @@ class Item(Filed):
         start: Start of the passage in the document's text.
         end: End of the passage.
         near_miss: True if it was chosen as a passage that probably does not answer the question.
-        state: open until enough people answered; then agreed or disputed; decided by an
-            adjudicator; or qualification.
+        state: open until enough people have answered, then agreed or disputed; decided if an
+            adjudicator settled it; or qualification.
         answered: Number of people who have answered.
         answer: The final answer, once there is one.
         known: The question, passage, format and answer of a qualification item.
@@ -261,8 +261,8 @@ RECORD_TYPES: dict[str, type[Filed]] = {
 
 
 def to_json(record: Filed) -> dict[str, Any]:
-    """Convert a record to JSON values, with tuples as lists, so that it compares equal to the
-    database's.
+    """Convert a record to JSON values. Tuples become lists, so that the result compares equal to a
+    value from the database.
     """
     values: dict[str, Any] = json.loads(json.dumps(asdict(record)))
     return values

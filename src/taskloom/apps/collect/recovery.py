@@ -1,9 +1,9 @@
-"""A new database for a project whose own is damaged or missing.
+"""Rebuilding the database of a project if it is damaged or missing.
 
-The records of a project are derived from its log, so only the log has to be saved. Events are read
-one by one from the damaged database, or from an exported log. Unreadable ones are counted and
-listed. Passages are saved from the database, or read again from the project's documents if they are
-missing. The damaged file stays next to the new one.
+The records of a project are derived from its log, so only the log has to be recovered. Events are
+read one by one from the damaged database or from an exported log. Unreadable events are counted and
+listed. Passages are recovered from the database or, if they are missing there, read again from the
+project's documents. The damaged file is kept next to the new one.
 """
 
 from __future__ import annotations
@@ -30,32 +30,33 @@ from taskloom.apps.collect.records import Document, from_json
 from taskloom.core.files import digest, locked
 
 MOST_MISSES = 10_000
-"""Consecutive numbers without an event after which the log is taken to end, if the database cannot
-tell how many events it has.
+"""Number of consecutive missing events after which the log is assumed to end, if the damaged
+database does not tell how many events it has.
 """
 
 SMALLEST_EVENT = 32
-"""Minimum bytes of an event in the database (a time, a person, a change). It bounds the number of
-events that a damaged database can claim, given the size of its file.
+"""Minimum bytes of an event in the database (a time, a person, a change). Together with the size of
+the file, it limits the number of events that a damaged database can claim to have.
 """
 
 UNREADABLE = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError)
-"""Exceptions on damaged pages: from SQLite, from the JSON reader, or for an event of the wrong
+"""Exceptions raised for damaged pages by SQLite, by the JSON parser, or for an event with the wrong
 structure.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was saved.
+    """Result of a recovery.
 
     Attributes:
         events: Number of events in the new database.
         lost: Numbers of events that could not be read.
         missing_texts: Number of documents whose text was neither in the database nor among the
             project's documents.
-        kept: The damaged database, under its new name; None if there was none.
-        problems: What `check` finds in the new database: records that build on lost events.
+        kept: New path of the damaged database; None if there was no database.
+        problems: Problems that `check` finds in the new database, in records that depend on lost
+            events.
     """
 
     events: int
@@ -70,7 +71,7 @@ def recover(folder: str | Path, log: str | Path | None = None) -> Recovery:
 
     Args:
         folder: The project's folder. No server may be working on it.
-        log: A log written by `taskloom collect log`, to use instead of the database's.
+        log: A log written by `taskloom collect log`, to use instead of the log in the database.
     """
     folder = Path(folder)
     project = read_project(folder)
@@ -112,13 +113,13 @@ def recover(folder: str | Path, log: str | Path | None = None) -> Recovery:
 
 
 def _readable(connection: sqlite3.Connection, most: int, lost: list[int]) -> Iterator[LogEvent]:
-    """Yield the readable events of a damaged database in order, and add the numbers of the others
-    to `lost`.
+    """Yield the readable events of a damaged database in order, and add the numbers of unreadable
+    ones to `lost`.
 
     Args:
         connection: The damaged database.
-        most: Maximum number of events that its file can hold.
-        lost: Where the numbers of unreadable events are added.
+        most: Maximum number of events that the database file can contain.
+        lost: List to which the numbers of unreadable events are added.
     """
     last = _last_number(connection)
     if last is not None and last > most:
@@ -144,13 +145,13 @@ def _readable(connection: sqlite3.Connection, most: int, lost: list[int]) -> Ite
         lost += misses
         misses.clear()
         yield event
-    # Missing numbers after the last readable event are, too, unless the log may just end there.
+    # So are missing numbers after the last readable event, unless the log may simply end there.
     if last is not None:
         lost += misses
 
 
 def _check_records(event: LogEvent) -> None:
-    """Raise one of `UNREADABLE` if a record of an event cannot be built."""
+    """Build the event's records, raising one of the `UNREADABLE` errors if that fails."""
     for change in event.changes:
         for body in (change.old, change.new):
             if body is not None:
@@ -159,7 +160,7 @@ def _check_records(event: LogEvent) -> None:
 
 
 def _last_number(connection: sqlite3.Connection) -> int | None:
-    """Number of the last event, or None if the database is too damaged to tell."""
+    """Number of the last event, or None if the database is too damaged to determine it."""
     for query in (
         "SELECT seq FROM sqlite_sequence WHERE name = 'events'",
         "SELECT max(number) FROM events",
@@ -188,8 +189,8 @@ def _exported(path: Path) -> Iterator[LogEvent]:
 
 
 def _event_of_line(line: dict[str, Any], versions: dict[tuple[str, str], int]) -> LogEvent:
-    """Event of a line of an exported log. Lines omit the previous version of a record, which is the
-    last one in the log.
+    """Build an event from a line of an exported log. Lines omit the previous version of a record,
+    which is its most recent version in the log.
     """
     changes = []
     for change in line["changes"]:
@@ -221,7 +222,7 @@ def _documents(events: list[LogEvent]) -> set[str]:
 
 
 def _stored_texts(connection: sqlite3.Connection, wanted: set[str]) -> dict[str, str]:
-    """Readable texts, each checked against its digest."""
+    """Return the readable texts, each verified against its digest."""
     texts: dict[str, str] = {}
     for key in wanted:
         with suppress(*UNREADABLE):

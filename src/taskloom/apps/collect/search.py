@@ -1,10 +1,10 @@
-"""BM25 search with the library bm25s, over questions to find duplicates and over paragraphs to find
-a task's passages.
+"""BM25 search (with bm25s) over questions, to find duplicates, and over paragraphs, to find
+passages for a task.
 
 Passages are paragraphs of the corpus, ranked by the task's description (section 4.3 and appendix
-A). The paper used search engines. It took the paragraph around each snippet or, if that is too
-long, 0 to 3 sentences before and after the snippet. Here the engine is BM25 over paragraphs, and
-the snippet of a long paragraph is its best sentence.
+A). The paper used search engines, and took the paragraph around each snippet or, if that was too
+long, 0 to 3 sentences before and after the snippet. Here the search engine is BM25 over paragraphs,
+and the snippet of a long paragraph is its best sentence.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from taskloom.core.errors import MissingExtra
 from taskloom.core.seeding import Key, Random
 
 FEWEST_WORDS = 25
-"""Minimum words of a paragraph. Shorter ones, such as headings, are joined with the next one
-because they answer nothing alone.
+"""Minimum words of a paragraph. Shorter ones, such as headings, are joined with the next paragraph,
+because they contain no answers on their own.
 """
 
 SPREAD = 3
@@ -30,7 +30,7 @@ SPREAD = 3
 
 DEPTH = 12
 """Number of paragraphs to rank, as a multiple of the requested number. Near misses are taken from
-the lower part.
+the lower ranks.
 """
 
 _BLANK = re.compile(r"\n\s*\n")
@@ -50,7 +50,7 @@ STOP_WORDS = frozenset(
     )
 )
 """Words that are removed from a description to make a query (appendix A of the paper): articles,
-pronouns, auxiliaries, question words. They match every paragraph and do not help to find the one
+pronouns, auxiliaries and question words. They match every paragraph and do not help to find the one
 with the answer.
 """
 
@@ -65,8 +65,8 @@ def content_words(text: str) -> list[str]:
 
 
 def _stem(word: str) -> str:
-    """Remove a plural ending, so that campgrounds match campground. More would need a stemmer for
-    each language.
+    """Remove a plural ending, so that campgrounds matches campground. Anything beyond that would
+    need a stemmer for each language.
     """
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
     if not is_plural:
@@ -105,7 +105,7 @@ class WordIndex:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph: its position, and the entity of its document."""
+    """A paragraph: its position and its document's entity."""
 
     document: str
     entity: str
@@ -125,7 +125,7 @@ class PassageChoice:
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the paragraphs of a text. Short ones are joined with the next one.
+    """Yield the start and end of each paragraph in a text. Short ones are joined with the next one.
 
     >>> text = "# Title\\n\\n" + "One two three. " * 10 + "\\n\\n" + "Four five. " * 15
     >>> [text[a:b].split()[0] for a, b in paragraphs(text)]
@@ -139,7 +139,7 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
             if last is not None:
                 yield last
             last, start = (start, end), None
-    if start is not None:  # a short end belongs to the paragraph before it
+    if start is not None:  # a short last paragraph is joined with the one before it
         end = len(text.rstrip())
         last = (last[0], end) if last is not None else (start, end)
     if last is not None:
@@ -167,8 +167,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def grow(text: str, query: Sequence[str], most_words: int, rng: Random) -> tuple[int, int]:
-    """Select the passage from a paragraph: all of it, or its best sentence with 0 to 3 sentences
-    around it.
+    """Select a passage from a paragraph: all of it, or its best sentence with 0 to 3 sentences
+    before and after.
 
     Args:
         text: The paragraph.
@@ -226,13 +226,12 @@ class PassageIndex:
         most_per_entity: int,
         key: Key,
     ) -> list[PassageChoice]:
-        """Choose passages for a task: the best ranked ones, and near misses that rank well below
-        them.
+        """Choose passages for a task: the best ranked ones, and near misses with much lower ranks.
 
         Args:
             question: The task's description.
             count: Number of passages.
-            near_misses: Share of near misses among them.
+            near_misses: Share of near misses among the passages.
             most_words: Maximum words of a passage.
             used: Number of the domain's passages that each entity already has.
             most_per_entity: Maximum number of passages per entity.
@@ -246,8 +245,8 @@ class PassageIndex:
             for p in _take(ranked, count - misses, taken, most_per_entity)
         ]
         places = {(c.document, c.start) for c in chosen}
-        # The lower a passage ranks, the less likely it answers. The very last share a single common
-        # word and are not near misses.
+        # The lower a passage ranks, the less likely it is to contain the answer. The last ones only
+        # share a single word with the question and are not near misses.
         rest = [p for p in ranked[count:] if not self._overlaps(p, places)]
         key.random("near", question).shuffle(rest)
         near = list(_take(rest, misses, taken, most_per_entity))
@@ -284,8 +283,8 @@ def _take(
 def entity_limit(total: int, share: float, entities: int) -> int:
     """Maximum number of a domain's passages for one entity.
 
-    With fewer entities than the share allows for (20 for 5 %), the limit is an equal part for each,
-    which is just enough to fill the quota.
+    If there are fewer entities than the share allows for (20 for 5 %), every entity gets an equal
+    share, which is just enough to fill the quota.
     """
     return max(
         1, floor(total * share), ceil(total / entities) if entities and entities * share < 1 else 0

@@ -1,7 +1,7 @@
 """Models that may suggest texts: behind an endpoint, in a Hugging Face folder, the packaged
-SmolLM2, or a learner of Taskloom.
+SmolLM2, or a saved Taskloom learner.
 
-torch and client libraries are imported only when a model is asked.
+torch and client libraries are imported only when a model is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taskloom.core.errors import TaskloomError
 from taskloom.suites.zest.fields import layout
 
 TIMEOUT = 30.0
-"""Timeout in seconds of a request, including the wait for a busy local model. A person is waiting
+"""Seconds that a request may take, including the wait for a busy local model. A person is waiting
 for the page.
 """
 
@@ -30,13 +30,13 @@ MODEL_FILE, LEARNER_FILE = "config.json", "learner.json"
 
 @dataclass(frozen=True, slots=True)
 class ModelTask:
-    """Input of a model: a prompt or, for a learner of Taskloom, the question and the passage in the
-    form that it was trained on.
+    """Input of a model: a prompt or, for a Taskloom learner, the question and the passage in the
+    format on which it was trained.
 
     Attributes:
         prompt: The complete instruction.
         most_tokens: Maximum tokens of the reply.
-        question: The question to answer; empty if a question is to be reworded.
+        question: The question to answer. Empty if a question is to be reworded.
         passage: The passage that answers it.
     """
 
@@ -50,12 +50,12 @@ Ask = Callable[[ModelTask], str]
 
 
 def model_name(entry: ModelEntry) -> str:
-    """Name that marks a model's suggestions."""
+    """Name with which a model's suggestions are marked."""
     return entry.model or Path(str(entry.local)).name
 
 
 def rewords(entry: ModelEntry, folder: Path) -> bool:
-    """True if a model can suggest wordings. A learner that was trained on tasks can only answer."""
+    """True if a model can suggest wordings. A saved learner can only answer questions."""
     return entry.local is None or not (folder / entry.local / LEARNER_FILE).is_file()
 
 
@@ -119,7 +119,9 @@ def _endpoint(entry: ModelEntry) -> Ask:
 
 
 def _learner(folder: Path) -> Ask:
-    """Learner saved by Taskloom. It reads questions and passages as laid out in ZEST's recipes."""
+    """Load a learner saved by Taskloom. It reads questions and passages in the layout of ZEST's
+    recipes.
+    """
     from taskloom.learners import load
 
     fitted = load(folder)
@@ -133,7 +135,7 @@ def _learner(folder: Path) -> Ask:
 
 
 def _language_model(name: str) -> Ask:
-    """Language model on this machine, asked with its chat template if it has one."""
+    """Load a local language model. It is prompted with its chat template if it has one."""
     from taskloom.learners.pretrained.encoding import read_source
     from taskloom.learners.pretrained.fitted import FittedLanguageModel
     from taskloom.learners.pretrained.in_context import InContext

@@ -1,9 +1,9 @@
-"""Suggestions by a model, if an owner enables them. They are marked, kept apart from answers, and
-never counted as an annotator's.
+"""Suggestions by a model, if an owner enables them. They are marked, stored separately from
+answers, and never counted as an annotator's answer.
 
-Writers may ask for a paraphrase or a flip, which they edit and submit, marked with the model's
-name. Reviewers may ask for an answer while they settle a dispute. Annotators never see suggestions,
-because their answers must be their own.
+Writers may request a paraphrase or a flip, which they edit and submit, marked with the model's
+name. Reviewers may request an answer while they settle a dispute. Annotators never see suggestions,
+because their answers must be independent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HOW = {
 
 
 def can_suggest_wording(c: Collection, variant: str) -> bool:
-    """True if writers may ask for a wording of this kind of variant."""
+    """True if writers may request a wording for this type of variant."""
     model = c.file.model
     return (
         model is not None
@@ -56,7 +56,7 @@ def can_suggest_wording(c: Collection, variant: str) -> bool:
 
 
 def _ask(c: Collection, task: ModelTask) -> tuple[str, str]:
-    """Name of the model, and its reply on one line."""
+    """Return the name of the model, and its reply on one line."""
     model = c.file.model
     if model is None or not c.setup.suggestions:
         raise ForbiddenError(phrase("suggestions_switched_off"))
@@ -79,7 +79,7 @@ def suggest_wording(c: Collection, person: Person, base: CollectedTask, variant:
         entity=c.file.domain(base.domain).entity, question=base.question
     )
     model, text = _ask(c, ModelTask(prompt, LONGEST_QUESTION))
-    question, mark, _ = text.partition("?")  # small models go on to explain what they wrote
+    question, mark, _ = text.partition("?")  # small models continue with an explanation
     if not mark:
         raise CollectError(phrase("suggestion_no_question"))
     return _keep(c, person, base.id, model, f"{question}{mark}".strip('"“” '))

@@ -1,10 +1,10 @@
 """Life cycle of tasks: base tasks, their approval by a second person, and variants of approved
-ones.
+tasks.
 
-Approved base tasks are divided among the splits by permuted blocks. A block holds slots for the
-splits, in random order and in the smallest whole numbers of their ratio (for 40, 10, 50: 4, 1 and
-5). A base task takes the first free slot of its domain when it is approved, so that the shares are
-right at any time and neither its writer nor its reviewer knows the split in advance.
+Approved base tasks are divided among the splits by permuted blocks. A block has slots for the
+splits, in random order and in the smallest whole numbers with the requested ratio (for 40, 10, 50:
+4, 1 and 5). A base task takes the first free slot of its domain when it is approved. The shares are
+therefore right at any time, and neither the writer nor the reviewer knows the split in advance.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Wording:
 
     Attributes:
         question: The description.
-        format: Answer format. Variants other than structures keep their base task's, and a
-            composition has its own.
+        format: Answer format. Variants other than structures keep the format of their base task,
+            and a composition has its own.
         structure: The output structure of a structure task.
         suggested: Model that suggested the wording, if the writer used it.
         sure: True if the writer has seen the warnings and submits anyway.
@@ -56,7 +56,7 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Result of submitting a wording: the task if it was saved, and the findings of the form
+    """Result of submitting a wording: the task, if it was saved, and the findings of the form
     checks.
     """
 
@@ -71,8 +71,8 @@ def submit_base(
 
     Args:
         c: The project.
-        writer: Who wrote it.
-        ticket: Random text in the form, so that a form sent twice makes one task.
+        writer: The writer.
+        ticket: Random text in the form. It ensures that a form sent twice creates only one task.
         domain: The name of the domain.
         wording: The writer's input.
     """
@@ -109,11 +109,11 @@ def submit_variant(
 
 
 def suggesting_model(c: Collection, bases: Sequence[str], wording: Wording) -> str:
-    """Model that suggested a wording: from the form's mark or, without it, if the words are nearly
-    the model's.
+    """Return the model that suggested a wording: the author of a similar suggestion or, without
+    one, the model that the form names.
 
-    A mark is accepted only for a model that did suggest something, so that neither a mark nor its
-    absence can be forged.
+    The model named in the form counts only if it did suggest something. Neither a name nor its
+    absence can therefore be forged.
     """
     given = [s for id in bases for s in c.store.each(Suggestion, parent=id)]
     close = (s.model for s in given if likeness(s.text, wording.question) >= ALIKE)
@@ -182,8 +182,8 @@ def find_problems(
 
 
 def blocked(findings: Sequence[FormFinding], sure: bool) -> bool:
-    """True if findings prevent a question from being submitted: errors always, warnings until the
-    writer confirms.
+    """True if the findings prevent a question from being submitted. Errors always do, warnings only
+    until the writer confirms.
     """
     return any(f.level == "error" or not sure for f in findings)
 
@@ -263,20 +263,19 @@ def _approved_bases(c: Collection) -> list[CollectedTask]:
 
 
 def carries(c: Collection, id: str) -> bool:
-    """True if a task has passages, or variants that are not removed. Then it must stay."""
+    """True if a task has passages or variants that are not removed. Such a task must stay."""
     derived = (t for t in c.store.each(CollectedTask) if id in t.bases and t.state != "removed")
     return bool(c.store.count(Item, parent=id)) or next(derived, None) is not None
 
 
 def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> CollectedTask | None:
-    """Offer a base task for a variant, if possible one without such a variant and by another
-    writer.
+    """Offer a base task for a variant, preferably one without such a variant and by another writer.
 
     Args:
         c: The project.
-        writer: Person who asks.
-        variant: Kind of variant.
-        turn: Number of offers that were declined.
+        writer: Person who requests a base task.
+        variant: Type of variant.
+        turn: Number of offers that the writer has declined.
     """
     bases = _approved_bases(c)
     if not bases:
@@ -292,8 +291,8 @@ def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> Collec
 
 
 def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTask, ...]:
-    """Draw three base tasks of one domain and one split, of which the writer combines two; empty if
-    there are too few.
+    """Draw three base tasks of one domain and one split, from which the writer combines two. Empty
+    if there are too few.
     """
     groups: dict[tuple[str, str], list[CollectedTask]] = {}
     for task in _approved_bases(c):
@@ -307,7 +306,7 @@ def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTas
 
 
 def split_of(slot: int, domain: str, percent: SplitPercent, seed: int) -> str:
-    """Split of a position in the blocks of a domain."""
+    """Split of a slot in a domain."""
     counts = {"train": percent.train, "dev": percent.dev, "test": percent.test}
     unit = gcd(*counts.values())
     block = [name for name, count in counts.items() for _ in range(count // unit)]
@@ -317,7 +316,7 @@ def split_of(slot: int, domain: str, percent: SplitPercent, seed: int) -> str:
 
 
 def free_slot(taken: Set[int]) -> int:
-    """First position that no base task has."""
+    """First slot that no base task has taken."""
     slot = 0
     while slot in taken:
         slot += 1

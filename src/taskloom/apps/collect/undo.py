@@ -1,4 +1,6 @@
-"""Undo by owners: restore the records of an event, unless others depend on them by now."""
+"""Undoing events. An owner can restore the records that an event changed, unless others depend on
+the change by now.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from taskloom.apps.collect.task_workflow import carries
 
 def undo(c: Collection, who: str, number: int) -> None:
     """Undo an event. An answer can be removed or restored even if others have answered the same
-    item since; the item is updated.
+    item since, in which case the item is updated.
     """
     event = c.store.event(number)
     kinds = {change.kind for change in event.changes}

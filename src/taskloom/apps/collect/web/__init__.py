@@ -1,6 +1,6 @@
-"""The pages of a collection project, a small Starlette application over the rules in
-`taskloom.apps.collect`, and their server: one process, on loopback unless another address and a
-token are given.
+"""The pages of a collection project and their server. The pages are a small Starlette application
+over the rules in `taskloom.apps.collect`. The server is a single process, on loopback unless
+another address and a token are given.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def serve(
 
     Args:
         folder: The project's folder.
-        host: Address to listen on. Beyond loopback every request needs the token.
+        host: Address to listen on. Beyond loopback, every request needs the token.
         port: Port; 0 for any free one.
         token: Access token beyond loopback. Default: a random one.
         report: Called with each line of output.
@@ -53,7 +53,7 @@ def serve(
             )
     else:
         token = ""
-    read_project(folder)  # before anything is written to a folder that is not a project
+    read_project(folder)  # check before writing anything to a folder that is not a project
     listener = listen(host, [port])
     try:
         with locked(folder / ".lock", patience=0.5):

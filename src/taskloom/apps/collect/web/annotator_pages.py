@@ -1,5 +1,5 @@
-"""Pages for annotators, one item after another, and for reviewers, who approve tasks and settle
-disputes.
+"""Pages for annotators, who answer one item after another, and for reviewers, who approve tasks and
+settle disputes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SPAN = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
 
 def next_one(request: PageRequest) -> Response:
-    """Redirect the annotator to the next item, or to a page that says that everything is done."""
+    """Redirect the annotator to the next item, or to a page that states that everything is done."""
     following = next_item(request.c, request.me, request.site.leases)
     if following is None:
         answered = request.c.store.count(GivenAnswer, owner=request.me.id, stage="work")
@@ -47,7 +47,7 @@ def next_one(request: PageRequest) -> Response:
 
 
 def item(request: PageRequest) -> Response:
-    """Show an item, with the annotator's own earlier answer if there is one, but never anyone
+    """Show an item, with the annotator's earlier answer if there is one, but never with anyone
     else's.
     """
     c, me = request.c, request.me
@@ -81,12 +81,14 @@ def item(request: PageRequest) -> Response:
 
 
 def shown_digest(c: Collection, item: Item) -> str:
-    """Digest of what an annotator is shown. An answer is saved only for the same digest."""
+    """Digest of the question and passage shown to an annotator. An answer is only saved if the
+    digest is unchanged.
+    """
     return digest(f"{c.question(item)}\n{c.passage(item)}", 6)
 
 
 def _as_form(answer: GivenAnswer, passage: str) -> dict[str, object]:
-    """Saved answer as form values."""
+    """Convert a saved answer to form values."""
     rows = parse_structure(answer.value) or []
     typed = (
         "\n".join(answer.value.split("|"))
@@ -120,7 +122,7 @@ def entered_answer(c: Collection, item: Item, form: PageFields) -> EnteredAnswer
 
 
 def _find(passage: str, line: str) -> tuple[int, int]:
-    """Position of a typed quotation, ignoring differences in white space."""
+    """Find the position of a typed quotation, ignoring differences in white space."""
     words = line.split()
     match = None
     if len(" ".join(words)) <= len(passage):  # the pattern would be too slow for longer quotations
@@ -150,11 +152,11 @@ def save(request: PageRequest) -> Response:
 
 
 LISTED = 500
-"""Maximum disputed items in the list. Settled ones leave it."""
+"""Maximum number of disputed items in the list. Settled items disappear from it."""
 
 
 def queue(request: PageRequest) -> Response:
-    """List the questions that wait for a reviewer."""
+    """List the questions waiting for a reviewer."""
     waiting = [
         t
         for t in request.c.store.each(CollectedTask, stage="submitted")
@@ -218,7 +220,7 @@ def disputes(request: PageRequest) -> Response:
 
 
 def dispute(request: PageRequest) -> Response:
-    """Show an item with its annotators' answers, without names."""
+    """Show an item with the annotators' answers, without names."""
     c = request.c
     stored = c.store.need(Item, request.path["item"])
     item = stored.value
@@ -244,7 +246,7 @@ def dispute(request: PageRequest) -> Response:
 
 
 def settle(request: PageRequest) -> Response:
-    """Settle an item, with one of its answers or another one."""
+    """Settle an item with one of the annotators' answers or a new answer."""
     c, form = request.c, request.form
     item = c.store.need(Item, request.path["item"]).value
     take = form.text("take")
@@ -256,7 +258,7 @@ def settle(request: PageRequest) -> Response:
 
 
 def suggest(request: PageRequest) -> Response:
-    """Ask the configured model for an answer, to look at while deciding."""
+    """Request an answer from the configured model, for the reviewer to see while deciding."""
     item = request.c.store.need(Item, request.path["item"]).value
     suggestion = suggest_answer(request.c, request.me, item)
     return JSONResponse({"text": suggestion.text, "model": suggestion.model})

@@ -52,7 +52,7 @@ def add_person(request: PageRequest) -> Response:
 
 
 def change_roles(request: PageRequest) -> Response:
-    """Give a person other roles."""
+    """Change a person's roles."""
     form = request.form
     request.c.change_roles(
         request.me.id, request.path["person"], list(form.all("role")), form.number("version")
@@ -61,11 +61,12 @@ def change_roles(request: PageRequest) -> Response:
 
 
 def renew_link(request: PageRequest) -> Response:
-    """Invalidate a person's earlier links."""
+    """Invalidate a person's previous links."""
     person = request.c.renew_link(request.me.id, request.path["person"])
     if person.id != request.me.id:
         return request.to("/people", notice=request.site.phrases["saved_link"])
-    # Owners who renew their own link stay signed in in this browser. Others need the new link.
+    # Owners who renew their own link stay signed in in this browser. Everyone else needs the new
+    # link.
     session = request.site.signer.token(person, "session")
     answer = replace(request, session=session).to(
         "/people", notice=request.site.phrases["saved_link"]
@@ -75,7 +76,7 @@ def renew_link(request: PageRequest) -> Response:
 
 
 def requalify(request: PageRequest) -> Response:
-    """Let an annotator work without having qualified."""
+    """Allow an annotator to work without qualifying."""
     request.c.requalify(request.me.id, request.path["person"])
     return request.to("/people", notice=request.site.phrases["saved"])
 
@@ -132,7 +133,7 @@ def passages(request: PageRequest) -> Response:
 
 @contextmanager
 def _alone(lock: threading.Lock, refusal: str) -> Iterator[None]:
-    """Allow one request at a time in the block, and refuse others."""
+    """Allow only one request at a time in the block, and refuse the others."""
     if not lock.acquire(blocking=False):
         raise ConflictError(refusal)
     try:
@@ -191,7 +192,7 @@ def export_page(request: PageRequest) -> Response:
 
 
 def export_now(request: PageRequest) -> Response:
-    """Export into the project's folder `exports`."""
+    """Export into the `exports` folder of the project."""
     name = request.form.line("name")
     if (
         not name

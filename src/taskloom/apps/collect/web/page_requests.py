@@ -1,5 +1,5 @@
-"""A request as pages see it (the person, cleaned fields), the responses of pages, and the pages for
-everyone: signing in by a personal link, the start page, signing out.
+"""Requests as the pages see them (the person, cleaned fields), page responses, and the pages for
+everyone: signing in by a personal link, the start page, and signing out.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 MOST_FIELDS = 1_000
-"""Maximum fields of a form. A structure of 30 objects with 4 values has 120."""
+"""Maximum number of fields in a form. A structure of 30 objects with 4 values has 120."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFields:
-    """Fields of a form or a query. Every text is cleaned, and missing ones are empty."""
+    """Fields of a form or a query. Every text is cleaned, and missing fields are empty."""
 
     values: Mapping[str, tuple[str, ...]]
 
     def line(self, name: str) -> str:
-        """A field on one line."""
+        """Return a field as a single line."""
         return clean_line(self.text(name))
 
     def text(self, name: str) -> str:
-        """A field."""
+        """Return a field."""
         return self.values.get(name, ("",))[0]
 
     def all(self, name: str) -> tuple[str, ...]:
@@ -76,14 +76,14 @@ class PageRequest:
 
     Attributes:
         site: The application with its project.
-        person: Person who sent the request; None on pages for everyone.
+        person: Person who sent the request; None on pages that everyone may see.
         session: The session's signed text.
         path: Variable parts of the address.
         query: Fields after the question mark.
         form: Fields of the submitted form.
-        wants_json: True if the request comes from a script, which gets values instead of pages.
-        base: Address of the server as the browser knows it.
-        here: First part of the page's address, which the menu highlights.
+        wants_json: True if the request comes from a script, which receives values instead of pages.
+        base: Address of the server as the browser sees it.
+        here: First part of the page's address, which determines the highlighted menu entry.
     """
 
     site: Site
@@ -113,7 +113,9 @@ class PageRequest:
 
     @property
     def notice(self) -> str:
-        """Notice from the previous page. Notices that others put into the address are ignored."""
+        """Notice from the previous page. Notices that were not signed for this session are
+        ignored.
+        """
         text = self.query.line("notice")
         return (
             text
@@ -122,7 +124,7 @@ class PageRequest:
         )
 
     def to(self, address: str, **query: Any) -> Response:
-        """Redirect to another page, after something was saved."""
+        """Redirect to another page after something was saved."""
         if query.get("notice"):
             query["notice"] = clean_line(query["notice"])[:300]
             query["seal"] = self.site.signer.notice_seal(self.session, query["notice"])
@@ -138,7 +140,7 @@ def paged(rows: Sequence[Any], number: int, size: int = 50) -> tuple[Sequence[An
 
 
 def enter(request: PageRequest) -> Response:
-    """Sign a person in by a personal link."""
+    """Sign a person in with a personal link."""
     signer = request.site.signer
     person = signer.person(request.path["token"], "link")
     answer = RedirectResponse("/", 303)
@@ -188,7 +190,7 @@ def home(request: PageRequest) -> Response:
 
 
 def _progress(request: PageRequest) -> list[tuple[Person, int, int]]:
-    """Numbers of questions written and items answered, by person."""
+    """Return the number of questions written and items answered by each person."""
     store = request.c.store
     answers = store.owners(GivenAnswer, "work")
     written: dict[str, int] = {}

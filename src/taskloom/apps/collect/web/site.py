@@ -1,4 +1,4 @@
-"""The application: its addresses, who may open them, and how errors are reported."""
+"""The application: its addresses, who may open them, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from taskloom.core.files import digest
 STATIC = {"collect.css": "text/css", "collect.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 LONGEST_ADDRESS = 4_000
-"""Maximum characters of a path or a query. Our links are shorter."""
+"""Maximum characters of a path or a query. The application's own links are shorter."""
 
 Handler = Callable[[PageRequest], Response]
 
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One address: its method, its handler, and the roles that may use it. Empty roles: everyone,
-    signed in or not.
+    """An address: its method, its handler, and the roles that may use it. With empty roles,
+    everyone may use it, signed in or not.
     """
 
     method: str
@@ -97,24 +97,26 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute("GET", "/log.jsonl", owner_pages.download_log, ("owner",)),
     PageRoute("POST", "/log/{event}/undo", owner_pages.undo, ("owner",)),
 )
-"""All addresses of the application except its style sheet and script."""
+"""All addresses of the application except the style sheet and the script."""
 
 
 class Site:
-    """A project with the state that its pages share.
+    """A project with the state that all of its pages share.
 
     Attributes:
         collection: The project.
         leases: Items that people have open.
         signer: Signs links, sessions and forms.
         token: Access token of a server that listens beyond loopback.
-        gathering: Lock while passages are gathered, so that this happens once at a time.
-        exporting: Lock while a release is written.
-        cookie: Name of the session's cookie.
-        phrases: Texts of pages by name.
-        static: Style sheet, script and icon by name.
-        version: Digest of the static files, which addresses them so that browsers may cache them.
-        templates: The pages.
+        gathering: Lock that is held while passages are gathered, so that only one request does so
+            at a time.
+        exporting: Lock that is held while a release is written.
+        cookie: Name of the session cookie.
+        phrases: Texts of the pages, by name.
+        static: Style sheet, script and icon, by name.
+        version: Digest of the static files. It is part of their addresses, so that browsers may
+            cache them.
+        templates: Templates of the pages.
     """
 
     def __init__(
@@ -124,7 +126,8 @@ class Site:
         self.leases = Leases()
         self.signer = Signer(collection, clock)
         self.gathering, self.exporting = threading.Lock(), threading.Lock()
-        # The name differs by project, because servers on other ports share the browser's cookies.
+        # The name differs between projects, because servers on different ports share the browser's
+        # cookies.
         self.cookie = f"collect-{digest(collection.secret, 4)}"
         folder = files("taskloom.apps.collect.web")
         self.phrases = page_phrases()
@@ -142,7 +145,7 @@ class Site:
         )
 
     def render(self, template: str, request: PageRequest, **values: Any) -> str:
-        """Return a page as text."""
+        """Render a page to text."""
         token = self.signer.form_token(request.session) if request.session else ""
         known = {
             "me": request.person,
@@ -189,7 +192,8 @@ async def _static(site: Site, request: Request) -> Response:
 
 async def _http_error(site: Site, request: Request, error: HTTPException) -> Response:
     try:
-        person = await run_in_threadpool(_visitor, site, request)  # signed-in users keep the menu
+        # keep the menu for signed-in users
+        person = await run_in_threadpool(_visitor, site, request)
         page = _page_request(site, request, person, PageFields({}))
     except (CollectError, sqlite3.Error):
         page = _plain_request(site, PageFields({}))
@@ -212,7 +216,7 @@ def _page_request(
 
 
 def _plain_request(site: Site, form: PageFields) -> PageRequest:
-    """A request of an unknown person, for the page of an error that occurred before the request
+    """Request by an unknown person, used for the page of an error that occurred before the request
     was read.
     """
     return PageRequest(
@@ -263,8 +267,8 @@ def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> R
 
 
 def _as_collect_error(error: Exception) -> CollectError:
-    """Convert every expected error to its sentence and status: errors of the rules, of other parts
-    of Taskloom, and of the disk.
+    """Convert expected errors to a sentence and a status: errors of the rules, of other parts of
+    Taskloom, and of the disk.
     """
     if isinstance(error, CollectError):
         return error
@@ -282,7 +286,9 @@ def _report(site: Site, page: PageRequest, error: CollectError) -> Response:
 
 
 def _visitor(site: Site, request: Request) -> Person | None:
-    """Person identified by the session's cookie. A forged or expired cookie counts as none."""
+    """Return the person identified by the session cookie. A forged or expired cookie is treated as
+    missing.
+    """
     cookie = request.cookies.get(site.cookie, "")
     if not cookie:
         return None

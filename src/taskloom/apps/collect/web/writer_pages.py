@@ -25,7 +25,7 @@ from taskloom.apps.collect.task_workflow import (
 from taskloom.apps.collect.web.page_requests import PageFields, PageRequest
 
 ATTRIBUTES = (1, 2, 3)
-"""Rows of the structure editor."""
+"""Row numbers of the structure editor."""
 
 EXAMPLES = 6
 """Number of entities shown to a writer. The paper showed six pictures."""
@@ -86,7 +86,7 @@ def submit(request: PageRequest) -> Response:
 
 
 def edit(request: PageRequest) -> Response:
-    """Show a task of the writer again."""
+    """Show one of the writer's tasks for editing."""
     return _edit_page(request, [], None)
 
 
@@ -109,7 +109,7 @@ def _edit_page(
 
 
 def submit_again(request: PageRequest) -> Response:
-    """Submit a task again."""
+    """Resubmit a task."""
     form = request.form
     submission = resubmit(
         request.c, request.me, request.path["task"], form.number("version"), _wording(form)
@@ -204,7 +204,7 @@ def submit_variant_form(request: PageRequest) -> Response:
 
 
 def suggest(request: PageRequest) -> Response:
-    """Ask the configured model for a wording."""
+    """Request a wording from the configured model."""
     task = approved_base(request.c, request.path["task"])
     variant = (
         "target_semantics" if request.form.text("variant") == "target_semantics" else "paraphrase"
