@@ -145,7 +145,7 @@ def _write_figure(folder: Path, figure: StudyFigure) -> str:
 
 
 def page_sections(findings: Sequence[Finding]) -> list[Section]:
-    """Sections of a page about some findings, with their figures."""
+    """Sections of a page about findings, with their figures."""
     sections = []
     for finding in findings:
         drawn = {}

@@ -123,7 +123,7 @@ def shorten(svg: str) -> str:
         lambda match: f' {match[1]}="{_number(round(float(match[2]) * 100))}"', short
     )
     short = _EMPTY.sub("", _NOT_TURNED.sub("", short))
-    for _ in range(2):  # a label is in a group of its own, inside that of its tick
+    for _ in range(2):  # a label's group is nested in the group of its tick
         short = _AROUND_TEXT.sub(r"\1", short)
     return _INDENT.sub("\n<", short)
 
@@ -190,7 +190,7 @@ _HEX = re.compile(r"#[0-9a-f]{6}\b")
 
 
 def for_page(svg: str, alt: str) -> str:
-    """Drawing as part of an HTML page.
+    """Prepare a drawing for an HTML page.
 
     A drawing with other colours than the palette, such as a heat map, keeps all its colours. It
     gets the class `on-white`, so that the page gives it a white background.

@@ -9,10 +9,10 @@ the entry-point group `taskloom`. Its `published.yaml` has the paper's title, it
     numbers:
       - {place: Table 1, of: {model: bilstm, variant: A, split: ood}, value: 0.95, sd: 0.03, n: 25}
 
-`of` describes the number in the words by which studies look it up. `sd` is the standard deviation
-over trainings, and `n` their number. Without them the number is treated as that of one training.
-`decimals` is the number of decimals in the paper (default: 2). `margin` is the difference that
-still counts as agreement, for numbers on a scale of their own. Conditions that many numbers share
+`of` describes the number in the terms that studies use to look it up. `sd` is the standard
+deviation over trainings, and `n` their number. Without them the number is treated as that of one
+training. `decimals` is the number of decimals in the paper (default: 2). `margin` is the difference
+that still counts as agreement, for numbers with their own scale. Conditions that many numbers share
 are given once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
 """
 
@@ -117,7 +117,7 @@ class PaperPlace:
         paper: The paper's title in short.
         place: `Table 1`.
         shows: Content of the table or figure.
-        needs: Requirements of reproducing it: no training, networks from scratch, or a pretrained
+        needs: Requirements for reproducing it: no training, networks from scratch, or a pretrained
             model.
     """
 
@@ -188,12 +188,12 @@ def _read(name: str, file: Path) -> PaperData:
 
 
 def published(name: str, place: str | None = None, **of: Any) -> list[PublishedNumber]:
-    """Numbers of a paper, optionally of one place and of what the keywords select.
+    """Return the numbers of a paper, optionally only those from one place or with the given labels.
 
     Args:
         name: The paper's name: `dyna-babi`.
-        place: Only these: `Table 1`.
-        **of: Only numbers of this: `model="bilstm"`.
+        place: Only numbers from this place: `Table 1`.
+        **of: Only numbers with these labels: `model="bilstm"`.
     """
     numbers = [n for n in paper(name).numbers if place in (None, n.place)]
     return [n for n in numbers if all(n.of.get(key) == value for key, value in of.items())]

@@ -112,7 +112,7 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
     Args:
         study: The study.
         scale: `quick`, `gpu` or `paper`.
-        model: A learner or model instead of the study's own; empty: the study's own.
+        model: A learner or model that replaces the study's own. Empty: the study's own.
     """
     scale = current_scale(scale)
     if study.from_recipes:
@@ -135,8 +135,8 @@ def with_data(
     """Experiments whose data are present, and the others with what is missing.
 
     Args:
-        experiments: To be planned, which takes seconds if recipes are large.
-        progress: As `shown` takes it.
+        experiments: The experiments. Planning them takes seconds if recipes are large.
+        progress: See `shown`.
     """
     here: list[Experiment] = []
     missing: list[tuple[Experiment, str]] = []
@@ -169,9 +169,9 @@ def reproduce(
 
     Args:
         name: A study: `ctlpp/table1`, or `mine.py::NAME`.
-        scale: `quick` (minutes on two cores; other conditions than the paper's), `gpu` (what was
-            run on one GPU for the pages of results) or `paper` (the paper's conditions).
-        model: A learner or model instead of the study's own.
+        scale: `quick` (minutes on two cores; conditions differ from the paper's), `gpu` (the
+            conditions of our results pages, for one GPU) or `paper` (the paper's conditions).
+        model: A learner or model that replaces the study's own.
         store: Folder of the runs. Existing runs are not repeated.
         out: Folder to write to. Default: nothing is written.
         engine: `local` or `ray`.

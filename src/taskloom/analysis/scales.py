@@ -87,7 +87,7 @@ class PlannedRun:
 
     Attributes:
         learner: Name of the learner.
-        settings: Its settings with defaults filled in, those of its training included.
+        settings: Its settings with defaults filled in, including those of its training.
         data: Training data.
         tests: Splits that it answers.
         seed: Seed of the run.
@@ -110,7 +110,7 @@ class PlannedRun:
 
 
 def planned(cell: Cell) -> PlannedRun:
-    """A cell as a run of a plan."""
+    """Convert a cell to a planned run."""
     splits = getattr(cell.data.parts[0].recipe.fields, "splits", None) or {}
     rows = getattr(splits.get("train"), "n", None)
     return PlannedRun(
@@ -263,7 +263,7 @@ def _range(rows: Collection[int]) -> str:
 
 
 def _learner_name(learner: str, runs: Sequence[PlannedRun]) -> str:
-    """A learner with the models that it has in some runs."""
+    """Name of a learner, with its models in the given runs."""
     models = dict.fromkeys(run.model for run in runs if run.model)
     return f"{learner} ({', '.join(models)})" if models else learner
 

@@ -6,7 +6,7 @@ complete linkage, cut at half of the largest distance. The root of complete link
 largest distance, so this cut finds at least two clusters unless all rows are equal, also in noise
 around one vector. The number of clusters is therefore no evidence.
 
-The absolute criterion beside it: the clusters of the cut are *separate* codes if
+An absolute criterion is therefore used as well. The clusters of the cut are *separate* codes if
 
 * their silhouette (Rousseeuw 1987) with the distance 1 - cosine is at least 0.5, which Kaufman and
   Rousseeuw (1990) read as a reasonable structure, and

@@ -1,7 +1,7 @@
 """`@taskloom.study`: a function from runs to findings, registered by name as tasks are.
 
-The keyword-only parameters of the function are the study's settings. Their annotations decide what
-`--set KEY=VALUE` may be; some are also checked against what the runs have.
+The keyword-only parameters of the function are the study's settings. Their annotations determine
+the values that `--set KEY=VALUE` accepts; some are also checked against the values in the runs.
 
 `quick_costs` are the CPU-seconds of studies at quick scale, measured by `taskloom reproduce NAME`
 with an empty store. quick_costs.json records the conditions. Studies that were not measured are not
@@ -219,8 +219,8 @@ class Study:
         describe: One line for lists.
         analyse: Function from runs to findings, or from a scale if it needs no runs.
         place: The paper and the place of its table or figure; empty for our own questions.
-        experiment: From a scale (one of `SCALES`) and a model (empty: the study's own) to the
-            experiment that makes the runs, as its YAML file would have it, or to a list of
+        experiment: Function from a scale (one of `SCALES`) and a model (empty: the study's own) to
+            the experiment that makes the runs, as its YAML file would have it, or to a list of
             experiments; None for studies of runs that the user makes.
         from_recipes: True if it needs no runs: `analyse` then takes the scale.
         traits: Traits of examples that it uses. Files of scores keep them, with the answers to each
@@ -261,7 +261,7 @@ class Study:
         ]
 
     def __call__(self, runs: Runs | str, **settings: Any) -> list[Finding]:
-        """Findings of runs; of a scale if the study needs no runs.
+        """Return the findings for runs, or for a scale if the study needs no runs.
 
         Args:
             runs: The runs; for a study without runs, a scale.
@@ -377,7 +377,7 @@ def quick_costs() -> dict[str, int]:
 
 
 def shown_cost(seconds: int | None) -> str:
-    """A cost for lists.
+    """Format a cost for lists.
 
     >>> shown_cost(3), shown_cost(40), shown_cost(237), shown_cost(None)
     ('seconds', '1 min', '4 min', '')
@@ -423,7 +423,7 @@ def analyse(
     Args:
         name: The study.
         runs: A run store, a file of scores, or runs.
-        **settings: Of the study.
+        **settings: Settings of the study.
     """
     study = find_study(name)
     study.checked(settings)

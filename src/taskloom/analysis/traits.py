@@ -77,11 +77,11 @@ class TraitValues:
 
     @classmethod
     def of(cls, values: pa.ChunkedArray) -> TraitValues:
-        """The values of a column of text."""
+        """Encode the values of a text column."""
         encoded = values.combine_chunks().dictionary_encode()
         names = encoded.dictionary.to_pylist()
         order = sorted(range(len(names)), key=names.__getitem__)
-        place = np.full(len(names) + 1, -1, np.int32)  # the last one is that of null
+        place = np.full(len(names) + 1, -1, np.int32)  # the last entry is for null
         place[order] = np.arange(len(names))
         codes = array_of(encoded.indices.fill_null(len(names)))
         return cls([names[i] for i in order], place[codes])
@@ -313,7 +313,7 @@ def _renumbered(codes: NDArray[Any], known: int) -> tuple[NDArray[Any], NDArray[
     """
     if known > len(codes):
         return np.unique(codes, return_inverse=True)
-    present = np.flatnonzero(np.bincount(codes))  # a third of the time of sorting
+    present = np.flatnonzero(np.bincount(codes))  # three times as fast as sorting
     if len(present) == known:
         return present, codes
     return present, np.searchsorted(present, codes)
@@ -384,7 +384,7 @@ def _number_of_values(runs: Runs, trait: str, split: str) -> int:
 
 
 def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Finding:
-    """Accuracies by one trait; `stem` is that of the figure's files."""
+    """Accuracies by one trait; `stem` names the figure's files."""
     by = [
         column
         for column in dict.fromkeys(["recipe", "learner", trait, cross])

@@ -23,7 +23,7 @@ The intervals, with their coverage in simulations of skewed seeds
   on the arcsine scale if that is wider, as it is for skewed accuracies near 0 or 1.
 * Shares of trainings (`judge_share`): Newcombe's interval from the exact intervals of both shares.
   Wilson's ends fall below 0.94 for some shares.
-* Numbers with an interval of their own (`judge_estimate`: slopes): Newcombe's interval from that.
+* Numbers with their own interval (`judge_estimate`: slopes): Newcombe's interval, computed from it.
 
 Numbers that need no training (`judge_number`: parameter counts, sizes of datasets) agree if they
 are equal after rounding as the paper rounds; there is no third verdict.
@@ -57,7 +57,7 @@ intervals are not more precise.
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Our number beside a published one.
+    """Comparison of our number with a published one.
 
     Attributes:
         claim: Description of the number.
@@ -150,9 +150,8 @@ def judge_mean(
         comparable: False if an essential condition differs.
         level: Confidence level of the intervals.
         unit: Unit over which the trainings vary: `seeds` or `tasks`.
-        their_ends: Interval of the published number over the things that it is a share of. It adds
-            to the spread of trainings, which is ours, and counts in place of a published standard
-            deviation.
+        their_ends: Interval of the published number over the units that it is a share of. It adds
+            to the spread of trainings, which is ours, and replaces a published standard deviation.
     """
     n = len(scores)
     mean = sum(scores) / n if n else math.nan
@@ -283,7 +282,7 @@ def judge_estimate(
         claim: Description of the number.
         conditions: Differences from the paper's conditions.
         comparable: False if an essential condition differs.
-        unit: What the trainings differ in: `seeds` or `tasks`.
+        unit: Unit over which the trainings vary: `seeds` or `tasks`.
     """
     theirs = their_ends or (number.value - number.rounding, number.value + number.rounding)
     interval = newcombe(value, ends, number.value, theirs)
@@ -310,7 +309,7 @@ def judge_number(
             sampling.
     """
     gap = value - number.value
-    # The small factor is for differences that equal the tolerance but for rounding errors of floats.
+    # The small factor allows for floating-point errors in differences that equal the tolerance.
     close = abs(gap) <= max(number.rounding, tolerance) * (1 + 1e-9)
     return Judgement(
         claim=claim or number.name,
@@ -452,8 +451,8 @@ def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
-    """Claims, with one name in place of all claims about one thing ('chain, FPT: slope' and 'chain,
-    FPT: r²' become 'chain, FPT').
+    """Join claims, with one name for all claims about the same thing ('chain, FPT: slope' and
+    'chain, FPT: r²' become 'chain, FPT').
     """
     things = {claim: claim.rpartition(": ")[0] for claim in every}
     incomplete = {things[claim] for claim in every if claim not in claims}

@@ -205,7 +205,7 @@ def open_split(
         split: Name of the split. Default: the first one with the role.
         n: Number of examples. Default: all. May exceed the recipe's own number if it can make more.
         seed: Seed of the samples. Default: the recipe's own.
-        changes: Changes of the recipe's fields.
+        changes: Changes to the recipe's fields.
         set: Another name for `changes`.
         described: True to begin every input with the description of its task, for models that were
             not trained on it.

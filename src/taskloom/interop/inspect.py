@@ -129,7 +129,7 @@ def recipe_to_task(
         extract: How answers are extracted from replies.
         by: Traits by which metrics are grouped. Default: every trait with two to a dozen values.
         epochs: Number of times that each sample is answered.
-        changes: Changes of the recipe's fields, as `--set` takes them.
+        changes: Changes to the recipe's fields, as `--set` takes them.
         answer_format: Sentence after each input that asks for an answer format; empty: none.
         fewshot: Number of examples of the training split to show as earlier turns.
         system: The system message; empty: none.

@@ -50,7 +50,7 @@ class GymConfig:
         split: Name of the split. Default: the first test split.
         seed: Seed of the samples.
         size: Number of entries.
-        changes: Changes of the recipe's fields.
+        changes: Changes to the recipe's fields.
         described: True if questions begin with the description of their task.
         extract: How answers are extracted from replies.
         answer_format: Sentence after each question that asks for an answer format; empty: none.

@@ -50,7 +50,7 @@ class Settings(TypedDict, total=False):
 
     Attributes:
         seed: Seed of the samples. Default: the recipe's own.
-        changes: Changes of the recipe's fields.
+        changes: Changes to the recipe's fields.
         set: Another name for `changes`.
         described: True if prompts begin with the description of their task (default).
         extract: How answers are extracted from completions; `final` by default.

@@ -43,7 +43,7 @@ def load_taskset(
         split: Name of the split. Default: the first one with the role.
         n: Number of examples. Default: all.
         seed: Seed of the samples. Default: the recipe's own.
-        changes: Changes of the recipe's fields.
+        changes: Changes to the recipe's fields.
         set: Another name for `changes`.
         described: True if prompts begin with the description of their task.
         extract: How answers are extracted from replies.

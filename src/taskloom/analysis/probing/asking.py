@@ -1,8 +1,8 @@
 """Questions to a model that answers without training, each asked once and remembered.
 
 A probe chooses its next question by the answers so far. Every answer is written to a journal at
-once, so that an interrupted probe asks only the open questions and ends with the same result. A
-model that samples is asked the same question several times, until a confidence sequence for the
+once, so that an interrupted probe asks only the remaining questions and ends with the same result.
+A model that samples is asked the same question several times, until a confidence sequence for the
 share of right answers excludes one half.
 """
 
@@ -85,7 +85,8 @@ def open_model(
             Python file; the settings of a learner (a mapping, or the same as YAML in braces); the
             folder of a saved learner; a language model's folder or hub id; with `endpoint`, a
             model's name there.
-        plan: Its description is the instruction, its training split gives the examples.
+        plan: The plan. Its description is the instruction, and its training split provides the
+            examples.
         endpoint: Address of an OpenAI-compatible endpoint, up to and including `/v1`.
         sampling: True if the same question may get different answers. Default: endpoints sample
             unless they are sent `temperature: 0`, everything else does not.
@@ -198,7 +199,8 @@ def _of_function(function: Callable[[str], str], sampling: bool) -> AskedModel:
 
     try:
         code = code_digest(function)
-    except (OSError, TypeError, AttributeError, TaskloomError):  # typed at a prompt, or a built-in
+    # defined at a prompt, or a built-in
+    except (OSError, TypeError, AttributeError, TaskloomError):
         code = ""
     return AskedModel(name, json_digest([name, code]), sampling, answer)
 
@@ -241,8 +243,8 @@ def asked_split(plan: Plan, name: str = "") -> Split:
 def drawn(recipe: Recipe, plan: Plan, split: Split, seed: int | None) -> Iterator[Example]:
     """Yield the examples of a split in a keyed random order, without repetition.
 
-    After its `n` rows, a split goes on with its further rounds (`Split.rounds`). The order depends
-    on recipe, seed and split alone, so that every model is asked the same items.
+    After its `n` rows, a split continues with its further rounds (`Split.rounds`). The order
+    depends only on recipe, seed and split, so that every model is asked the same items.
     """
     order = recipe.key(seed).permutation(split.n, "probe", split.name)
     number = 0
@@ -309,7 +311,9 @@ class Questions:
         return self.answers([example])[0]
 
     def wrong(self, examples: Sequence[Example]) -> list[bool]:
-        """True for each example whose first answer is wrong, if it is certainly answered wrong."""
+        """True for each example whose first answer is wrong and that is certainly answered
+        wrong.
+        """
         answered_right = self.right(examples)
         suspects = [e for e, right in zip(examples, answered_right, strict=True) if not right]
         certain = iter(self.certainly_wrong(suspects))

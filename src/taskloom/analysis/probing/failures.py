@@ -61,10 +61,10 @@ class TraitRule:
 
     The evidence at any moment is the probability of the answers if items with and without the
     condition are answered wrong at different rates (unknown, with Jeffreys' prior), divided by
-    their greatest probability at a common rate. If the rate is common, the evidence ever exceeds 1
-    / α with probability at most α (Ville's inequality), so it may be checked after every batch. The
-    difference between the evidence of two conditions is a Bayes factor, which tells which of them
-    explains the answers better.
+    their greatest probability at a common rate. If there is a common rate, the probability that the
+    evidence ever exceeds 1 / α is at most α (Ville's inequality), so it may be checked after every
+    batch. The difference between the evidence of two conditions is a Bayes factor, which shows
+    which of them explains the answers better.
 
     Attributes:
         trait: Name of the trait.
@@ -238,7 +238,7 @@ def common_trait(
 
 
 def _shared_conditions(items: Sequence[Traits]) -> list[TraitRule]:
-    """Conditions that hold for all of some items, in a fixed order."""
+    """Conditions that hold for all given items, in a fixed order."""
     rules: dict[TraitRule, None] = {}
     for traits in items:
         for name, value in traits.items():

@@ -14,10 +14,10 @@ from taskloom.core.tables import counted
 from taskloom.recipe import Recipe
 
 SHOWN = 3
-"""Failures of a group that the page shows. The dataset has all."""
+"""Maximum failures of a group on the page. The dataset has all of them."""
 
 SHOWN_EDITS = 6
-"""Edits that repair a failure of which the page lists an example."""
+"""Maximum number of edits listed as repairs of a failure."""
 
 ABOUT = (
     "Every wrong item was simplified for as long as the model still got a simpler one wrong. What"
@@ -41,7 +41,7 @@ class StoryBlock(page.Marked):
     lit: frozenset[int]
 
     def __html__(self) -> str:
-        """The block with lit lines in bold."""
+        """The block with the lines of the proof in bold."""
         lines = [
             f"<b>{escape(line)}</b>" if number in self.lit else escape(line)
             for number, line in enumerate(self.split("\n"))
@@ -121,7 +121,7 @@ def answer_lines(failure: Failure) -> Iterator[str]:
         yield f"simplified in {counted(len(failure.edits), 'step')}"
     if not failure.proved:
         yield "possibly not minimal: it could not be shrunk further with the questions granted"
-    # The model is right on all simpler variants of a minimal item, so they tell nothing.
+    # The model is right on all simpler variants of a minimal item, so they are not informative.
     repairs = {v.edit: v for v in reversed(failure.neighbours) if v.kind != "simpler"}
     for variant in list(reversed(repairs.values()))[:SHOWN_EDITS]:
         yield f"right after {variant.edit}{_change(variant)}"

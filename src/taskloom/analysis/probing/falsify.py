@@ -57,8 +57,8 @@ busy, few enough to stop early for a model with many failures.
 """
 
 LOOKS = 3
-"""Answers to a simpler variant, all right, after which a model that samples counts as right: one
-that is wrong in nine of ten cases is missed once in a thousand.
+"""Number of answers to a simpler variant, all right, after which a model that samples counts as
+right. A variant that is answered wrong in nine of ten cases is missed once in a thousand.
 """
 
 
@@ -111,7 +111,7 @@ def falsify(
             the folder of a saved learner, a language model's folder or hub id; with `endpoint`, a
             model's name there.
         recipe: In any form that `make` takes.
-        changes: Changes of its fields.
+        changes: Changes to its fields.
         split: The split to draw from; `test` or the first test split by default.
         seed: Seed of the items; the recipe's own by default.
         items: Maximum number of items to draw.
@@ -237,7 +237,8 @@ class Search:
                 batch = simpler[start : start + BATCH]
                 right = self.questions.right([v.example for v in batch], repetition)
                 for variant, is_right in zip(batch, right, strict=True):
-                    # One after the other, since the repetitions of the first one usually decide.
+                    # Variants are checked one after the other, since the repetitions of the first
+                    # one usually decide.
                     if not is_right and self.questions.certainly_wrong([variant.example])[0]:
                         return variant
         return None
@@ -273,7 +274,7 @@ class Search:
             yield FailureGroup(edit, trait, members)
 
     def _fresh_items(self, most: int) -> Iterator[list[Asked]]:
-        """Yield batches of fresh items: first those that another group has asked for already."""
+        """Yield batches of fresh items, starting with those already asked for another group."""
         yield from self.fresh
         while len(self.fresh) * BATCH < most:
             batch = [self._cut(example) for example in islice(self.stream, BATCH)]
@@ -285,7 +286,8 @@ class Search:
             yield asked
 
     def _cut(self, example: Example) -> Example:
-        """An item as it is, or in half of all cases cut to a random length by simplifications.
+        """Return an item unchanged or, in half of all cases, cut to a random length by
+        simplifications.
 
         If all drawn stories are long, only shorter ones can show that length is the cause.
         """
@@ -324,13 +326,14 @@ def replay(
     endpoint: str = "",
     sampling: bool | None = None,
 ) -> Replay:
-    """Ask a model the minimal failures that `falsify` found in another one.
+    """Ask a model the minimal failures that `falsify` found for another model.
 
     Args:
-        model: As `falsify` takes it.
+        model: The model, in any form that `falsify` accepts.
         folder: The folder that `falsify` wrote.
-        recipe: The recipe, if it is defined in a Python file; the folder names all others.
-        changes: Changes of its fields, if a recipe is given.
+        recipe: The recipe, needed only if it is defined in a Python file. All others are named in
+            the folder.
+        changes: Changes to its fields, if a recipe is given.
         endpoint: Address of an OpenAI-compatible endpoint.
         sampling: True if the model may answer the same question differently.
     """

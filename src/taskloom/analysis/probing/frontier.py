@@ -116,7 +116,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Result of a search along some fields.
+    """Result of a search along traits or fields.
 
     Attributes:
         recipe: Name of the recipe.
@@ -163,14 +163,14 @@ def frontier(
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Find out where along some traits or fields a model's accuracy crosses 0.9 and 0.5.
+    """Find where a model's accuracy crosses 0.9 and 0.5 along traits or fields.
 
     Args:
         models: A model, or several that are drawn in one figure; see `falsify`.
         recipe: In any form that `make` takes.
         along: Traits (`support`, `support,sentences`), and fields of the recipe with the values to
             try (`splits.test.sentences=5|10|20` or `2..40`), in a list if there are several.
-        changes: Changes of the recipe's fields, which determine the levels of a trait.
+        changes: Changes to the recipe's fields, which determine the levels of a trait.
         monotone: True if accuracy can only fall along each trait or field that has an order.
         split: The split to draw from; `test` or the first test split by default.
         seed: Seed of the items; the recipe's own by default.
@@ -266,7 +266,7 @@ def _of_trait(stream: Iterator[Example], name: str, most: int) -> Levels:
     Args:
         stream: Draws items.
         name: The trait.
-        most: Items after which no more are drawn: ten times as many are enough for rare levels.
+        most: Ten times this number of items are drawn, which is enough for rare levels.
     """
     items: dict[Trait, list[Example]] = {}
     for example in islice(stream, 10 * most):
@@ -304,7 +304,7 @@ class LevelSearch:
         self.sequences = {level: ConfidenceSequence(level=share) for level in self.items}
 
     def run(self, most: int, show: ShowCount) -> None:
-        """Ask until every level is on one side of each threshold, or the questions are spent."""
+        """Ask until every level is on one side of each threshold, or no questions remain."""
         asked = 0
         while asked < most and (level := self._most_ambiguous()) is not None:
             batch = list(islice(self.items[level], min(BATCH, most - asked)))
@@ -320,7 +320,7 @@ class LevelSearch:
         return not any(isinstance(level, str | bool) for level in self.items)
 
     def _most_ambiguous(self) -> Trait | None:
-        """The level whose interval reaches farthest over both sides of a threshold; of several, the
+        """The level whose interval extends farthest on both sides of a threshold; in a tie, the
         middle one.
         """
         reach = {

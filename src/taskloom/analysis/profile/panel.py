@@ -1,8 +1,8 @@
 """The panel of a profile: the recipes that are run, how a model is asked, the contrasted
 conditions, and the verdict on each contrast.
 
-The panel is a file of the package, `panel.yaml`, with a version. Two profiles are compared only if
-they were made with the same version.
+The panel is defined in `panel.yaml`, a versioned file of the package. Two profiles are compared
+only if they were made with the same version.
 
 A contrast asks whether the hard condition is as good as the easy one. The rule, in this order:
 
@@ -55,7 +55,7 @@ class PanelRecipe(Fields):
 
     Attributes:
         recipe: Name of the recipe.
-        set: Changes of its fields.
+        set: Changes to its fields.
         splits: The splits that are answered, as an experiment spells them under `evaluate`.
         ways: Ways in which a model is asked.
         shots: Number of examples in few-shot prompts.
@@ -76,8 +76,7 @@ class PanelRecipe(Fields):
 
 
 class PanelSide(Fields):
-    """One condition of a contrast: a split of a recipe, or the examples of it that have some
-    traits.
+    """One condition of a contrast: a split of a recipe, or its examples with the given traits.
 
     Attributes:
         recipe: Name of the recipe in the panel.
@@ -104,7 +103,7 @@ class PanelContrast(Fields):
         axis: The dimension in which they differ.
         name: The contrast in words.
         easy: The condition that is the baseline.
-        hard: The other one.
+        hard: The condition that is compared with the baseline.
         same: True if both have the same items and are therefore compared item by item.
         control: True if the answers of the hard condition cannot be known.
     """
@@ -130,8 +129,8 @@ class TaskPanel(Fields):
     """A panel.
 
     Attributes:
-        version: Increased with every change.
-        recipes: By name.
+        version: Version number, increased with every change.
+        recipes: Recipes by name.
         contrasts: Contrasts in the order of the page.
     """
 
@@ -208,8 +207,8 @@ class Measurement:
         constant: Score of the best constant answer of training; None if there is no training
             split.
         formed: Share of answers that are right for some item of the condition, not necessarily
-            their own. It shows if the model answers in the requested form. None if there are more
-            than `CLOSED` answers.
+            their own. It shows whether the model answers in the requested form. None if there are
+            more than `CLOSED` answers.
     """
 
     side: str

@@ -98,7 +98,7 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
     Args:
         model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with
             `endpoint`, its name there.
-        random: Take the same architecture with random weights.
+        random: Use the same architecture with random weights.
         endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
     """
     if not model:
@@ -181,8 +181,9 @@ class ModelProfile:
         quick: True if only a few items were answered.
         version: Version of the panel.
         measurements: Measurements of every condition and way of asking.
-        complete: True if all runs of the panel are there.
-        failures: Reasons for missing runs, a sentence each: an input may be too long for the model.
+        complete: True if no run of the panel is missing.
+        failures: Reasons for missing runs, one sentence each, such as an input that is too long for
+            the model.
     """
 
     name: str
@@ -241,7 +242,7 @@ def baseline_jobs(panel: TaskPanel) -> list[PanelJob]:
 
 
 def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> list[spec.Experiment]:
-    """Experiments of some jobs. Jobs that differ only in the recipe share one."""
+    """Group jobs into experiments. Jobs that differ only in the recipe share one."""
     groups: dict[str, list[PanelJob]] = {}
     for job in jobs:
         seeds = SEEDS[quick] if job.way == "few-shot" and job.learner.get("shots") else 1
@@ -287,15 +288,15 @@ def profile(
     Args:
         model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with
             `endpoint`, its name there.
-        quick: Take 24 items of each split instead of 200.
+        quick: Use 24 items of each split instead of 200.
         random: Profile the same architecture with random weights.
         endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
-        store: The folder of the runs; runs that are there are not repeated.
+        store: Folder of the runs. Existing runs are not repeated.
         engine: `local` or `ray`.
         workers: Number of processes. Default: number of cores.
         gpus: GPUs per run, or a fraction of one, so that several runs of a small model share a GPU.
         progress: True to show progress (default: in notebooks only), or a function, see `tl.run`.
-        panel: Another panel than the packaged one.
+        panel: The panel. Default: the packaged one.
     """
     chosen = panel or packaged_panel()
     asked = read_model(model, random=random, endpoint=endpoint)
@@ -320,18 +321,18 @@ def profile(
 def gather(
     model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPanel | None = None
 ) -> ModelProfile:
-    """The part of a model's profile that a store has."""
+    """Read the part of a model's profile whose runs are in a store."""
     chosen = panel or packaged_panel()
     jobs = [*jobs_of(model, chosen), *baseline_jobs(chosen)]
     names = [name for group in _runs_of(jobs, quick).values() for name in group]
     opened = Store(store)
-    # Only these: a store may have thousands of other runs.
+    # Open only these runs, because a store may have thousands of others.
     present = [name for name in dict.fromkeys(names) if name in opened]
     return measured(model, Runs(opened, present), quick, chosen)
 
 
 def measured(model: ProfiledModel, runs: Runs, quick: bool, panel: TaskPanel) -> ModelProfile:
-    """The part of a model's profile that some runs have."""
+    """Compute the part of a model's profile that the given runs cover."""
     jobs = jobs_of(model, panel)
     names, baselines = _runs_of(jobs, quick), _runs_of(baseline_jobs(panel), quick)
     constants = _constants(runs, baselines, panel)
@@ -349,8 +350,8 @@ def measured(model: ProfiledModel, runs: Runs, quick: bool, panel: TaskPanel) ->
 
 
 def profiles_in(runs: Runs, panel: TaskPanel | None = None) -> list[ModelProfile]:
-    """Profiles of all models that are in some runs: full profiles, or quick ones if no model has a
-    full one.
+    """Profiles of all models in the given runs: full profiles, or quick ones if no model has a full
+    one.
     """
     chosen = panel or packaged_panel()
     models: dict[str, ProfiledModel] = {}

@@ -198,7 +198,7 @@ def _other_sentences(result: ModelProfile, other: ModelProfile) -> Iterator[str]
 def differences(
     a: ModelProfile, b: ModelProfile
 ) -> Iterator[tuple[Measurement, Measurement, ScoreDifference]]:
-    """Yield the conditions that two profiles share, with the second's advantage over the same
+    """Yield the conditions that two profiles share, with the second's advantage on the same
     items.
     """
     for second in b.measurements:
@@ -249,7 +249,7 @@ def _axes(results: Sequence[ContrastResult]) -> Finding:
 
 
 def _mean_loss(losses: Sequence[float]) -> str:
-    """The mean of some losses, with its interval if there are several."""
+    """Format the mean of the losses, with its interval if there are several."""
     if len(losses) > 1:
         mean = over_tasks(losses)
         return f"{mean.mean:+.2f} [{mean.low:+.2f}, {mean.high:+.2f}]"
@@ -298,8 +298,8 @@ def _made(profiles: Sequence[ModelProfile]) -> Finding:
 def profile_findings(
     profiles: Sequence[ModelProfile], panel: TaskPanel | None = None
 ) -> list[Finding]:
-    """Findings of profiles: for each its contrasts above guessing, then the differences between the
-    first and the others.
+    """Findings of profiles: the contrasts of each profile that are above guessing, then the
+    differences between the first profile and the others.
 
     Args:
         profiles: The model that they are about, then those it is compared with.
@@ -322,7 +322,7 @@ def profile_findings(
     describe="Where a model holds and where it breaks, from the runs of 'taskloom profile'",
 )
 def profile_study(runs: Runs) -> list[Finding]:
-    """Findings of the profiles of all models in some runs. The first is compared with the
+    """Findings of the profiles of all models in the given runs. The first is compared with the
     others.
     """
     profiles = profiles_in(runs)

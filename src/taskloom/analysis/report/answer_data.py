@@ -202,12 +202,12 @@ def _shown_reply(row: Mapping[str, Any]) -> dict[str, Any]:
 
 Group = tuple[str, tuple[str, ...]]
 """A split and an identifier of its items, because learners of one recipe may have answered
-different ones.
+different items.
 """
 
 
 def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Table]]:
-    """Rows of runs by split. Runs that answered the same items are joined."""
+    """Group the rows of runs by split. Runs that answered the same items are joined."""
     columns = ["split", "index", "task", "input", "targets", "traits", "prediction", "score"]
     groups: dict[Group, dict[str, pa.Table]] = {}
     for run in names:
@@ -252,7 +252,7 @@ def lighter(suite: str) -> Lighter | None:
     def light(example: Example) -> Lit | None:
         try:
             return lit_places(example.input, draw(example))
-        # drawing it needs fields that predictions do not keep, such as its task
+        # the picture needs fields that predictions do not keep, such as the task
         except TaskloomError:
             return None
 
@@ -260,7 +260,7 @@ def lighter(suite: str) -> Lighter | None:
 
 
 def lit_places(text: str, picture: Picture | None) -> Lit | None:
-    """Positions in a text of the sentences that the proof of a story uses, and of its question.
+    """Find the sentences that the proof of a story uses, and its question, as positions in a text.
 
     None if the picture is no story, or if the text has a different layout.
 
@@ -290,8 +290,8 @@ MOST_SHORTENED = 160
 
 
 def shortened(row: Mapping[str, Any]) -> str:
-    """Input of an answer in one line: of a story the sentences that prove the answer and the
-    question, of another text its beginning and end.
+    """Shorten the input of an answer to one line. A story is reduced to the sentences that prove
+    the answer and the question, other texts to their beginning and end.
     """
     text = " ".join(str(row["input"]).split())
     light = lighter(str(row["task"]).partition("/")[0])

@@ -1,4 +1,4 @@
-"""Effects in the runs of a report, all on one scale, so that the headline can be the strongest.
+"""Effects in the runs of a report, all on one scale, so that the headline can name the strongest.
 
 An effect is a difference between two scores that is larger than chance: between learners, between
 values of a setting, between iid and ood. For a trait it is the difference that two equally large
@@ -56,8 +56,8 @@ class TraitEffect:
         split: The split.
         trait: The trait's own name.
         name: Its name for people.
-        explained: Share of the variance of scores that lies between its values.
-        size: Difference between two equal halves that would explain as much.
+        explained: Share of the variance of scores between its values.
+        size: Difference between two halves of equal size that would explain the same share.
         p: p-value, corrected (Holm) for all traits and groups.
         means: Mean score of each value, in natural order.
         items: The scored items, with the values of all traits.
@@ -91,7 +91,7 @@ def trait_effects(
 ) -> list[TraitEffect]:
     """Effects of all traits on all learners and splits, the largest first.
 
-    p-values are those of the F test; `confirmed` computes that of a permutation.
+    The p-values are from the F test; `confirmed` runs a permutation test.
 
     Args:
         runs: Runs that kept their predictions.
@@ -103,11 +103,11 @@ def trait_effects(
         for learner, names in own.items():
             if is_reference(learner):
                 continue
-            # `scored_items` tells the cells of the report apart by one text each.
+            # `scored_items` needs one text per cell of the report to distinguish the cells.
             label = str(len(cell_of))
             cell_of[label] = (recipe, learner)
             labels |= dict.fromkeys(names, label)
-    # A recipe field in which runs differ is a column of theirs, and no trait of their items.
+    # A recipe field in which runs differ is a column of the runs, not a trait of their items.
     columns = {*runs.table.column_names, "task"}
     # Imported late: the study of traits needs audits and learners, and an error about a missing
     # store should not wait for them.
@@ -194,7 +194,7 @@ def confirmed(effect: TraitEffect, tests: int) -> bool:
     """
     if not effect.shown:
         return False
-    # The F test needs no check for many items; permutations of 20,000 items take a second.
+    # With many items, the F test needs no check, and permutations of 20,000 items take a second.
     from taskloom.analysis.traits import PERMUTATIONS, explained
 
     permutations = min(PERMUTATIONS, 20_000_000 // max(1, len(effect.items.scores)))

@@ -33,13 +33,13 @@ LONG_ON_PHONES = 8
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page: words, a table, a figure, preformatted blocks, or several of them.
+    """A part of a page: text, a table, a figure, preformatted blocks, or several of them.
 
     Attributes:
         title: Its heading.
         text: A paragraph; empty for none.
         on_screen: End of the paragraph, about interactive elements. It is omitted in print.
-        table: The table; one without rows is not shown.
+        table: The table. A table without rows is not shown.
         figure: SVG text.
         caption: Caption below the figure.
         lists: Groups of lines below the table, each with its introduction; empty for none.
@@ -79,7 +79,7 @@ class Section:
         return self.table.first(MOST_ROWS).html(classes=True) if self.table else ""
 
     def queries(self) -> Iterator[Mapping[str, str]]:
-        """Yield the explorer's queries that a reader can open: those of the rows that are shown."""
+        """Yield the explorer's queries for the rows that are shown."""
         if self.first:
             yield self.first
         for row in self.table.cells[:MOST_ROWS] if self.table else ():
@@ -141,7 +141,7 @@ def write(
     tasks: Sequence[Any] = (),
     data: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the page, whole or not at all.
+    """Write the page, completely or not at all.
 
     Args:
         path: The HTML file.

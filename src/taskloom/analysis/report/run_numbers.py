@@ -225,7 +225,8 @@ class PairedTests:
     """The comparisons of all pairs of learners on the same examples.
 
     Attributes:
-        rows: One for each recipe, pair and split, with p-values corrected for all of them together.
+        rows: One row for each recipe, pair and split. Their p-values are corrected for all rows
+            together.
         pairs: Number of pairs. Only the first `MOST_PAIRS` are compared.
         left_out: Pairs that could not be compared, with the reason.
     """
@@ -258,8 +259,8 @@ class Contrast(NamedTuple):
 def _differing_in(
     place: int, by_values: Mapping[tuple[Any, ...], list[str]]
 ) -> dict[tuple[Any, ...], dict[Any, list[str]]]:
-    """Runs by the value of one field, for each combination of the other fields that has several
-    values of it.
+    """Group runs by the value of one field, for each combination of the other fields in which that
+    field varies.
     """
     groups: dict[tuple[Any, ...], dict[Any, list[str]]] = {}
     for values, runs in by_values.items():
@@ -278,7 +279,7 @@ class RunNumbers:
     Args:
         table: The runs.
         level: The confidence level of the intervals.
-        threshold: Threshold of the success rate; None for no such column.
+        threshold: Threshold of the success rate. None: leave out its column.
         names: Other names for the labels of recipes and learners.
     """
 
@@ -471,7 +472,9 @@ class RunNumbers:
 
 
 def reply_rows(runs: Runs, names: Sequence[str]) -> list[Row]:
-    """Replies of chat models on each split: numbers, outcomes, tokens and cost over some runs."""
+    """Replies of chat models on each split: numbers, outcomes, tokens and cost over the given
+    runs.
+    """
     columns = ["split", "outcome", "in_form", *REPLY_MEANS, "cost"]
     replies: dict[str, list[Row]] = {}
     for run in names:

@@ -62,7 +62,7 @@ def report(
         figures: A folder for the page's figures: `learning-curves.svg`, `learning-curves.pdf`.
         formats: Formats of the figures: `pdf`, `svg`, `png`.
         width: Width of the figures: `column` or `page` of a paper, or inches.
-        panels: Only panels whose title contains one of these.
+        panels: Only panels whose title contains one of these texts.
         names: Other names for recipes and learners, on the page and in figures.
         where: Only runs that match these selections of `Runs.where`, such as `iid > 0.5`.
         threshold: Adds the share of seeds with a score above it to the table of scores.
@@ -105,15 +105,15 @@ def plot(
     width: str | float | None = None,
     level: float = 0.95,
 ) -> Any:
-    """Draw the scores of runs as a figure of matplotlib: means with intervals, a dot for each seed
-    if there are few, and a dotted line for chance.
+    """Draw the scores of runs as a matplotlib figure: means with intervals, a dot for each seed if
+    there are few, and a dotted line for chance.
 
     Args:
         runs: Runs, their folder, or a file that `tl.runs` reads.
         by: `split` draws a row for each learner and a colour for each split; `step` draws learning
             curves; a trait of the examples draws a line or bars for each learner.
         split: Only these splits.
-        panels: Only panels whose title contains one of these.
+        panels: Only panels whose title contains one of these texts.
         names: Other names for recipes and learners.
         width: `column` or `page` of a paper, or inches. Default: panels of 5 inches.
         level: Confidence level of the intervals.

@@ -115,7 +115,7 @@ identifies examples and is not a condition.
 
 
 class TaskNote(NamedTuple):
-    """What the tasks of a suite are.
+    """Description of the tasks of a suite.
 
     Attributes:
         about: The suite in one line.
@@ -256,7 +256,7 @@ class RunSections:
         return explorer(self.runs, cells, paired)
 
     def figure(self, by: str, splits: Sequence[str]) -> Section:
-        """Section with panels that show the scores by something.
+        """Build a section with panels that show the scores by split, step or trait.
 
         Args:
             by: `split`, `step`, or a trait of the examples.
@@ -287,8 +287,8 @@ class RunSections:
         return section
 
     def asked(self) -> Section | None:
-        """Number of items that were asked until the accuracy was certain; None if there are no such
-        splits.
+        """Section on the number of items asked until the accuracy was certain. None if no split was
+        asked in this way.
         """
         rows = []
         for row in self.numbers.rows:
@@ -303,8 +303,8 @@ class RunSections:
         return Section("Asked until certain", text, table_of(ASKED, rows), sentences=differences)
 
     def _differences(self, rows: Iterable[Row]) -> Iterator[str]:
-        """Yield a sentence for each pair of runs that were compared, from the side of the better
-        one.
+        """Yield a sentence for each pair of runs that were compared, with the better one as its
+        subject.
         """
         labels = {row["run"]: row["learner"] for row in rows}
         for row in rows:
@@ -375,7 +375,8 @@ class RunSections:
             for recipe, marks in itertools.islice(by_recipe.items(), MOST_PANELS)
         )
         columns = self._score_columns(rows)
-        # Stated once, above the table. The numbers of seeds tell rows with different methods apart.
+        # The methods are stated once, above the table. Rows with different methods differ in the
+        # number of seeds.
         methods = [method for method in dict.fromkeys(row["method"] for row in rows) if method]
         text = f"Intervals: {' or '.join(methods)}." if methods else ""
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
@@ -475,7 +476,7 @@ class RunSections:
             panel.setdefault(point["split"], {}).setdefault(point["run"], []).append(
                 (point["step"], point["score"])
             )
-        # A single point is no curve, and its score is in the table already.
+        # A single point is not a curve, and its score is already in the table.
         panels = {title: splits for title, splits in panels.items() if _has_curve(splits)}
         if not panels:
             return None
@@ -565,7 +566,7 @@ class RunSections:
         items: Counter[str] = Counter()
         for row in rows:
             items[row["split"]] += row["n"]
-        # Values need two items on average: identifiers have one.
+        # A condition has at least two items per value on average, an identifier only one.
         return len(values) <= MOST_LISTED and len(values) <= max(items.values()) / 2
 
     def _trait(
@@ -743,7 +744,7 @@ VISIBLE = 0.02
 
 
 def _competence(scores: Sequence[float]) -> dict[str, float]:
-    """C@T for some tasks' mean scores."""
+    """C@T of the given mean scores of tasks."""
     return {f"C@{t}": competence_at(scores, t) for t in THRESHOLDS}
 
 
@@ -753,14 +754,14 @@ def _has_curve(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> bool:
 
 
 def _listed(names: Sequence[str], what: str, most: int = 3) -> str:
-    """Join names as an enumeration. More than a few are counted."""
+    """Join names as an enumeration, or count them if there are more than `most`."""
     if len(names) > most:
         return f"{len(names)} {what}"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _described(owner: str) -> str:
-    """Description of a suite's recipe; empty if it has none, as for a user's file."""
+    """Description of a suite's recipe; empty if it has no description, as in a user's file."""
     try:
         return str(find(owner.partition(" ")[0]).data.get("describe", "")).strip()
     except RecipeError:

@@ -24,13 +24,15 @@ MOST_SPLITS = 4
 """Maximum splits in a sentence."""
 
 MOST_PAIRS_NAMED = 3
-"""Maximum pairs of learners without a difference that are named."""
+"""Maximum number of pairs without a difference that a sentence names."""
 
 MOST_TRAIT_SENTENCES = 4
 """Maximum findings about traits."""
 
 FEW_VALUES = 4
-"""Maximum values of a trait that a sentence lists. With more, it has the best and the worst."""
+"""Maximum values of a trait that a sentence lists. With more values, it gives only the best and the
+worst.
+"""
 
 
 def mean_with_interval(row: Row) -> str:
@@ -167,7 +169,7 @@ def headline(rows: Sequence[Row], compared: Sequence[Row], traits: Sequence[Trai
 
 
 def _best(rows: Sequence[Row]) -> Row:
-    """Row with the highest score, of a reference only if nothing else was run."""
+    """Row with the highest score. References count only if nothing else was run."""
     learned = [row for row in rows if not is_reference(row["learner"])]
     return max(learned or rows, key=lambda row: row["mean"])
 
@@ -210,8 +212,8 @@ def _loose(rows: Sequence[Row]) -> list[Row]:
 def gap_sentence(rows: Sequence[Row]) -> str:
     """The largest drop from iid to ood that the intervals show, or a sentence that there is none.
 
-    References do not learn and are skipped. Without both kinds of splits, the result is the best
-    score.
+    References do not learn and are skipped. If there are no iid or no ood splits, the result is the
+    best score.
     """
     pairs = _iid_ood_pairs(rows)
     if not pairs:
