@@ -44,7 +44,7 @@ class TaskScore:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Mean and C@T over some tasks or families."""
+    """Mean and C@T over tasks or families."""
 
     tasks: int
     mean: float
@@ -59,11 +59,11 @@ class Competence:
         examples: Number of scored examples.
         accuracy: Mean score over examples.
         overall: Mean and C@T over all tasks.
-        withheld: The same separately for tasks that `unseen` withheld from training and for the
-            others. The others need not be in training: CTL has splits of chains that training never
-            shows. Empty if nothing was withheld.
-        consistency: The same over families of at least two tasks, each scored by its worst task.
-            None if tasks are not linked.
+        withheld: Mean and C@T separately for tasks that `unseen` withheld from training and for the
+            other tasks. The other tasks need not be in training: CTL has splits of chains that
+            training never shows. Empty if nothing was withheld.
+        consistency: Mean and C@T over families of at least two tasks, each scored by its worst
+            task. None if tasks are not linked.
         tasks: Every task.
         of: Number of examples in the split, if only some of them have predictions.
     """
@@ -155,7 +155,7 @@ def competence(
 
     Args:
         examples: Examples in the order of the predictions.
-        predictions: One for each example.
+        predictions: One prediction per example.
         scorer: Scorer of predictions.
         by: `task`, or the trait whose values define tasks.
         linked: Trait whose value is shared by the tasks of a family. A task belongs to the family

@@ -89,7 +89,7 @@ def make(
         out: Folder of the dataset, or its address in an object store (`s3://BUCKET/FOLDER`).
             Complete shards from an earlier, interrupted call are kept.
         seed: Seed of the samples. Default: the recipe's own.
-        changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or
+        changes: Changes to the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or
             `["max_length=8"]` as on the command line.
         set: Another name for `changes`.
         workers: Number of processes. It does not affect the result.

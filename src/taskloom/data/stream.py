@@ -5,9 +5,9 @@ A stream writes no files, and its state is one integer: the index of the next ro
 rows, so that no two of them read the same row, and suites that generate many rows at once remain
 fast.
 
-An endless stream goes on after the last row. A split whose rows are drawn independently
-(`Split.endless`) goes on with new rows. Any other split starts over. It never goes on with another
-seed: a training row of one seed may be a test row of another.
+An endless stream continues after the last row. A split whose rows are drawn independently
+(`Split.endless`) continues with new rows. Any other split starts over. It never continues with
+another seed, because a training row of one seed may be a test row of another.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def stream(
         recipe: A recipe, its name or its file, a mapping, or a task of `@tl.task`, as for `make`.
         split: Name of the split.
         seed: Seed of the samples. Default: the recipe's own.
-        changes: Changes of the recipe's fields, as for `make`.
+        changes: Changes to the recipe's fields, as for `make`.
         set: Another name for `changes`.
         rank: Index of this process, from 0, among those that train together.
         world_size: Number of processes that train together. They share no row.
         start: Index of the first row, counted over all ranks.
-        endless: Go on after the last row: with new rows if the suite can draw more, otherwise from
-            the beginning.
+        endless: Continue after the last row, with new rows if the suite can draw more, otherwise
+            from the beginning.
     """
     changes = given_changes(changes, set)
     if not isinstance(recipe, Recipe):

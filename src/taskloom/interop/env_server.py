@@ -1,5 +1,5 @@
-"""A recipe as an environment behind HTTP: `reset` hands out an example, `step` scores the answer
-and ends the episode.
+"""A recipe as an environment behind HTTP: `reset` returns an example, `step` scores the answer and
+ends the episode.
 
 OpenEnv clients connect to `/ws`, where each connection is a session with one episode at a time, and
 read `/schema`, `/metadata` and `/state`. Other clients post to `/reset` and `/step`. By default the
@@ -64,7 +64,7 @@ class Asker:
     """Sender of a request.
 
     Attributes:
-        address: Where the request comes from.
+        address: Address that the request comes from.
         name: The client's name; empty for all clients of an address without a name.
     """
 
@@ -263,7 +263,7 @@ class Session:
         self.closed = False
 
     def answer(self, raw: bytes) -> dict[str, Any]:
-        """Answer one message. Invalid messages get OpenEnv's error object."""
+        """Answer one message. The answer to an invalid message is OpenEnv's error object."""
         try:
             message = json.loads(raw)
         except (ValueError, RecursionError) as error:
@@ -290,7 +290,7 @@ class Session:
         return {"episode_id": self.episode, "step_count": self.steps}
 
     def _reset(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Begin an episode: `seed` chooses the example, and so does `index`."""
+        """Begin an episode with the example that `seed` or `index` chooses."""
         index, seed = data.get("index"), data.get("seed")
         if index is None and isinstance(seed, int):
             index = seed % len(self.environment.graded)
@@ -325,7 +325,7 @@ class EnvironmentServer(ThreadingHTTPServer):
         self.names = LOOPBACK if is_loopback(host) else frozenset()
         listener = listen(host, [port])
         super().__init__(listener.getsockname()[:2], EnvironmentHandler, bind_and_activate=False)
-        self.socket.close()  # unbound, replaced by ours
+        self.socket.close()  # unbound; replaced by our own
         self.socket, self.host = listener, host
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -435,7 +435,7 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         """Refuse requests with a wrong host or with several hosts, and requests caused by web
         pages.
         """
-        # A proxy may have checked the other one.
+        # A proxy may have checked the other header.
         for name in ("Host", "Content-Length"):
             if len(self.headers.get_all(name) or ()) > 1:
                 self._send(400, {"error": f"the request has more than one {name}"})

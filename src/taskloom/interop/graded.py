@@ -171,7 +171,7 @@ class GradedSplit:
     def _rows(self, block: int) -> list[Example]:
         start, stop = block * BLOCK, min((block + 1) * BLOCK, self.size)
         if self.data is not None:
-            # Through the cached split: opening it anew would read its files again.
+            # Use the cached split, because opening it again would read its files again.
             rows = to_examples(self.data[self.split].table.slice(start, stop - start))
             return list(map(self.describer.described, rows) if self.describer else rows)
         return list(to_examples(table_of(self.plan, self.plan.split(self.split), start, stop)))

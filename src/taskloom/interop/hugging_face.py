@@ -1,11 +1,11 @@
 """A dataset as a folder that `datasets.load_dataset` reads and a hub shows: Parquet files, a card,
 the audit's certificate, and `eval.yaml`, by which Inspect evaluates models from a hub.
 
-Rows are copied file by file, so a dataset need not fit into memory. Every task of a dataset with
-several is a configuration of its own.
+Rows are copied file by file, so a dataset need not fit into memory. If a dataset has several tasks,
+each is a separate configuration.
 
-The card answers the questions of a datasheet, as appendix B of Dyna-bAbI asks them, from the
-manifest and the audit where a program can know the answer. The rest is marked for the author.
+The card answers the questions of a datasheet, as listed in appendix B of Dyna-bAbI, from the
+manifest and the audit if a program can know the answer. The rest is marked for the author.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def export_hf(
     Args:
         data: The dataset, or its folder.
         out: The new folder, written completely or not at all.
-        licence: An SPDX name for the card. None is assumed; data made from sources with licences
-            of their own get `other`, with the sources by name.
+        licence: An SPDX name for the card. None is assumed; data made from sources with their own
+            licences get `other`, with the sources by name.
         authors: Names for the card's citation.
         task: The Python file of the dataset's task, which is copied into the folder and not run.
     """
@@ -160,8 +160,8 @@ def _write_rows(table: pa.Table, path: Path) -> None:
 
 
 def _with_columns(table: pa.Table, describer: Describer | None) -> pa.Table:
-    """Add the official answer as a text, because many tools do not accept lists, and the
-    description.
+    """Add the description, and the official answer as a text, because many tools do not accept
+    lists.
     """
     after = table.column_names.index("targets") + 1
     added = {"target": pc.list_element(table["targets"], 0)}
@@ -188,7 +188,7 @@ def hub_evaluation(
 ) -> dict[str, Any] | None:
     """The content of `eval.yaml`, which `inspect eval hf/OWNER/NAME` reads.
 
-    A hub runs only Inspect's own scorers. None if none of them can judge the answers.
+    A hub runs only Inspect's own scorers. None if no such scorer can judge the answers.
 
     Args:
         data: The dataset.
@@ -480,7 +480,7 @@ def _composition(data: Dataset, certificate: Audit | None) -> Answers:
     rows = sum(entry["n"] for entry in splits.values())
     roles = ", ".join(f"{name} ({entry['role']})" for name, entry in splits.items())
     left_out = "; ".join(f"{what}: {why}" for what, why in manifest.get("left_out", {}).items())
-    # Only data from a recipe are known to be a sample of what the recipe can make.
+    # Only data made by a recipe are known to be a sample of what the recipe can make.
     sample = BLANK
     missing = BLANK
     if "seed" in manifest:

@@ -30,7 +30,7 @@ from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 from taskloom.recipe.recipe import names as recipe_names
 
 RECORD = "taskloom"
-"""Key of a sample's metadata with the example for scoring. Traits have keys of their own."""
+"""Key of a sample's metadata with the example for scoring. Traits have separate keys."""
 
 CLUSTER = "taskloom_task"
 """Key of a sample's metadata with its task, if the split has several tasks."""
@@ -117,7 +117,7 @@ def recipe_to_task(
     system: str = "",
     reasoning: bool = False,
 ) -> Any:
-    """Build the `Task` of a recipe.
+    """Build the Inspect `Task` of a recipe.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
@@ -133,7 +133,7 @@ def recipe_to_task(
         answer_format: Sentence after each input that asks for an answer format; empty: none.
         fewshot: Number of examples of the training split to show as earlier turns.
         system: The system message; empty: none.
-        reasoning: Ask the model to think step by step before it answers.
+        reasoning: True to ask the model to think step by step before it answers.
     """
     need("inspect-ai", "inspect_ai", "Task")
     from inspect_ai import Epochs, Task
@@ -229,7 +229,9 @@ def _listed(changes: str | list[str] | Mapping[str, Any] | None) -> Changes:
 
 
 _cache: dict[str, GradedSplit] = {}
-"""Opened splits. The task and its scorer both need them, and Inspect calls the scorer apart."""
+"""Opened splits. The task and its scorer both need them, and Inspect calls the scorer
+separately.
+"""
 
 
 def _opened(

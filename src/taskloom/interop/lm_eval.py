@@ -92,10 +92,11 @@ def export_lm_eval(
     Args:
         folder: A dataset that Taskloom made; its rows are copied.
         out: Output folder, which may already contain tasks of other datasets.
-        extract: How answers are extracted from generated text: see
-            `taskloom.core.extraction.KINDS`. `line`: the answer continues the prompt, for models
-            that were not trained to chat; others: the prompt of all bridges.
-        variants: `choice`, `generation` or `both`. Datasets with many answers have no choice.
+        extract: How answers are extracted from generated text; see
+            `taskloom.core.extraction.KINDS`. With `line`, the answer continues the prompt, for
+            models that were not trained to chat. All others use the prompt that all bridges share.
+        variants: `choice`, `generation` or `both`. Datasets with many answers have no choice
+            variant.
     """
     if variants not in VARIANTS:
         raise ParameterError("as", f"is '{variants}'; {nearest(variants, VARIANTS)}")
@@ -129,7 +130,7 @@ def export_lm_eval(
         values = {**shared, **_template_values(data, name, choices, extract)}
         values["tasks"] = _listed(groups)
         for variant in written:
-            # Without the suffix .yaml, because the harness would load it as a task.
+            # The file has no suffix .yaml, because the harness would then load it as a task.
             text = fill(f"lm_eval/{variant}_yaml.txt", values)
             (beside / f"_{variant}_yaml").write_text(text, encoding="utf-8")
         for file in ("utils.py", "README.md"):
@@ -163,7 +164,8 @@ def _variant_files(data: Dataset, group: str, variant: Variant) -> _Parts:
         for trait, values in _small_traits(data, split).items():
             parts = {value: f"{name}_{trait}_{_word(value)}" for value in values}
             if len(set(parts.values())) < len(parts):
-                continue  # two values with the same task name: no tasks for this trait
+                # two values would have the same task name, so there are no tasks for this trait
+                continue
             for value, part in parts.items():
                 files[part] = _task(part, variant, {**rows, "trait": trait, "value": value})
             by_trait.append(f"{name}_by_{trait}")

@@ -10,7 +10,7 @@ A curriculum draws examples of a training split that get harder as they are solv
 bounds of a trait (`length`, `support`, `sentences`), from easy to hard. A level draws examples
 whose trait does not exceed its bound. When the mean score of the last `window` answers reaches
 `threshold`, the next level begins. All examples are rows of one training split, so the recipe's
-held-out parts stay unseen at every level. With `frontier`, that share of examples is above the
+held-out examples stay unseen at every level. With `frontier`, that share of examples is above the
 previous level's bound, and only their scores count.
 
 The order of examples depends only on the seed and on the positions at which levels began. This is
@@ -42,7 +42,7 @@ RECORD = "taskloom"
 """Column with the data for the reward. TRL passes it on with every completion."""
 
 MOST_TRIED = 50
-"""Maximum other examples whose answers are tried as a wrong answer."""
+"""Maximum number of other examples whose answers are tried as a wrong answer."""
 
 
 class Settings(TypedDict, total=False):
@@ -73,7 +73,7 @@ class RecipeReward:
 
     Attributes:
         graded: The examples with their scorer.
-        curriculum: Curriculum that is told every score; None for no curriculum.
+        curriculum: Curriculum that records every score; None for no curriculum.
     """
 
     __name__ = "recipe_score"
@@ -216,9 +216,9 @@ def _wrong_answer(graded: GradedSplit, index: int, example: Example) -> str | No
 class TwinReward(RecipeReward):
     """Reward of a pair: the lower of the scores of a completion and its twin's completion.
 
-    A policy earns it only by following the edit. The n-th completion of an item is paired with the
-    n-th of its twin, so both prompts must be in one batch. Set `shuffle_dataset=False` and an even
-    number of prompts per step.
+    A policy earns this reward only by following the edit. The n-th completion of an item is paired
+    with the n-th of its twin, so both prompts must be in one batch. Set `shuffle_dataset=False` and
+    an even number of prompts per step.
     """
 
     __name__ = "both_right"
@@ -255,7 +255,7 @@ def twin_rewards(
         recipe: A recipe's name or file, or the folder of a dataset.
         split: Name of the split. Default: the first training split.
         n: Number of items. Those without a twin are left out.
-        kind: `flip`: the twin has another answer. `keep`: it has the same.
+        kind: `flip`: the twin has a different answer. `keep`: it has the same answer.
         **settings: See `Settings`.
     """
     datasets = need("datasets", "datasets", "Dataset")
@@ -307,8 +307,8 @@ def curriculum_rewards(
         for example in curriculum:
             yield row_of(graded.prompt(example), to_record(example), chat)
 
-    # The stream must stay in this process, because the rewards of its prompts decide what comes
-    # next.
+    # The stream must stay in this process, because the rewards of its prompts determine the next
+    # prompts.
     return (
         datasets.IterableDataset.from_generator(rows),
         RecipeReward(graded, curriculum),

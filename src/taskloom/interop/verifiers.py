@@ -5,8 +5,8 @@ is the recipe's score.
 
     environment = load_environment(recipe="my-recipe.yaml", n=1000)
 
-The taskset is `taskloom-recipes` for the tool's own commands. `export_verifiers` writes a dataset
-as a package of its own, which can be pushed to a hub.
+The tool's own commands find the taskset as `taskloom-recipes`. `export_verifiers` writes a dataset
+as a separate package, which can be pushed to a hub.
 """
 
 from __future__ import annotations

@@ -186,8 +186,8 @@ def _paired_test(
 ) -> tuple[list[Mapping[str, Any]], str]:
     """Rows of the paired tests, or a sentence on why there are none.
 
-    The two runs are compared. If either has replicates with other seeds, all seeds are also
-    compared with all seeds. With a trait, every comparison is made for each of its values.
+    The two runs are compared. If either run has replicates with other seeds, all seeds of both are
+    compared as well. With a trait, every comparison is made for each value of the trait.
     """
     if a.name == b.name:
         return [], "A and B are the same run"
@@ -287,7 +287,7 @@ def _axes(
     # This reads thousands of rows, so it is called only if a default is needed.
     best = [] if asked else predictions.telling_pair(split, trait_order(named), FEW)
     x = _among(request, "x", traits, best)
-    # A trait alone is a map of its own values; any other trait may have too many.
+    # A trait alone is a map of its own values; other traits may have too many.
     y = _among(request, "y", traits, [trait for trait in best if trait != x] or [x])
     return x, y
 
@@ -362,7 +362,7 @@ def _maps(
 
 
 def _short(name: str) -> str:
-    """Name of a setting without the kind of thing that it belongs to: `parts`."""
+    """Name of a setting without its prefix: `parts`."""
     return name.removeprefix("recipe.").removeprefix("learner.")
 
 

@@ -39,8 +39,8 @@ class CertificatePage:
     """A certificate as shown on a page.
 
     Attributes:
-        passed: True if no test split contains training examples and all held-out parts are where
-            they should be.
+        passed: True if no test split contains training examples and all held-out examples are in
+            the right splits.
         verdict: One sentence.
         tables: The findings.
         notes: Further remarks.

@@ -24,7 +24,7 @@ from taskloom.data.dataset import MANIFEST, read_manifest
 from taskloom.data.foreign import adapt, is_split_csv, read_csv
 
 LINES = 10_000
-"""Lines of a JSONL file that are converted at once."""
+"""Number of lines of a JSONL file that are converted at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class ViewedDataset:
     """A dataset.
 
     Attributes:
-        folder: Where it is.
-        manifest: Its manifest. For files that Taskloom did not write, what is known about them.
+        folder: Its folder.
+        manifest: Its manifest. For files that Taskloom did not write, the known facts about them.
         splits: The rows of each split.
     """
 
@@ -90,7 +90,7 @@ def _shards(folder: Path, entry: Mapping[str, Any]) -> list[tuple[Path, int]]:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """Resolve the links of a path. Raise an error if they lead out of the folder."""
+    """Resolve the links of a path. Raise an error if it leads out of the folder."""
     resolved = Path(os.path.realpath(path))
     if not resolved.is_relative_to(folder):
         raise DataError(

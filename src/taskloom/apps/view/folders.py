@@ -2,8 +2,8 @@
 unique name for its address. All logs below one folder are one store, so that models whose logs are
 in different subfolders can be compared.
 
-Addresses hold these names, never paths, so that no address can lead out of the folders. Links that
-lead out of them are not followed.
+Addresses contain these names, never paths, so that no address can lead out of the folders. Links
+that lead out of the folders are not followed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ViewedFolder:
         kind: `dataset` or `store`.
         path: Its path, links resolved.
         label: Its path as shown on pages.
-        logs: The logs, if the runs are those of another tool's logs.
+        logs: The logs, if the runs were read from another tool's logs.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ViewedFolder:
 
 
 class ViewedFolders:
-    """The datasets and stores of some folders, which are searched again after a few seconds.
+    """The datasets and stores in the given folders, which are searched again after a few seconds.
 
     Args:
         roots: The folders. Logs and other files of runs are shown as stores.
@@ -122,7 +122,7 @@ def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
     """Find the datasets and stores of the given folders and files.
 
     Raises:
-        DataError: If one does not exist, or a file cannot be read.
+        DataError: If a folder or file does not exist, or a file cannot be read.
     """
     paths = [path_of(folder) for folder in folders]
     for path in paths:
@@ -194,8 +194,8 @@ def _has_examples(folder: Path, names: Set[str]) -> bool:
 
 
 def _has_splits(folders: Sequence[Path]) -> bool:
-    """True if folders hold Parquet files that Taskloom did not write: one folder a split, as many
-    datasets from elsewhere have them.
+    """True if folders contain Parquet files that Taskloom did not write, with one folder per split,
+    as in many datasets from elsewhere.
     """
     ours = any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)
     if ours:
@@ -223,7 +223,7 @@ def _viewed_logs(logs: Sequence[Path]) -> ViewedFolder:
     if len(logs) > 1:
         path = Path(os.path.commonpath([log.parent for log in logs]))
     one = _viewed(path, path.resolve(), "store")
-    # The same folder may hold a dataset, and other logs of it may be shown as well.
+    # The same folder may also be shown as a dataset, or with other logs.
     name = f"{one.name}-logs-{digest(os.fsencode(str(sorted(logs)[0])), 4)}"
     return replace(one, name=name, logs=tuple(sorted(logs)))
 

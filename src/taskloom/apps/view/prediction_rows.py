@@ -32,7 +32,7 @@ SAMPLE = 4_096
 """Number of rows from which the names and values of traits are read."""
 
 MOST_PLACES = 12
-"""Maximum values of a trait on an axis that is chosen by default. More do not fit on a screen."""
+"""Maximum values of a trait on an axis that is chosen by default. A screen has no room for more."""
 
 DIGITS = 2
 """Decimal places to which the explained variance is rounded when traits are ranked."""
@@ -306,7 +306,7 @@ class PredictionRows:
         return _telling(few, scores, known)
 
     def telling_pair(self, split: str, known: Sequence[str], least: int) -> list[str]:
-        """The two traits for the axes of a map, the one with fewer values first.
+        """Choose the two traits for the axes of a map, the one with fewer values first.
 
         Among the pairs that fill nearly all of their map's cells with at least `least` examples,
         the one that explains most variance is chosen; then among those that fill more than half.
@@ -333,8 +333,8 @@ class PredictionRows:
         return sorted(best, key=lambda name: len(set(few[name])))
 
     def _small_traits(self, split: str) -> tuple[dict[str, list[str]], NDArray[np.float64]]:
-        """For a split's first examples, the values of each trait that has few of them, and the
-        scores.
+        """Values of each trait that has few of them, among a split's first examples, and the scores
+        of these examples.
         """
         traits, scores = self._sampled_traits(split)
         few = {}

@@ -192,8 +192,8 @@ class RecipeForm:
         """The sections of the form: headings with their fields.
 
         Args:
-            folded: Return the fields that a long form folds away instead of the others: those at
-                their defaults, without a problem, and not among the suite's foremost ones.
+            folded: True to return the fields that a long form folds away, instead of the others:
+                those at their defaults, without a problem, and not among the suite's foremost ones.
         """
         at_default = [f for f in self.fields if not f.given and f.path not in self.problems]
         hidden = at_default if len(at_default) > MOST_OPEN else []
@@ -361,7 +361,7 @@ def _member_texts(
         if mapped:
             entered[f"{path}.{index}."] = [str(key)]
         texts = entered_by(inner, group, f"{path}.{index}.")
-        # A member without any value needs one empty text, so that the form shows it.
+        # A member without any value needs one empty text, so that the form shows the member.
         entered |= texts or {f"{path}.{index}.n": [""]}
     return entered
 
@@ -401,7 +401,8 @@ def command(form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> str:
     """The command that makes this recipe from another one without a file; empty if the other one
     has fields that this one lacks.
     """
-    # The form writes some values in another way than the file, such as weights that are all alike.
+    # The form writes some values in a different way than the file, such as weights that are all
+    # equal.
     fields = SUITES.get(form.suite).fields
     untouched = form_of(form.suite, fields, entered_by(fields, base_data)).data
     changes = []

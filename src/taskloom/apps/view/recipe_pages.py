@@ -93,7 +93,7 @@ def summary(folder: ViewedFolder) -> dict[str, Any]:
 
 
 def told_apart(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the fields that differ to the titles of datasets with the same title.
+    """Add the differing fields to the titles of datasets that have the same title.
 
     >>> told_apart([{"title": "a", "fields": {"n": 1}}, {"title": "a", "fields": {"n": 2}}])[1]["title"]
     'a, n 2'

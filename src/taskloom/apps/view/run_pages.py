@@ -174,13 +174,13 @@ def _results(viewed: ViewedStore) -> tuple[list[str], list[str], list[dict[str, 
     # further measures.
     mean, method = results.columns.index("mean"), results.columns.index("method")
     distinguishing, measures = results.columns[:mean], results.columns[method + 1 :]
-    # The page always names recipe, learner and split, also if all results share them.
+    # The page always names recipe, learner and split, even if all results share them.
     shared = {
         column: str(table.table[column][0].as_py())
         for column in ("recipe", "learner", "split")
         if column not in distinguishing
     }
-    # One row beyond the maximum tells the page that there are more.
+    # One row beyond the maximum shows the page that there are more.
     rows = [{**shared, **row} for row in results][: GROUPS + 1]
     return [*shared, *distinguishing], list(measures), rows, ""
 

@@ -154,7 +154,7 @@ def serve(
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
-        pass  # Ctrl-C is how it is stopped
+        pass  # Ctrl-C is the normal way to stop it
     finally:
         app.state.viewer.close()
         listening.close()

@@ -21,7 +21,7 @@ from taskloom.core.example import Example
 from taskloom.data.foreign import adapt
 
 BATCH = 2_048
-"""Rows that are decoded at once."""
+"""Number of rows that are decoded at a time."""
 
 PATIENCE = 2.0
 """Seconds after which a search stops and offers to continue."""
@@ -184,7 +184,7 @@ def _decoded(
 
 
 def _columns(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
-    """The columns to decode. If none is wanted, one that always exists, so that rows can be
+    """The columns to decode. If none is requested, one that always exists, so that rows can be
     counted.
     """
     schema = file.schema_arrow

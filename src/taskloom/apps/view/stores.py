@@ -171,8 +171,8 @@ class ViewedStore:
         return labels.get(run.name) or f"{run.learner}, {run.recipe}"
 
     def summary(self) -> StoreSummary:
-        """Summary of the store for lists. Learners that are there for comparison have no best
-        score, unless there are no others.
+        """Summary of the store for lists. Learners that are included only for comparison have no
+        best score, unless there are no others.
         """
         store, runs = self.store(), self.runs()
         learned = [run for run in runs if not is_reference(run.learner)]
@@ -203,8 +203,8 @@ class ViewedStore:
         """One run by its whole digest.
 
         Raises:
-            VanishedError: There is no such run.
-            InputError: It is damaged.
+            VanishedError: If there is no such run.
+            InputError: If the run is damaged.
         """
         store = self.store()
         if not DIGEST.fullmatch(name) or name not in store:

@@ -3,8 +3,8 @@
 A recipe may need minutes or all memory, so the process has limits. If it exceeds them, it is killed
 and the page shows an error. Requests and answers are JSON, one per line.
 
-Both sides are here: `SuiteProcess` is the server's; `main` and the functions of `REQUESTS` run in
-the process, which is `python -m taskloom.apps.view.suite_process`.
+Both sides are in this module: the server uses `SuiteProcess`; `main` and the functions of
+`REQUESTS` run in the process, which is `python -m taskloom.apps.view.suite_process`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PREVIEWED = 8
 """Maximum splits in a preview."""
 
 LOOKED_AT = 40
-"""Rows of a split among which a preview looks for examples of the open group."""
+"""Maximum rows of a split in which a preview searches for examples of the open group."""
 
 
 class SuiteProcessError(TaskloomError):
@@ -50,7 +50,7 @@ class SuiteProcessError(TaskloomError):
 
 
 class SuiteProcess:
-    """A process that starts with the first request, and again after it had to be killed.
+    """A process that starts with the first request, and starts again if it had to be killed.
 
     Args:
         patience: Seconds for one request.

@@ -126,7 +126,7 @@ def _undisguised(text: str) -> str:
 
 
 def undisguise(texts: pa.Array) -> pa.Array:
-    """Undo the disguises in some texts. ASCII texts without `&` have none."""
+    """Undo the disguises in texts. ASCII texts without `&` have none."""
     suspect = pc.match_substring_regex(texts, r"[^\x00-\x7F]|&(#|[A-Za-z])")
     if not pc.any(suspect).as_py():
         return texts

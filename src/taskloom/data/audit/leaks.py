@@ -450,7 +450,7 @@ class _Pairs:
         return cls(one_array(table.column("input")), pc.list_flatten(targets), rows)
 
     def where(self, chosen: Mask) -> _Pairs:
-        """Input-answer pairs of some rows."""
+        """Input-answer pairs of the chosen rows."""
         kept = chosen[self.rows]
         return _Pairs(self.inputs, self.answers.filter(numbers(kept)), self.rows[kept])
 

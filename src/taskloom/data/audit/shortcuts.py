@@ -82,7 +82,7 @@ class _Rows:
 
     Attributes:
         inputs: Their texts.
-        questions: The questions, with None where the whole input is the question.
+        questions: The questions, or None if the whole input is the question.
         official: The official answers.
         acceptable: Acceptable answers of each row, without duplicates. A prediction is right if it
             is any of them.
@@ -247,7 +247,7 @@ def _bag_of_words(fit: _Rows) -> Answerer:
 
 
 def _counts(texts: Sequence[str], words: Mapping[str, int]) -> csr_array:
-    """How often each text has each of some words."""
+    """Number of occurrences of each word in each text."""
     from scipy.sparse import csr_array
 
     places: list[int] = []

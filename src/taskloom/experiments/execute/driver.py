@@ -73,7 +73,7 @@ class Claims:
             folder.mkdir(parents=True, exist_ok=True)
             self._life = _lock(_owner_file(folder, self.owner))
             self._life.acquire()
-        # Next to the folder, because the files in it are temporary and this one is not.
+        # The lock file is next to the folder, not in it, because files in the folder are temporary.
         self._changing = _lock(folder.with_suffix(".lock"))
 
     def take(self, name: str) -> bool:
@@ -145,8 +145,8 @@ def _lock(path: Path) -> FileLock:
 
 
 POLL = 0.5
-"""Seconds between checks of what other drivers do, and between two reports. Short for a user, long
-for a file system.
+"""Seconds between checks of other drivers' progress, and between two reports. Short for a user,
+long for a file system.
 """
 
 MOST_LOOKED_AT = 64
@@ -348,14 +348,14 @@ class Driver:
             self.datasets[job.data] = result.failed.get(job.data, "made")
             return
         if result.failed and self.tracking:
-            self._follow(job, self.tracking)  # its last points tell why
+            self._follow(job, self.tracking)  # its last points may show why
         self._fail({run: why for run, why in result.failed.items() if run in self.open})
         mine = [run for run in job.runs if run not in result.failed and run in self.open]
         self._finish(mine)
         for run in job.runs:
             self.claims.drop(run)
         for run in mine:
-            # If another driver was first, it has counted the run.
+            # If another driver published the run first, that driver has counted it.
             if self.tracking and run in result.published:
                 self.tracking.finished(run)
 
@@ -384,7 +384,7 @@ class Driver:
         self.watch(self.state)
 
     def _look_at_jobs(self) -> None:
-        """Read the progress of running jobs. If there are many, only some are read, since each is a
+        """Read the progress of running jobs. If there are many, read only some, since each is a
         file.
         """
         if not self.running:

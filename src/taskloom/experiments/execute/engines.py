@@ -149,10 +149,10 @@ class LocalEngine:
     """Processes on this machine.
 
     A worker has one running job and, while jobs are small, a second one waiting in its pipe, so
-    that they follow each other without a round trip. If a worker dies, its running job has failed,
-    with the signal and the end of its log as the reason. The waiting job goes to another worker. A
-    `ProcessPoolExecutor` cannot be used: one dead worker breaks the pool with all its jobs, and
-    jobs cannot be sent to specific workers, such as those with a GPU.
+    that they follow each other without a round trip. If a worker dies, its running job fails, with
+    the signal and the end of its log as the reason. The waiting job goes to another worker. A
+    `ProcessPoolExecutor` cannot be used, because one dead worker breaks the pool with all its jobs,
+    and jobs cannot be sent to specific workers, such as those with a GPU.
 
     A worker is a `ChildProcess` that runs this module, so that a script may call `taskloom.run` at
     its top level. If forking is safe, it is a fork of this process, which saves 0.35 CPU-s of
@@ -174,7 +174,7 @@ class LocalEngine:
             self.places += [gpu for gpu in visible_gpus() for _ in range(per_gpu)]
         self.slots = len(self.places)
         self.workers: list[_Worker] = []
-        self.lost: deque[Job] = deque()  # waited in the pipe of a worker that died
+        self.lost: deque[Job] = deque()  # jobs queued for a worker that died
 
     def room(self, job: Job) -> bool:
         """True if a worker of the right kind can take a job."""
@@ -302,7 +302,7 @@ def visible_gpus() -> list[str]:
     if named is not None:
         return [g for g in named.split(",") if g.strip() and g.strip() != "-1"]
     try:
-        # By name, because the driver's tool is on the PATH and not in a fixed folder.
+        # By name, because the tool is on the PATH and not in a fixed folder.
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
         return []
@@ -351,7 +351,7 @@ class RayTasks:
     """The part of `RayEngine` that runs in its child process.
 
     All nodes must see the store under the same path (a shared file system). If a node dies, its
-    jobs go to others. A job whose worker process dies repeatedly has failed, like one that kills
+    jobs move to other nodes. A job whose worker process dies repeatedly fails, like one that kills
     its worker on a single machine.
 
     Args:
@@ -373,7 +373,7 @@ class RayTasks:
         return min(cores, self.workers) if self.workers else cores
 
     def room(self) -> bool:
-        """True if one more job should be submitted. Ray has a queue of its own, and a few jobs more
+        """True if one more job should be submitted. Ray has its own queue, and slightly more jobs
         than cores keep all nodes busy.
         """
         return len(self.running) < (self.workers or self.slots() + 2)

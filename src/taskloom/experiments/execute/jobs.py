@@ -1,10 +1,10 @@
 """Jobs that fill in the missing cells of an experiment, and an estimate of their cost.
 
 Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed
-batch, if the learner supports it (`fit_many`, `fit_tasks`). Which cells are stacked depends on the
-experiment alone, not on the number of workers, and a killed job resumes with exactly the same
-cells. A stack equals its members trained alone only within rounding, and the table must be the same
-to the last bit.
+batch, if the learner supports it (`fit_many`, `fit_tasks`). The stacking of cells depends only on
+the experiment, not on the number of workers, and a killed job resumes with exactly the same cells.
+A stack equals its members trained alone only within rounding, and the table must be the same to the
+last bit.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ class TrainingLength:
     """Length of a training, and the settings that must be equal for two lengths to be comparable.
 
     Attributes:
-        like: The learner and its settings. Of the training loop, only the device and the precision.
+        like: The learner and its settings. Of the settings of the training loop, only the device
+            and the precision.
         examples: Steps times batch, over all tries.
     """
 

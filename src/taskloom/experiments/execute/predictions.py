@@ -131,12 +131,13 @@ def drawn_table(part: SplitPart, start: int, stop: int) -> pa.Table:
 
 
 def spread(n: int, limit: int) -> list[int]:
-    """Positions of `limit` of n rows: one drawn at random from each of `limit` equal stretches.
+    """Choose `limit` of n positions: one drawn at random from each of `limit` stretches of equal
+    length.
 
-    Some splits are sorted, by task or by length, so the first rows would be of one kind. Others
-    repeat with a period, so every tenth row would be too: bAbI 1 asks a question after 2, 4, 6, 8
-    and 10 sentences. The draw depends on the two numbers alone, so a split and its twins keep the
-    same rows.
+    Some splits are sorted by task or by length, so their first rows would be of one kind. Others
+    have a period, so taking every tenth row would have the same effect: bAbI 1 asks a question
+    after 2, 4, 6, 8 and 10 sentences. The draw depends only on the two numbers, so a split and its
+    twins keep the same rows.
     """
     rng = Key("limit", n, limit).random()
     return [rng.randrange(i * n // limit, (i + 1) * n // limit) for i in range(limit)]
@@ -277,7 +278,7 @@ def to_score(model: Fitted, predictions: Sequence[str]) -> list[str]:
 def reply_rows(
     split: str, part: pa.Table, records: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Rows of replies.parquet for a split that was answered; None unless the learner keeps whole
+    """Rows of replies.parquet for a split that was answered; empty unless the learner keeps whole
     replies (`replies`, one record per input of its last call).
     """
     if len(records) != part.num_rows:
@@ -292,7 +293,7 @@ def reply_rows(
 
 def _is_in_form(record: Mapping[str, Any], form: Example | None) -> bool:
     """True if an answer is in form: it is the answer of some item or, if there are too many
-    different answers, it is in the position that the prompt asks for.
+    different answers, it is in the position that the prompt requests.
     """
     if record["outcome"] != "answered":
         return False
@@ -337,8 +338,8 @@ def reply_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]
 
 
 def items_digest(data: CellData, part: SplitPart) -> str:
-    """Digest of the items of a part, independent of how they are written: layouts of one passage
-    are one item.
+    """Digest of the items of a part, independent of their layout: all layouts of one passage are
+    one item.
 
     An item is identified by its key or, without one, by its input in the default layout and the
     same world.

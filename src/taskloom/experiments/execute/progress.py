@@ -89,7 +89,7 @@ def _lines() -> Callable[[ExperimentState], None]:
         if passed < progress_display.LOG_EVERY:
             return
         counts, work = _counts(state), detail(state)
-        # The remaining time changes all the time, so only finished work triggers a new line.
+        # The remaining time changes constantly, so only finished work triggers a new line.
         if counts != counted or (work != shown and passed >= DETAIL_EVERY):
             last, shown, counted = time.monotonic(), work, counts
             print(line(state), file=sys.stderr, flush=True)

@@ -1,10 +1,10 @@
 """Trackers log runs to trackio, Weights & Biases or MLflow.
 
 The run store is the record, and a tracker only mirrors it. A tracker gets the learning curve while
-a run trains, and the scores and predictions from the run's files once it is finished. Both have the
-same points, so the result is the same for every engine and for seeds trained together. If a driver
-is killed, its unfinished runs stay as they are in the tracker, and the next driver logs them anew,
-with their whole curves. An error of a tracker never fails a run.
+a run trains, and the scores and predictions from the run's files once it is finished. The curve and
+the files have the same points, so the result is the same for every engine and for seeds trained
+together. If a driver is killed, its unfinished runs stay as they are in the tracker, and the next
+driver logs them again, with their whole curves. An error in a tracker never fails a run.
 
 Nothing leaves the machine unless the library's own settings request it: W&B is offline unless
 WANDB_MODE is set, trackio stays in its folder unless TRACKIO_SPACE_ID is set, and MLflow writes
@@ -314,7 +314,9 @@ def record(
 
 
 def _config(scores: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Settings of a run, from what its `scores.json` and `environment.json` contain or will."""
+    """Settings of a run, from the present or future contents of its `scores.json` and
+    `environment.json`.
+    """
     settings = dict(environment.get("settings", {}))
     training = settings.pop("training", {})  # people write these next to the others
     return {
@@ -429,7 +431,7 @@ class Tracking:
             self._logged[run] = step
 
     def finished(self, run: str) -> None:
-        """Log what is not yet logged of a finished run, and close it."""
+        """Log the rest of a finished run, and close the run."""
         if not self._trackers:
             return
         curve = self._store.curves([run]).to_pylist()

@@ -1,15 +1,15 @@
 """Asking until certain: items are asked in batches, and only as many as a decision needs.
 
 A learner that answers without training can be asked item by item. After each batch, a confidence
-sequence gives an interval for its accuracy that holds however often one looks at it, so asking may
-stop as soon as the interval is narrow enough, or a paired difference excludes zero. A shared budget
-is spent on the most uncertain cell at each step.
+sequence gives an interval for its accuracy that is valid however often one looks at it, so asking
+may stop as soon as the interval is narrow enough, or a paired difference excludes zero. A shared
+budget is spent on the most uncertain cell at each step.
 
-Items come in a keyed random order that depends on data and split alone: all learners are asked the
-same items, and the same seeds give the same ones. After its `n` rows, a split continues with
-further rounds of rows (`Split.rounds`). Most can be drawn without end. If a split has no more items,
-its accuracy on them is known exactly. Answers are written to a journal. An interrupted experiment
-reads it, makes the same decisions and asks only the open questions.
+Items come in a keyed random order that depends only on data and split. All learners are asked the
+same items, and the same seeds give the same items. After its `n` rows, a split continues with
+further rounds of rows (`Split.rounds`). Most splits can be drawn without end. If a split has no
+more items, its accuracy on them is known exactly. Answers are written to a journal. An interrupted
+experiment reads it, makes the same decisions and asks only the remaining questions.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Difference:
     sequence: ConfidenceSequence
 
     def update(self) -> None:
-        """Take the items that both have answered by now."""
+        """Add the items that both learners have answered by now."""
         both = slice(self.sequence.n, min(len(self.first.scores), len(self.second.scores)))
         if both.start < both.stop:
             self.sequence.add(np.subtract(self.first.scores[both], self.second.scores[both]))
@@ -342,7 +342,7 @@ class Asking:
 
 
 def _difference_record(difference: Difference, one: AskedSplit) -> dict[str, Any]:
-    """Record of a difference from the side of one of its two learners."""
+    """Record of a difference from the perspective of one of its two learners."""
     sign, other = (1, difference.second) if one is difference.first else (-1, difference.first)
     ends = sorted(sign * end for end in difference.sequence.interval)
     return {

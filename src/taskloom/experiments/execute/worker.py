@@ -206,8 +206,8 @@ tasks.
 """
 
 ATTEMPTS = 5
-"""Attempts to create a folder that another driver removes. Each takes microseconds, and a job ends
-only once.
+"""Maximum attempts to create a folder that another driver removes. Each takes microseconds, and a
+job ends only once.
 """
 
 ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
@@ -580,8 +580,8 @@ def _patience(cell: Cell) -> int:
 
 
 def _to_the_end(learner: Any, cell: Cell, tests: Mapping[str, Any]) -> Any:
-    """The learner without early stopping, if its task has no row in the split to stop by although
-    the recipe has that split. One small task must not fail the others.
+    """The learner without early stopping, if its task has no row in the split used for stopping
+    although the recipe has that split. One small task must not fail the others.
     """
     split = cell.best_of.split
     named = {one.name for part in cell.data.parts for one in part.plan.splits}

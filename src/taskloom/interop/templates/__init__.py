@@ -1,4 +1,4 @@
-"""Exports: the texts of their files, one folder per tool, with `$name` for values, and what the
+"""Exports: the templates of their files, one folder per tool, with `$name` for values, and what the
 exports of all tools share.
 """
 
@@ -26,24 +26,24 @@ LONGEST_NAME = 300
 
 
 def fill(template: str, values: Mapping[str, Any]) -> str:
-    """A template with its values filled in; a name without a value raises a `KeyError`."""
+    """Fill in a template. A name without a value raises a `KeyError`."""
     text = files(__name__).joinpath(template).read_text(encoding="utf-8")
     return Template(text).substitute(values)
 
 
 def made_dataset(folder: str | PathLike[str]) -> Dataset:
-    """A dataset that Taskloom made; only such a one has a scorer."""
+    """Open a dataset that Taskloom made. Other datasets have no scorer."""
     if not (path_of(folder) / MANIFEST).is_file():
         raise DataError(
             f"{folder} is not a Taskloom dataset; make one with 'taskloom make RECIPE -o {folder}'"
         )
     data = load(path_of(folder))
-    _ = data.recipe  # the scorer is the recipe's, so its code must be known
+    _ = data.recipe  # the scorer belongs to the recipe, so the recipe's code must be known
     return data
 
 
 def dataset_values(data: Dataset, extract: str) -> dict[str, str]:
-    """The values that templates share; a wrong `extract` is refused."""
+    """Return the values that templates share, after checking `extract`."""
     Extraction.read(extract)
     manifest = data.manifest
     return {
@@ -57,8 +57,9 @@ def dataset_values(data: Dataset, extract: str) -> dict[str, str]:
 
 
 def plain_name(name: str) -> str:
-    """A recipe's name for code and configurations. Someone else's manifest may hold any text, even
-    some that ends a string of Python, YAML or Hydra; such characters become question marks.
+    """A recipe's name for code and configurations. The manifest of another author may contain any
+    text, even one that ends a string of Python, YAML or Hydra; such characters become question
+    marks.
 
     >>> plain_name("taskbench/union(synonyms[eng], antonyms[eng])"), plain_name('a"b$')
     ('taskbench/union(synonyms[eng], antonyms[eng])', 'a?b?')
@@ -68,7 +69,7 @@ def plain_name(name: str) -> str:
 
 @contextmanager
 def export_folder(place: Path) -> Iterator[Path]:
-    """A folder that is written whole or not at all, and must not exist."""
+    """Yield a folder that is written completely or not at all. It must not exist."""
     if place.exists():
         raise DataError(f"{place} exists already; remove it, or name another folder")
     with atomic_folder(place) as beside:
@@ -77,7 +78,7 @@ def export_folder(place: Path) -> Iterator[Path]:
 
 
 def copy_dataset(folder: str | PathLike[str], place: Path) -> None:
-    """Copy a dataset without what tools do not read."""
+    """Copy a dataset without the files that tools do not read."""
     ignored = shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp")
     shutil.copytree(path_of(folder), place, ignore=ignored)
 
@@ -91,7 +92,7 @@ def export_package(
         tool: The folder of the package's templates.
         folder: A dataset that Taskloom made.
         out: The folder of the package; it must not exist. Its name is that of the package.
-        extract: How answers are cut out of replies.
+        extract: How answers are extracted from replies.
     """
     place = path_of(out)
     name = re.sub(r"[^a-z0-9]+", "-", place.name.lower()).strip("-")
