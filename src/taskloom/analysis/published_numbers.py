@@ -41,8 +41,8 @@ NUMBERS = "published.yaml"
 """File with the published numbers in the folder of a paper."""
 
 MARGIN = 0.05
-"""Difference of two accuracies that still counts as agreement. No claim of the papers rests on five
-points of a hundred.
+"""Difference of two accuracies that still counts as agreement. No claim of the papers rests on a
+difference of five percentage points.
 """
 
 WIDE_MARGIN, WIDE_SPREAD = 0.10, 0.15

@@ -54,7 +54,7 @@ def scale_file(paper: str) -> Mapping[str, Any]:
     """Contents of a paper's scales.yaml; empty if it has none."""
     folder = paper.replace("-", "_")
     file = files("taskloom.papers").joinpath(folder, "scales.yaml")
-    # Papers in other packages need not have one.
+    # Papers in other packages need not have the file.
     if not paper or not file.is_file():
         return {}
     contents: Mapping[str, Any] = parse(file.read_text(encoding="utf-8"))

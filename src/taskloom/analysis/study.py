@@ -390,7 +390,7 @@ def shown_cost(seconds: int | None) -> str:
 def find_study(name: str) -> Study:
     """Find a study by name, by file (`mine.py`), or by a name in a file (`mine.py::mine/gaps`).
 
-    If it is a table or figure of a paper without a study, the error states that.
+    If it is a table or figure of a paper without a study, the error message states this.
     """
     if is_python(name):
         return STUDIES.get(name_in_file(name, STUDIES.of, "study"))

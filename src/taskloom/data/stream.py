@@ -50,7 +50,7 @@ would take a third of a second.
 """
 
 Encode = Callable[[list[str]], Any]
-"""Tokenise texts: returns a list of token ids for each text, or a mapping with such lists as
+"""Tokenises texts. Returns a list of token ids for each text, or a mapping with such lists as
 `input_ids`.
 """
 

@@ -543,8 +543,8 @@ def _chosen_rows(
 
 
 class _Proof:
-    """Accumulates answers solved again and rows regenerated, and their differences from the stored
-    ones.
+    """Accumulates the answers solved again, the rows regenerated, and their differences from the
+    stored ones.
     """
 
     def __init__(self, plan: Plan, make_again: bool = True) -> None:
@@ -726,7 +726,9 @@ def _answers_made(
 
 
 def _made_again(plan: Plan, split: str, rows: NDArray[np.int64]) -> tuple[pa.Table, dict[int, str]]:
-    """Regenerate rows, with neighbours together. Also returns why some cannot be regenerated."""
+    """Regenerate rows, neighbours together. Also returns the reasons for rows that cannot be
+    regenerated.
+    """
     tables: list[pa.Table] = []
     lost: dict[int, str] = {}
     ends = np.flatnonzero(np.diff(rows) != 1) + 1

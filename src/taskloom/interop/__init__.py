@@ -30,7 +30,7 @@ EXTRAS = {"datasets": "hf", "inspect-ai": "inspect", "openenv-core": "openenv"}
 
 
 class MovedError(TaskloomError):
-    """An installed package without an attribute or module that we use."""
+    """Raised if an installed package lacks an attribute or module that we use."""
 
     def __init__(self, package: str, missing: str) -> None:
         try:

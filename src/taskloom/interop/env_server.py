@@ -56,7 +56,7 @@ age of a droppable episode of a client without a name.
 
 
 class BusyError(TaskloomError):
-    """There is no room for another client or episode."""
+    """Raised if there is no room for another client or episode."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ TRAINING_ROWS = 1_000
 """Maximum training rows from which a learner may choose the examples of its prompt."""
 
 SURE = 0.99
-"""Level of the confidence sequence that decides if an item is answered right. Many items are
+"""Level of the confidence sequence that decides whether an item is answered right. Many items are
 asked, so it is higher than the 95 % of a single claim. An item that is always answered wrong is
 asked 12 times.
 """

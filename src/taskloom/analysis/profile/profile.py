@@ -213,7 +213,7 @@ class ModelProfile:
 
 @dataclass(frozen=True, slots=True)
 class PanelJob:
-    """A recipe of the panel, asked in one way: a part of an experiment."""
+    """A recipe of the panel, asked in one way. Jobs are the parts of experiments."""
 
     name: str
     recipe: PanelRecipe

@@ -90,7 +90,7 @@ def _shards(folder: Path, entry: Mapping[str, Any]) -> list[tuple[Path, int]]:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """Resolve the links of a path. Raise an error if it leads out of the folder."""
+    """Resolve the links of a path. Raise an error if the result is outside the folder."""
     resolved = Path(os.path.realpath(path))
     if not resolved.is_relative_to(folder):
         raise DataError(

@@ -41,7 +41,7 @@ DATA_FILES = (".parquet", ".jsonl")
 
 
 class VanishedError(DataError):
-    """A dataset, store or part of one that does not exist, or no longer exists."""
+    """Raised if a dataset, a store or a part of one does not exist, or no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ def _results(viewed: ViewedStore) -> tuple[list[str], list[str], list[dict[str, 
         for column in ("recipe", "learner", "split")
         if column not in distinguishing
     }
-    # One row beyond the maximum shows the page that there are more.
+    # One row beyond the maximum indicates to the page that there are more.
     rows = [{**shared, **row} for row in results][: GROUPS + 1]
     return [*shared, *distinguishing], list(measures), rows, ""
 

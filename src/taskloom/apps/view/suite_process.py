@@ -46,7 +46,7 @@ LOOKED_AT = 40
 
 
 class SuiteProcessError(TaskloomError):
-    """A request that took too long or too much memory."""
+    """Raised if a request takes too long or too much memory."""
 
 
 class SuiteProcess:

@@ -147,7 +147,7 @@ class AskedSplit:
 
     @property
     def until(self) -> Until:
-        """When to stop."""
+        """Conditions for stopping."""
         assert self.cell.until is not None
         return self.cell.until
 
@@ -274,7 +274,7 @@ class Asking:
         return self.until.amount - sum(one.spent(self.until.unit) for one in self.splits)
 
     def next_splits(self) -> list[AskedSplit]:
-        """The splits to ask now: all that are open, or with a budget the most uncertain one."""
+        """The splits to ask now: all open ones or, with a budget, the most uncertain one."""
         still_open = [one for one in self.splits if not one.stopped]
         if not self.until.budget:
             return still_open

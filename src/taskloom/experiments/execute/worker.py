@@ -201,8 +201,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Errors of the operating system for a store that cannot grow."""
 
 SHARED = "shared"
-"""Kind of a job whose cells answer one task each with one model, because training has none of their
-tasks.
+"""Kind of a job in which one model answers a different task for each cell, because training has
+none of these tasks.
 """
 
 ATTEMPTS = 5
@@ -295,7 +295,7 @@ def _perform(job: Job) -> JobResult:
             names = (job.data,) if job.kind == "data" else job.runs
             failed = dict.fromkeys(names, reason(error))
     if failed:
-        # Its log stays. Only a kill leaves a job to be resumed.
+        # The log is kept, but a later driver resumes a job only if it was killed.
         (folder / TOGETHER).unlink(missing_ok=True)
     else:
         shutil.rmtree(folder, ignore_errors=True)
@@ -688,7 +688,9 @@ def finish_run(
 
 
 def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
-    """Step of a model's weights, if they were chosen by `dev` among several in the training."""
+    """Training step of a model's weights, if `dev` was used to choose among those of several
+    steps.
+    """
     step = getattr(model, "step", None)
     if not _patience(cell) or step is None:
         return {}
