@@ -147,4 +147,4 @@ def test_blanks_that_yaml_needs_are_asked_for(
     change: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["show", "ctl/A", "--set", change]) == 2
-    assert "blank" in capsys.readouterr().err
+    assert "space" in capsys.readouterr().err

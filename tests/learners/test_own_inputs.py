@@ -179,7 +179,7 @@ def test_seeds_of_several_datasets_are_one_call() -> None:
         assert len(own) == 2
         assert all(model.answer(texts) == [answer for _, answer in pairs] for model in own)
     assert [p.split for p in models[0][0].curve] == ["train", "all"]
-    with pytest.raises(LearnerError, match="as many different words"):
+    with pytest.raises(LearnerError, match="the same number of distinct words"):
         learner.fit_each([(shift, None), (flip[:4], None)], seeds=1)
 
 
