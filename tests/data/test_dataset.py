@@ -203,7 +203,7 @@ def test_a_manifest_that_is_no_mapping_is_refused(text: str, tmp_path: Path) -> 
 
 
 def test_a_dataset_without_a_split_is_not_made() -> None:
-    with pytest.raises(TaskloomError, match="splits: .*at least one"):
+    with pytest.raises(TaskloomError, match=r"splits: .*at least one"):
         tl.make(Path(__file__).parents[2] / "examples" / "reverse.py", set=["splits={}"])
 
 

@@ -330,7 +330,7 @@ def test_layers_at_answering_time_can_be_changed(name: str, tmp_path: Path) -> N
     assert again.learner.layers_answering == 5
     assert np.allclose(again.represent(inputs), more.represent(inputs))
     assert again.parameters == {"total": count(again.net), "trained": count(again.net)}
-    with pytest.raises(LearnerError, match="bilstm has no .*layer"):
+    with pytest.raises(LearnerError, match=r"bilstm has no .*layer"):
         read({"learner": "bilstm", "state": 4, "steps": 1, "batch": 4}).fit(data).with_layers(3)  # type: ignore[attr-defined]
 
 
