@@ -87,6 +87,9 @@ form, mean tokens per reply, and total cost.
 PLAIN_KEYS = frozenset(("n", "score", "items"))
 """Keys of a split whose values need no further checks."""
 
+LARGEST_INTEGER = 2**53
+"""Maximum absolute value of an integer in scores.json. Larger ones are not exact as floats."""
+
 
 @dataclass(frozen=True, slots=True)
 class SplitScores:
@@ -221,16 +224,16 @@ def _split_problem(entry: Any) -> str:
     if "score" not in entry:
         return "has no score"
     n, score = entry.get("n"), entry["score"]
-    if type(n) is not int or n < 0:
+    if type(n) is not int or n < 0 or not _fits(n):
         return f"has {str(n)[:60]!r} examples"
-    if score is not None and type(score) not in (int, float):
+    if score is not None and not (type(score) in (int, float) and _fits(score)):
         return f"has the score {str(score)[:60]!r}"
     if entry.keys() <= PLAIN_KEYS:
         return ""
     for key in ("scores", "replies"):
         measures = entry.get(key, {})
         if not isinstance(measures, dict) or not all(
-            isinstance(value, int | float) for value in measures.values()
+            isinstance(value, int | float) and _fits(value) for value in measures.values()
         ):
             return f"has {key} that are not numbers"
     if not isinstance(entry.get("by_task", {}), dict):
@@ -238,6 +241,13 @@ def _split_problem(entry: Any) -> str:
     if not isinstance(entry.get("asked", {}), dict):
         return "has a record of asking that is not a mapping"
     return ""
+
+
+def _fits(number: float) -> bool:
+    """True if a column of floats can hold the number: it is a float, or an integer that is exact
+    as one.
+    """
+    return isinstance(number, float) or abs(number) <= LARGEST_INTEGER
 
 
 def run_table(runs: Sequence[Run], seconds: Mapping[str, Any] | None = None) -> pa.Table:
