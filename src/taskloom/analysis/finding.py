@@ -1,5 +1,5 @@
-"""Results of a study: a table, figures that are drawn from data, judgements on published numbers,
-and claims.
+"""Results of a study: a table, figures drawn from data, judgements on published numbers, and
+claims.
 
 A claim of a paper needs no published number. It may state that one quantity is larger than another,
 or larger than a limit. All claims of one table that have an interval form one family. Their

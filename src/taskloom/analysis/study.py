@@ -200,8 +200,8 @@ Findings: TypeAlias = "Finding | Sequence[Finding]"
 A = TypeVar("A", bound=Callable[..., Findings])
 
 Experiments = Callable[[str, str], Mapping[str, Any] | Sequence[Mapping[str, Any]]]
-"""Maps a scale and a model (empty: the study's own) to the experiments that make the runs, each as
-in its YAML file.
+"""Maps a scale and a model (empty: the study's own) to the experiments that produce the runs, each
+in its YAML form.
 """
 
 Follow = Callable[["Runs", str, str], Sequence[Mapping[str, Any]]]

@@ -32,7 +32,7 @@ ENDING = 10.0
 
 
 LOOK = 0.005
-"""Seconds between checks whether a forked process has ended."""
+"""Interval in seconds at which to check whether a forked process has ended."""
 
 
 class ChildProcess:

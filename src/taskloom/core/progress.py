@@ -31,9 +31,7 @@ NOTEBOOK_EVERY = 0.25
 """Seconds between updates in a notebook, because each update is a message to the browser."""
 
 NOTEBOOK_AFTER = 1.0
-"""Seconds before anything appears in a notebook, because short work does not need a progress
-bar.
-"""
+"""Seconds before a progress bar appears in a notebook. Short jobs need none."""
 
 
 def place() -> Place:

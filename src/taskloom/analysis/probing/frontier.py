@@ -41,7 +41,7 @@ from taskloom.recipe import read as read_recipe
 from taskloom.recipe.overrides import Changes, changed_fields
 
 THRESHOLDS = (0.9, 0.5)
-"""Accuracies whose crossing is searched for: right nearly always, and right half of the time."""
+"""Accuracy levels whose crossings are located: nearly always right, and right half of the time."""
 
 LEVEL = 0.95
 """Probability that the intervals of all levels of a field hold together."""

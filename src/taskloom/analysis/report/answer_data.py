@@ -34,7 +34,7 @@ seeds are omitted.
 """
 
 MOST_ITEMS = 100_000
-"""Maximum examples of one split."""
+"""Maximum number of examples per split."""
 
 LONGEST = 6_000
 """Maximum characters of an input. Passages are shorter."""

@@ -62,7 +62,7 @@ JSON Lines or Parquet.
 """
 
 SHORTEST = 20
-"""Minimum characters of a document."""
+"""Minimum length of a document in characters."""
 
 MOST_NOTES = 20
 """Maximum number of notes about skipped files. Any others are only counted."""

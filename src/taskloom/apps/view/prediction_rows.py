@@ -333,8 +333,8 @@ class PredictionRows:
         return sorted(best, key=lambda name: len(set(few[name])))
 
     def _small_traits(self, split: str) -> tuple[dict[str, list[str]], NDArray[np.float64]]:
-        """Values of each trait that has few of them, among a split's first examples, and the scores
-        of these examples.
+        """Values of each low-cardinality trait for a split's first scored examples, and their
+        scores.
         """
         traits, scores = self._sampled_traits(split)
         few = {}

@@ -240,5 +240,5 @@ def _stored_length(scores: Mapping[str, Any]) -> TrainingLength | None:
     try:
         learner: Any = read_learner({**own, "learner": scores["learner"]})
     except TaskloomError:
-        return None  # settings of another version, or a learner from a file that is unknown here
+        return None  # settings from another version, or a learner from a file that is unknown here
     return _length(scores["learner"], json.loads(json.dumps(dataclasses.asdict(learner))), tries)

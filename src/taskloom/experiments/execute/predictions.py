@@ -174,8 +174,8 @@ def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
 def asked_as(
     model: Fitted | Learner, data: CellData, examples: Iterable[Example]
 ) -> Iterable[Example]:
-    """Examples in the form in which a model is asked. For a chat model with `described`, the
-    description of the task precedes each input, unless the recipe has put it there.
+    """Examples as presented to a model. For a chat model with `described`, the description of the
+    task precedes each input, unless the recipe has put it there.
     """
     settings = getattr(model, "learner", model)
     if not getattr(settings, "described", False) or data.recipe.described is not None:

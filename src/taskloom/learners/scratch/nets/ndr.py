@@ -66,8 +66,8 @@ length, to 256 MB at this length.
 
 @dataclass(frozen=True, slots=True)
 class NDR:
-    """See the module. The layer is applied `layers` times in training and `layers_answering` times
-    otherwise.
+    """See the module docstring. The layer is applied `layers` times in training and
+    `layers_answering` times otherwise.
     """
 
     vocabulary: int
